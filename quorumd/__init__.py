@@ -1,0 +1,3 @@
+"""quorumd: Kafka's metadata quorum as one small daemon."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""The `quorumd` command: one file a noun, nothing imported before it is needed."""

@@ -1,0 +1,103 @@
+"""The errors that quorumd raises, as one tree.
+
+    QuorumdError
+      MalformedMessage      bytes from outside that are no valid message, batch or frame
+      UnsupportedVersion    a message that this version of an API cannot carry
+      ConfigError           a properties file or an option that cannot be used
+      StorageError
+        CorruptLog          files that must not be repaired silently; the node refuses to run on them
+        DiskFull            no room: nothing was written, what is acknowledged stays
+        FlushFailed         a flush failed: what is durable is unknown, the node must stop at once
+      RequestFailed         a request of a client that got no answer or an error for an answer
+
+Every message says what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class QuorumdError(Exception):
+    """Base of all errors that quorumd raises on purpose."""
+
+
+class MalformedMessage(QuorumdError):
+    """Bytes from outside that are no valid message. Closes the connection that sent them, nothing else."""
+
+
+class UnsupportedVersion(QuorumdError):
+    """A field was set that this version of the message cannot carry, or the version is not known."""
+
+
+class ConfigError(QuorumdError):
+    """A properties file or an option cannot be used; the text names file, line, key and what is allowed."""
+
+
+class StorageError(QuorumdError):
+    """The data folder cannot be used as it is."""
+
+
+class CorruptLog(StorageError):
+    """A file of the data folder is damaged in a way that repairing it could lose acknowledged data."""
+
+
+class DiskFull(StorageError):
+    """The disk has no room. Nothing of the refused write is in the log."""
+
+
+class FlushFailed(StorageError):
+    """A flush failed. It is never retried: after a failed fsync the kernel may have dropped the pages."""
+
+
+class RequestFailed(QuorumdError):
+    """A request got an error for an answer, or none. `error_code` is Kafka's, 0 where there was no answer."""
+
+    def __init__(self, message: str, error_code: int = 0) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+
+
+class ErrorCode(IntEnum):
+    """Kafka's error codes, as far as quorumd sends or understands them; `ErrorCode.describe` names any number.
+
+    1001 and 1002 are private to quorumd nodes (KIP-595 draft, never given a number by Kafka) and appear only in
+    answers of private APIs.
+    """
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
+    MESSAGE_TOO_LARGE = 10
+    COORDINATOR_NOT_AVAILABLE = 15
+    INVALID_TOPIC = 17
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    UNSUPPORTED_VERSION = 35
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    KAFKA_STORAGE_ERROR = 56
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    INCONSISTENT_VOTER_SET = 94
+    SNAPSHOT_NOT_FOUND = 98
+    POSITION_OUT_OF_RANGE = 99
+    UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_CLUSTER_ID = 104
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
+    NOT_FOLLOWER = 1001
+    INVALID_QUORUM_STATE = 1002
+
+    @classmethod
+    def describe(cls, code: int) -> str:
+        """`NAME (number)`, also for numbers that have no name here."""
+        try:
+            return f"{cls(code).name} ({code})"
+        except ValueError:
+            return f"error {code}"

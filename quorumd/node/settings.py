@@ -1,0 +1,32 @@
+"""What one node is told before it starts; `quorumd.config` makes this from a properties file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from quorumd.ids import Endpoint
+from quorumd.log import LogSettings
+from quorumd.raft.settings import RaftSettings
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    node_id: int
+    data_directory: str
+    listen: Endpoint
+    """Name, address and port to bind; port 0 takes any free one."""
+    advertised: Endpoint
+    """What others are told; port 0: the port that was bound."""
+    bootstrap_servers: tuple[tuple[str, int], ...] = ()
+    voter_addresses: tuple[tuple[int, str, int], ...] = ()
+    """Addresses of `quorum.voters` given as id@host:port: seeds of the address book."""
+    raft: RaftSettings = field(default_factory=RaftSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    request_timeout_ms: int = 2000
+    max_request_bytes: int = 100 * 1024 * 1024
+    """`socket.request.max.bytes`."""
+    max_connections: int = 10_000
+    max_connections_per_host: int = 10_000
+    connections_max_idle_ms: int = 600_000
+    static_configs: tuple[tuple[str, str], ...] = ()
+    """The properties of the file as given, for DescribeConfigs of this broker."""

@@ -1,0 +1,48 @@
+"""Counters of one node: plain numbers that the hot path can bump for next to nothing.
+
+`observability` turns them into Prometheus metrics when it is asked; nothing here knows about that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+LATENCY_BOUNDS_MS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+
+
+class Histogram:
+    """Counts of observations below each bound, cumulative only when read."""
+
+    __slots__ = ("bounds", "counts", "maximum", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCY_BOUNDS_MS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+        self.maximum = 0.0
+
+    def observe(self, value: float, count: int = 1) -> None:
+        """Record `count` observations of the same value."""
+        self.counts[bisect_left(self.bounds, value)] += count
+        self.total += value * count
+        if value > self.maximum:
+            self.maximum = value
+
+
+@dataclass(slots=True)
+class NodeStatistics:
+    request_latency_ms: dict[int, Histogram] = field(default_factory=dict)
+    """By API key, from the frame being complete to the answer being queued; the counts are the requests."""
+    error_answers: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By (API key, error code) of answers to peers and clients."""
+    commit_latency_ms: Histogram = field(default_factory=Histogram)
+    """Leader: from append to the high watermark passing it, a record."""
+    election_latency_ms: Histogram = field(default_factory=Histogram)
+    """Voter: from becoming prospective or candidate to knowing a leader."""
+    flush_latency_ms: Histogram = field(default_factory=Histogram)
+    fetched_records: int = 0
+    appended_records: int = 0
+    connections_open: int = 0
+    connections_refused: int = 0
+    malformed_frames: int = 0

@@ -1,0 +1,33 @@
+"""Kafka's language, pure: bytes in, values out, and back. No sockets, no files.
+
+    wire            primitives: varints, compact strings, tagged fields, MalformedMessage on anything odd
+    messages/       generated from schemas/ by scripts/generate_messages.py: a module per message
+    codec           encode(message, version) -> bytes and decode(cls, version, data) -> message, in which every
+                    fault is one MalformedMessage that names message, version and offset
+    apis            what this code speaks: API keys, names, version ranges, which are forwardable
+    framing         length-prefixed frames with a ceiling
+    connection      ServerConnection and ClientConnection: headers, correlation, order, version negotiation
+    record_batch    RecordBatch v2: encode, headers, CRC-32C, records
+    metadata_record frames of metadata records: (frame version, api key, version, body)
+    control_record  keys and values of control records 2 to 6
+    layouts         the same layouts declared with construct: readable description and independent oracle
+
+Departures from the KIP-595 draft of June 2020, and why
+    1. Control record ids and bodies are those of shipped Kafka (2 LeaderChange ... 6 KRaftVoters): the draft's
+       ids collide with them, and a stock reader would halt. A VoterAssignment is a KRaftVoters record whose
+       tagged fields 10000 (ClusterId) and 10001 (TargetVoters, nullable array of {VoterId}) carry the rest.
+    2. Vote, BeginQuorumEpoch, EndQuorumEpoch and DescribeQuorum are the shipped messages at keys 52 to 55. The
+       draft's EndQuorumEpoch.ReplicaId is tagged field 10000 of v1, DescribeQuorum's TargetVoters is tagged
+       field 10000 of the partition.
+    3. FetchQuorumRecords, DiscoverBrokers and AlterQuorum, which Kafka never shipped, have private API keys
+       1001, 1002 and 1003. FetchQuorumRecords is flat within one partition and says ReadRound in both
+       directions, so that a leader can tell a fetch sent after its answer from an older one (read-index).
+       DiscoverBrokers also carries directory ids (tagged), AlterQuorum's answer the leader (tagged).
+    4. NOT_FOLLOWER and INVALID_QUORUM_STATE, which have no Kafka number, are 1001 and 1002 and never appear in an
+       answer that a stock client parses.
+    5. A fetch at a diverged position is answered with NONE and the diverging epoch, as Kafka ships it, not with
+       OFFSET_OUT_OF_RANGE.
+    6. quorum-state is one JSON object in camelCase with `data_version` and all fields of the draft, and the
+       directory id voted for.
+    7. Pre-vote (KIP-996), check-quorum and directory ids (KIP-853) are in from the start.
+"""

@@ -1,0 +1,28 @@
+"""Consensus, pure: an event in, effects out (KIP-595 draft, Raft paper sections 5 to 8, KIP-996, KIP-853).
+
+`RaftEngine.step(event, now)` is the whole interface. It takes one value of `events`, changes the engine's
+memory, and returns one `Effects`: what to save, truncate and append, what to send now, what to send once all
+that is durable, how far the log is committed. It reads the log through `LogView` and nothing else of the world:
+`now` (monotonic milliseconds) and a `below(bound)` function for random waits are arguments.
+
+Contract between engine and caller
+    * After each step the caller performs the effects in this order before the next step: `save`,
+      `truncate_to`, `append`, `send`. `LogView` must show the truncation and the appends at once.
+    * `send_after_flush` leaves when `save` and everything in the log at that moment are durable. No message
+      at all leaves while an earlier `save` is not durable yet: they queue behind it, in order.
+    * The caller flushes whenever something was appended or truncated and reports `Flushed(end_offset)` with
+      the end offset that is durable. Flushes gather: one may cover many appends.
+    * The caller arms one timer for `engine.deadline` and reports `TimerFired` when it has passed. Early or
+      superfluous TimerFired events are harmless.
+    * Every request in `send` / `send_after_flush` comes back exactly once, as `PeerAnswered` or `PeerFailed`
+      with the same request object; the engine itself decides whether and when to ask again.
+    * `fatal` in Effects means: stop the process, nothing of the other effects was set.
+
+Files: `messages` flat values of the RPCs; `events`, `effects` in and out; `log_view`, `settings`; `voters`
+VoterSet, majorities and the history of voter sets with rollback; `quorum_state` what must survive a crash;
+`election` vote rules; `roles` the states; `candidate`, `leader`, `follower` one role's handling each; `reads`
+read-index rounds; `engine` dispatch by (role, event).
+
+Departures from the draft are listed in the docstring of `quorumd.protocol`; the holes of the draft are decided
+where the code obeys the decision, and a test names each.
+"""

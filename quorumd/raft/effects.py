@@ -1,0 +1,80 @@
+"""What the engine wants done: one value a step. See the package docstring for the order and the promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorumd.raft.messages import Request, Response
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.voters import VoterAssignment
+
+
+@dataclass(slots=True)
+class Send:
+    """A request to a peer. Comes back as PeerAnswered or PeerFailed."""
+
+    peer: int
+    request: Request
+
+
+@dataclass(slots=True)
+class Answer:
+    """The answer to a PeerAsked."""
+
+    reply: Any
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """Control record 2: who leads this epoch, who votes, who granted."""
+
+    leader_id: int
+    voters: tuple[int, ...]
+    granting: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KRaftVersion:
+    """Control record 5: the quorum's own feature level; 1 means voters are in the log (KIP-853)."""
+
+    level: int
+
+
+@dataclass(slots=True)
+class ControlBatch:
+    """Control records to append as one batch of the engine's epoch, in this order, one offset each.
+
+    A VoterAssignment becomes control record 6 (KRaftVoters); the caller adds the cluster id.
+    """
+
+    records: tuple[LeaderChange | KRaftVersion | VoterAssignment, ...]
+
+
+@dataclass(slots=True)
+class ReadReady:
+    """A read that may be answered from a state that has applied everything below `offset`."""
+
+    token: Any
+    offset: int
+
+
+@dataclass(slots=True)
+class Effects:
+    save: QuorumState | None = None
+    truncate_to: int | None = None
+    append: bytes | ControlBatch | None = None
+    """Encoded batches (leader: one data batch; follower: as fetched), or control records to encode."""
+    append_end_offset: int = -1
+    """The log's end offset after `append`, where one is set."""
+    send: list[Send | Answer] = field(default_factory=list)
+    send_after_flush: list[Send | Answer] = field(default_factory=list)
+    committed_up_to: int | None = None
+    """The high watermark, where it advanced: records below it may be applied."""
+    reads_ready: list[ReadReady] = field(default_factory=list)
+    reads_failed: list[Any] = field(default_factory=list)
+    leadership_changed: bool = False
+    """Role, epoch or leader differ from before the step."""
+    fatal: str | None = None
+    """A broken promise (two leaders in an epoch, truncation below the high watermark): stop, keep the files."""

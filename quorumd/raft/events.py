@@ -1,0 +1,118 @@
+"""What a node tells its engine. `RaftEngine.step` takes exactly these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.raft.messages import Request, Response
+
+
+@dataclass(slots=True)
+class PeerAsked:
+    """A request came in. `reply` is handed back in `Answer`; the engine never looks into it."""
+
+    reply: Any
+    request: Request
+
+
+@dataclass(slots=True)
+class PeerAnswered:
+    """A request of ours was answered."""
+
+    peer: int
+    request: Request
+    response: Response
+
+
+@dataclass(slots=True)
+class PeerFailed:
+    """A request of ours got no usable answer: timeout, connection lost, or not decodable.
+
+    `unsupported`: the peer does not speak this request (for a pre-vote: become candidate without it).
+    `refused`: nobody listens at the peer's address, its process is gone; a follower need not wait for the fetch
+    timeout of a leader that refused it (after a short random wait it asks for pre-votes).
+    """
+
+    peer: int
+    request: Request
+    unsupported: bool = False
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class LeaderHeard:
+    """A third party (Metadata of some node) says who leads. Adopted only for an epoch above ours, or for ours
+    while we know no leader."""
+
+    leader_id: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class PeerDiscovered:
+    """The address of a node is known now, or changed."""
+
+    key: ReplicaKey
+    endpoint: Endpoint
+
+
+@dataclass(slots=True)
+class Flushed:
+    """Everything below `end_offset` is durable here, and every `save` before the flush began."""
+
+    end_offset: int
+
+
+@dataclass(slots=True)
+class Propose:
+    """Append one encoded data batch. Only to a leader (`engine.is_leader`): its base offset is the log's end
+    offset, its epoch the engine's."""
+
+    batch: bytes
+    end_offset: int
+
+
+@dataclass(slots=True)
+class ReadAsked:
+    """A linearizable read wants to know when the committed state is fresh enough: `reads_ready` hands the
+    token back with the offset to have applied, `reads_failed` when this node lost leadership or leads none."""
+
+    token: Any
+
+
+@dataclass(slots=True)
+class TimerFired:
+    """`engine.deadline` has passed."""
+
+
+@dataclass(slots=True)
+class ShutDown:
+    """Leave gracefully: a leader hands over with EndQuorumEpoch. `engine.handed_over` tells when it is done."""
+
+
+@dataclass(slots=True)
+class StorageFull:
+    """The log refused an append for want of room: a leader resigns, nobody campaigns until StorageFree."""
+
+
+@dataclass(slots=True)
+class StorageFree:
+    """There is room again."""
+
+
+Event = (
+    PeerAsked
+    | PeerAnswered
+    | PeerFailed
+    | LeaderHeard
+    | PeerDiscovered
+    | Flushed
+    | Propose
+    | ReadAsked
+    | TimerFired
+    | ShutDown
+    | StorageFull
+    | StorageFree
+)

@@ -1,0 +1,26 @@
+"""What an operator can set of the quorum; defaults are Kafka's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RaftSettings:
+    """All times in milliseconds.
+
+    `bootstrap_voters`: ids of `quorum.voters`, used only while the log is empty of voter records.
+    """
+
+    bootstrap_voters: tuple[int, ...] = ()
+    fetch_timeout_ms: int = 2000
+    election_timeout_ms: int = 1000
+    election_backoff_max_ms: int = 1000
+    retry_backoff_ms: int = 20
+    retry_backoff_max_ms: int = 1000
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 8 * 1024 * 1024
+    high_watermark_linger_ms: int = 5
+    """How long a parked fetch may wait before it is told of a higher watermark when no record wakes it."""
+    observer_session_ms: int = 300_000
+    """Observers not heard of for this long are dropped from DescribeQuorum."""
