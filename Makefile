@@ -1,11 +1,46 @@
-VENV := .venv
-PYTHON := $(VENV)/bin/python
-STAMP := $(VENV)/.ready
+# Every target sets up what it needs. The two to know: `make run` and `make test`.
 
-.PHONY: setup
-setup: $(STAMP)
+PYTHON_BIN := .venv/bin
+READY := .venv/.ready
+# Processes of the tests that run side by side; the clusters in them are real processes too.
+TEST_PROCESSES ?= 2
+TESTS ?= tests
 
-$(STAMP): pyproject.toml
-	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $(STAMP)
+.PHONY: help setup run test check messages bench clean
+
+help:
+	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
+	@echo "make test      set up, check, and run all tests"
+	@echo "make setup     create .venv and install everything into it"
+	@echo "make check     ruff, mypy, import contracts, house rules, generated code is fresh"
+	@echo "make messages  generate quorumd/protocol/messages from schemas/"
+	@echo "make bench     measure, write the figures to build/bench/"
+	@echo "make clean     remove what was built (not .venv)"
+
+setup: $(READY)
+
+$(READY): pyproject.toml scripts/setup_venv.sh
+	@scripts/setup_venv.sh
+
+run: $(READY)
+	@$(PYTHON_BIN)/python scripts/run_demo.py
+
+test: check
+	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
+
+check: $(READY)
+	$(PYTHON_BIN)/ruff check .
+	$(PYTHON_BIN)/ruff format --check .
+	$(PYTHON_BIN)/mypy
+	$(PYTHON_BIN)/lint-imports
+	$(PYTHON_BIN)/python scripts/house_rules.py
+	$(PYTHON_BIN)/python scripts/generate_messages.py --check
+
+messages: $(READY)
+	$(PYTHON_BIN)/python scripts/generate_messages.py
+
+bench: $(READY)
+	$(PYTHON_BIN)/python -m scripts.bench
+
+clean:
+	rm -rf build run .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,91 @@
+"""Every house rule is broken by a bad sample, and keeps quiet about the good one beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_spec = importlib.util.spec_from_file_location("house_rules", ROOT / "scripts" / "house_rules.py")
+assert _spec is not None
+assert _spec.loader is not None
+house_rules = importlib.util.module_from_spec(_spec)
+sys.modules["house_rules"] = house_rules
+_spec.loader.exec_module(house_rules)
+
+DOC = '"""What this is."""\n'
+MARKER = "TO" + "DO"
+UNWRITTEN = "NotImplemented" + "Error"
+
+BAD = {
+    "file-length": ("scripts/a.py", "x = 1\n" * 501),
+    "function-length": ("scripts/a.py", "def long():\n" + "    x = 1\n" * 60),
+    "leftover: marker": ("tests/unit/a.py", f"x = 1  # {MARKER}: more\n"),
+    "leftover: error class": ("quorumd/a.py", f"{DOC}raise {UNWRITTEN}\n"),
+    "unexplained: type": ("quorumd/a.py", f"{DOC}x = 1  # type: ignore[assignment]\n"),
+    "unexplained: lint": ("scripts/a.py", "x = 1  # noqa: E501, F401\n"),
+    "print": ("quorumd/runtime/a.py", f"{DOC}print(1)\n"),
+    "sleep: asyncio": ("tests/unit/a.py", "import asyncio\nasync def f():\n    await asyncio.sleep(1)\n"),
+    "sleep: from": ("tests/property/a.py", "from time import sleep\n"),
+    "pure: import": ("quorumd/raft/a.py", f"{DOC}import random\n"),
+    "pure: from": ("quorumd/node/a.py", f"{DOC}from os.path import join\n"),
+    "pure: import inside a function": ("quorumd/log/a.py", f"{DOC}def _f():\n    import time\n"),
+    "pure: call that differs between runs": (
+        "quorumd/ids.py",
+        f"{DOC}x = sorted([1], key=lambda y: id(y))\n",
+    ),
+    "docstring: module": ("quorumd/a.py", "x = 1\n"),
+    "docstring: class": ("quorumd/a.py", f"{DOC}class Public:\n    x = 1\n"),
+    "docstring: function": ("quorumd/a.py", f"{DOC}async def public():\n    return 1\n"),
+    "syntax": ("quorumd/a.py", f"{DOC}def (:\n"),
+}
+
+GOOD = {
+    "file-length": ("scripts/a.py", "x = 1\n" * 500),
+    "function-length": ("scripts/a.py", "def long():\n" + "    x = 1\n" * 59),
+    "explained-type": ("quorumd/a.py", f"{DOC}x = 1  # type: ignore[misc]  # the stub lacks it\n"),
+    "explained-lint": ("scripts/a.py", "x = 1  # noqa: E501 a table reads better wide\n"),
+    "directive-in-a-string": ("scripts/a.py", 'x = "# noqa"\n'),
+    "print": ("quorumd/cli/a.py", f"{DOC}print(1)\n"),
+    "sleep": ("tests/shell/a.py", "import time\ntime.sleep(1)\n"),
+    "world-outside": ("quorumd/runtime/a.py", f"{DOC}import os\n"),
+    "relative-name": ("quorumd/raft/a.py", f"{DOC}from . import time\n"),
+    "hash-method": ("quorumd/ids.py", f"{DOC}class _K:\n    def __hash__(self):\n        return hash(1)\n"),
+    "private": ("quorumd/a.py", f"{DOC}def _helper():\n    return 1\n"),
+    "generated": ("quorumd/protocol/messages/a.py", "x = 1\n" * 600),
+    "empty": ("quorumd/a.py", ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_sample_is_found_once(name: str) -> None:
+    path, source = BAD[name]
+    assert [finding.rule for finding in house_rules.check_source(path, source)] == [name.partition(":")[0]]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_sample_is_left_alone(name: str) -> None:
+    path, source = GOOD[name]
+    assert house_rules.check_source(path, source) == []
+
+
+def test_a_stray_file_at_the_top_or_in_tests_is_found(tmp_path: Path) -> None:
+    for folder in ("quorumd", "tests/unit", "tests/misc", ".venv", "build", "x.egg-info"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "notes.txt").write_text("")
+    found = house_rules.check_layout(tmp_path)
+    assert [finding.path for finding in found] == ["notes.txt", "tests/misc"]
+
+
+def test_the_command_prints_path_and_line_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "quorumd").mkdir()
+    (tmp_path / "quorumd" / "a.py").write_text(f"{DOC}\nprint(1)\n")
+    assert house_rules.main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.startswith("quorumd/a.py:3: print: ")
+    (tmp_path / "quorumd" / "a.py").write_text(DOC)
+    assert house_rules.main([str(tmp_path)]) == 0
