@@ -1,0 +1,462 @@
+"""RecordBatch v2, the unit of the log and of every fetch: encode, headers, CRC-32C, records.
+
+A batch is a header of 61 bytes and its records (`layouts` declares both):
+
+    base offset i64 | length of the rest i32 | epoch i32 | magic i8 = 2 | crc u32 | attributes i16
+    last offset delta i32 | base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16
+    base sequence i32 | count i32 | records
+
+The CRC covers everything after itself. Base offset, length and epoch lie before it, so that a leader could
+restamp a batch without touching the records. A record is:
+
+    length varint | attributes i8 | timestamp delta varint | offset delta varint
+    key length varint (-1 null) | key | value length varint (-1 null) | value | header count varint
+
+Varints of records are zigzag. The metadata log has no record headers and no compression: quorumd writes
+neither and refuses to read records that have them; the headers of such batches can be read all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct, error
+
+from crc32c import crc32c
+
+from quorumd.errors import MalformedMessage
+
+MAGIC = 2
+HEADER_SIZE = 61
+"""Bytes of a batch before its first record."""
+
+COMPRESSION_MASK = 0x07
+CONTROL_BIT = 0x20
+COMPRESSION_NAMES = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+
+_LENGTH_END = 12
+"""Base offset and length: what stands before the bytes that the length counts."""
+_CRC_END = 21
+_LEAST_LENGTH = HEADER_SIZE - _LENGTH_END
+_SHORTEST_RECORD = 7
+
+_HEADER = Struct(">qiibIhiqq14xi")
+"""Without the three producer fields, which mean nothing in this log."""
+_BEFORE_BODY = Struct(">qiibI")
+_BODY_START = Struct(">hiqqqhii")
+
+_CACHED = 1024
+_NOT_SHORT = ~0x3FFE
+"""Bits that are zero in the zigzag form of a length that is not negative and fits two bytes."""
+
+
+def _varint(value: int) -> bytes:
+    """Zigzag varint of an `int` that fits 64 bits."""
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+_VARINTS = tuple(_varint(value) for value in range(_CACHED))
+_NULL_KEY = b"\x01"
+_BEFORE_VALUE = tuple(b"\x00\x00" + varint + _NULL_KEY for varint in _VARINTS)
+"""By offset delta: attributes 0, timestamp delta 0, the offset delta, key null."""
+
+
+class BatchHeader:
+    """One batch's header. `position` and `size` are bytes within the data that it was read from.
+
+    Offsets: `base_offset` inclusive, `end_offset` exclusive. `count` is what the header claims; it equals
+    `end_offset - base_offset` in every batch of this log (`validate`). Timestamps are Unix milliseconds.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "count",
+        "crc",
+        "end_offset",
+        "epoch",
+        "is_control",
+        "max_timestamp_ms",
+        "position",
+        "size",
+        "timestamp_ms",
+    )
+
+    def __init__(
+        self,
+        position: int,
+        size: int,
+        base_offset: int,
+        end_offset: int,
+        epoch: int,
+        crc: int,
+        attributes: int,
+        timestamp_ms: int,
+        max_timestamp_ms: int,
+        count: int,
+    ) -> None:
+        self.position = position
+        self.size = size
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.epoch = epoch
+        self.crc = crc
+        self.attributes = attributes
+        self.is_control = attributes & CONTROL_BIT != 0
+        self.timestamp_ms = timestamp_ms
+        self.max_timestamp_ms = max_timestamp_ms
+        self.count = count
+
+    @property
+    def compression(self) -> str:
+        """`none`, or the name of the codec."""
+        codec = self.attributes & COMPRESSION_MASK
+        return COMPRESSION_NAMES.get(codec, f"unknown codec {codec}") if codec else "none"
+
+    def __repr__(self) -> str:
+        kind = "control " if self.is_control else ""
+        return (
+            f"<{kind}batch {self.base_offset}..{self.end_offset} epoch {self.epoch}, "
+            f"{self.size} bytes at {self.position}>"
+        )
+
+
+class Record:
+    """One record. `key` and `value` are None where they are null."""
+
+    __slots__ = ("key", "offset", "timestamp_ms", "value")
+
+    def __init__(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"<record {self.offset} key {self.key!r} value {self.value!r}>"
+
+
+class Scan:
+    """What `scan` found: the batches of the valid prefix, where it ends, and why it ends there.
+
+    `fault` is "" when nothing follows, or only zeros (preallocated blocks). `incomplete` tells that the data
+    ends inside a batch that is sound so far; it needs at least `needed_bytes` from `end`, so a caller that
+    reads a file piece by piece reads on from there and takes it for a fault only at the end of the file.
+    """
+
+    __slots__ = ("end", "fault", "headers", "needed_bytes")
+
+    def __init__(self, headers: list[BatchHeader], end: int, fault: str, needed_bytes: int = 0) -> None:
+        self.headers = headers
+        self.end = end
+        self.fault = fault
+        self.needed_bytes = needed_bytes
+
+    @property
+    def incomplete(self) -> bool:
+        return self.needed_bytes > 0
+
+
+def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequence[bytes]) -> bytes:
+    """A data batch of records with null keys, one per value, all with the same timestamp (Unix ms).
+
+    The values are whole metadata record frames. Raises ValueError for no values: a batch is never empty.
+    """
+    parts = [_body_start(0, len(values), timestamp_ms)]
+    for delta, value in enumerate(values):
+        size = len(value)
+        # The tables save two function calls a record; 16 leaves room for what stands around the value.
+        if size < _CACHED - 16 and delta < _CACHED:
+            before_value = _BEFORE_VALUE[delta]
+            value_size = _VARINTS[size]
+            length = _VARINTS[len(before_value) + len(value_size) + size + 1]
+            parts += (length, before_value, value_size, value, b"\x00")
+        else:
+            parts += _record_parts(delta, b"\x01", value)
+    return _sealed(base_offset, epoch, b"".join(parts))
+
+
+def encode_control_batch(
+    base_offset: int, epoch: int, timestamp_ms: int, records: Sequence[tuple[bytes, bytes]]
+) -> bytes:
+    """A control batch of (key, value) records as `control_record.encode_control` makes them.
+
+    Raises ValueError for no records.
+    """
+    parts = [_body_start(CONTROL_BIT, len(records), timestamp_ms)]
+    for delta, (key, value) in enumerate(records):
+        parts += _record_parts(delta, _varint(len(key)) + key, value)
+    return _sealed(base_offset, epoch, b"".join(parts))
+
+
+def _body_start(attributes: int, count: int, timestamp_ms: int) -> bytes:
+    if count == 0:
+        raise ValueError("a batch needs at least one record")
+    return _BODY_START.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+
+
+def _record_parts(delta: int, key: bytes, value: bytes) -> tuple[bytes, ...]:
+    """One record in pieces; `key` comes with its length before it."""
+    before_value = b"\x00\x00" + _varint(delta) + key
+    value_size = _varint(len(value))
+    length = _varint(len(before_value) + len(value_size) + len(value) + 1)
+    return length, before_value, value_size, value, b"\x00"
+
+
+def _sealed(base_offset: int, epoch: int, body: bytes) -> bytes:
+    """The batch around `body`, which is everything after the CRC."""
+    length = _CRC_END - _LENGTH_END + len(body)
+    return _BEFORE_BODY.pack(base_offset, length, epoch, MAGIC, crc32c(body)) + body
+
+
+def read_header(data: bytes, position: int) -> BatchHeader:
+    """The header of the batch at `position`; its records may lie beyond the end of `data`.
+
+    Raises MalformedMessage when no batch header is there.
+    """
+    if position + HEADER_SIZE > len(data):
+        raise MalformedMessage(
+            f"batch at position {position}: {len(data) - position} bytes left, a header has {HEADER_SIZE}"
+        )
+    base_offset, length, epoch, magic, crc, attributes, last_delta, timestamp_ms, max_timestamp_ms, count = (
+        _HEADER.unpack_from(data, position)
+    )
+    if magic != MAGIC or length < _LEAST_LENGTH or base_offset < 0 or last_delta < 0 or count < 0:
+        raise MalformedMessage(
+            f"batch at position {position}: magic {magic}, length {length}, base offset {base_offset}, "
+            f"last offset delta {last_delta}, count {count} cannot be a header of a batch "
+            f"(magic is {MAGIC}, length at least {_LEAST_LENGTH}, the others not negative)"
+        )
+    return BatchHeader(
+        position,
+        length + _LENGTH_END,
+        base_offset,
+        base_offset + last_delta + 1,
+        epoch,
+        crc,
+        attributes,
+        timestamp_ms,
+        max_timestamp_ms,
+        count,
+    )
+
+
+def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
+    """The headers of the whole batches from `start`; ends at the end of `data` or where only zeros follow.
+
+    The CRC is not looked at. Raises MalformedMessage naming the position of anything else, also of a last
+    batch that is cut off.
+    """
+    position = start
+    while position < len(data) and not _is_blank(data, position):
+        header = read_header(data, position)
+        if position + header.size > len(data):
+            raise MalformedMessage(_cut_off(header, len(data)))
+        yield header
+        position += header.size
+
+
+def _is_blank(data: bytes, position: int) -> bool:
+    """No header of a batch is all zeros, if only for its magic."""
+    return not any(data[position : position + HEADER_SIZE])
+
+
+def _cut_off(header: BatchHeader, end: int) -> str:
+    return (
+        f"batch at position {header.position} (offset {header.base_offset}) announces {header.size} bytes, "
+        f"only {end - header.position} are there"
+    )
+
+
+def crc_is_valid(data: bytes, header: BatchHeader) -> bool:
+    """Whether the batch of `header`, whole in `data`, is as written; offset and epoch are not covered."""
+    with memoryview(data) as view:
+        return bool(crc32c(view[header.position + _CRC_END : header.position + header.size]) == header.crc)
+
+
+def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, least_epoch: int) -> str:
+    """Why the whole batch of `header` cannot stand at `expected_offset` (None: anywhere), "" when it can."""
+    where = f"batch at position {header.position} (offset {header.base_offset})"
+    if expected_offset is not None and header.base_offset != expected_offset:
+        return f"{where}: offset {expected_offset} was expected"
+    if header.count != header.end_offset - header.base_offset:
+        return f"{where}: {header.count} records for {header.end_offset - header.base_offset} offsets"
+    if header.epoch < least_epoch:
+        return f"{where}: epoch {header.epoch} after epoch {least_epoch}"
+    if not crc_is_valid(data, header):
+        return f"{where}: the CRC does not match"
+    return ""
+
+
+def validate(data: bytes, expected_offset: int | None = None) -> list[BatchHeader]:
+    """The headers of bytes that came from another node, once they are found to be sound.
+
+    Sound: whole batches and nothing else, magic 2, the CRC of each matches, as many records as offsets,
+    offsets without a gap (from `expected_offset` where it is given), epochs that never go down. The records
+    inside are covered by the CRC and not walked. Raises MalformedMessage.
+    """
+    scanned = scan(data, 0, expected_offset)
+    if scanned.fault or scanned.end != len(data):
+        raise MalformedMessage(scanned.fault or f"only zeros from position {scanned.end}")
+    return scanned.headers
+
+
+def scan(data: bytes, start: int = 0, expected_offset: int | None = None, least_epoch: int = 0) -> Scan:
+    """The longest prefix of sound batches (as in `validate`) from `start`, for recovery; never raises."""
+    found: list[BatchHeader] = []
+    position = start
+    while position < len(data) and not _is_blank(data, position):
+        if position + HEADER_SIZE > len(data):
+            fault = f"{len(data) - position} bytes at position {position} are less than a header"
+            return Scan(found, position, fault, HEADER_SIZE)
+        try:
+            header = read_header(data, position)
+        except MalformedMessage as malformed:
+            return Scan(found, position, str(malformed))
+        if position + header.size > len(data):
+            return Scan(found, position, _cut_off(header, len(data)), header.size)
+        fault = _fault_in(data, header, expected_offset, least_epoch)
+        if fault:
+            return Scan(found, position, fault)
+        found.append(header)
+        position += header.size
+        expected_offset = header.end_offset
+        least_epoch = header.epoch
+    return Scan(found, position, "")
+
+
+def records(data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of one batch that is whole in `data`, in order.
+
+    Raises MalformedMessage, after the sound ones before it, at a record that is none, and at once for a
+    compressed batch.
+    """
+    if header.attributes & COMPRESSION_MASK:
+        raise MalformedMessage(
+            f"batch at offset {header.base_offset} is compressed ({header.compression}); "
+            "the metadata log is not, its records cannot be read"
+        )
+    position = header.position + HEADER_SIZE
+    end = header.position + header.size
+    if header.count * _SHORTEST_RECORD > end - position:
+        raise MalformedMessage(
+            f"batch at offset {header.base_offset}: {header.count} records do not fit {end - position} bytes"
+        )
+    for index in range(header.count):
+        try:
+            record, position = _read_record(data, position, end, header)
+        except (IndexError, error, MalformedMessage) as cause:
+            raise MalformedMessage(
+                f"batch at offset {header.base_offset}: record {index} of {header.count} is malformed"
+                f" ({cause})"
+            ) from None
+        yield record
+    if position != end:
+        raise MalformedMessage(
+            f"batch at offset {header.base_offset}: {end - position} bytes after its {header.count} records"
+        )
+
+
+def values(data: bytes, header: BatchHeader) -> list[bytes]:
+    """The values of one data batch that is whole in `data`: the hot path of applying what is committed.
+
+    The value at index i has offset `header.base_offset + i`. Raises MalformedMessage as `records` does, also
+    for a null value, which no metadata record has.
+    """
+    found: list[bytes] = []
+    end = header.position + header.size
+    position = header.position + HEADER_SIZE
+    count = header.count
+    if count > _CACHED or header.attributes & COMPRESSION_MASK:
+        return _values_of_any_shape(data, header)
+    for before_value in _BEFORE_VALUE[:count]:
+        # Records as encode_batch makes them, one or two bytes a varint; all others take the long way.
+        # Positions only grow, so that one comparison after the loop tells whether one reached over the end.
+        try:
+            length = data[position]
+            if length >= 0x80:
+                position += 1
+                length = length & 0x7F | data[position] << 7
+            body = position + 1
+            position = body + len(before_value)
+            size = data[position]
+            if size >= 0x80:
+                position += 1
+                size = size & 0x7F | data[position] << 7
+            start = position + 1
+            position = start + (size >> 1)
+            if (
+                (length | size) & _NOT_SHORT
+                or position + 1 != body + (length >> 1)
+                or data[position]
+                or not data.startswith(before_value, body)
+            ):
+                return _values_of_any_shape(data, header)
+        except IndexError:
+            return _values_of_any_shape(data, header)
+        found.append(data[start:position])
+        position += 1
+    if position != end:
+        return _values_of_any_shape(data, header)
+    return found
+
+
+def _values_of_any_shape(data: bytes, header: BatchHeader) -> list[bytes]:
+    found: list[bytes] = []
+    for index, record in enumerate(records(data, header)):
+        if record.value is None or record.offset != header.base_offset + index:
+            raise MalformedMessage(
+                f"batch at offset {header.base_offset}: record {index} of {header.count} has no value or "
+                f"offset {record.offset}"
+            )
+        found.append(record.value)
+    return found
+
+
+def _read_record(data: bytes, position: int, end: int, header: BatchHeader) -> tuple[Record, int]:
+    length, position = _read_varint(data, position)
+    stop = position + length
+    if length < _SHORTEST_RECORD - 1 or stop > end:
+        raise MalformedMessage(f"length {length}")
+    timestamp_delta, position = _read_varint(data, position + 1)
+    offset_delta, position = _read_varint(data, position)
+    key_size, position = _read_varint(data, position)
+    key = None
+    if key_size >= 0:
+        key = data[position : position + key_size]
+        position += key_size
+    value_size, position = _read_varint(data, position)
+    value = None
+    if value_size >= 0:
+        value = data[position : position + value_size]
+        position += value_size
+    if position + 1 != stop or data[position] != 0:
+        raise MalformedMessage("its parts do not add up to its length, or it has record headers")
+    offset = header.base_offset + offset_delta
+    if not header.base_offset <= offset < header.end_offset:
+        raise MalformedMessage(f"offset delta {offset_delta}")
+    return Record(offset, header.timestamp_ms + timestamp_delta, key, value), position + 1
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint of at most 64 bits and the position after it."""
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    result = byte & 0x7F
+    shift = 7
+    while True:
+        position += 1
+        byte = data[position]
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 63:
+            raise MalformedMessage("a varint of more than ten bytes")
+    return (result >> 1) ^ -(result & 1), position + 1
