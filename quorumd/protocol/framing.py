@@ -1,6 +1,6 @@
 """Length-prefixed frames: every request and response is an int32 size and that many bytes.
 
-The size is checked against a ceiling before anything is kept, and nothing is reserved for bytes that were only
+The size is checked against a ceiling before anything is kept, and nothing is reserved for bytes only
 announced. Bytes of a foreign protocol end with a message that says so.
 """
 

@@ -19,11 +19,12 @@ neither and refuses to read records that have them; the headers of such batches 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from struct import Struct, error
+from struct import Struct
 
 from crc32c import crc32c
 
 from quorumd.errors import MalformedMessage
+from quorumd.protocol.wire import read_varlong, write_varlong
 
 MAGIC = 2
 HEADER_SIZE = 61
@@ -50,13 +51,8 @@ _NOT_SHORT = ~0x3FFE
 
 
 def _varint(value: int) -> bytes:
-    """Zigzag varint of an `int` that fits 64 bits."""
-    rest = (value << 1) ^ (value >> 63)
     out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
+    write_varlong(out, value)
     return bytes(out)
 
 
@@ -350,7 +346,7 @@ def records(data: bytes, header: BatchHeader) -> Iterator[Record]:
     for index in range(header.count):
         try:
             record, position = _read_record(data, position, end, header)
-        except (IndexError, error, MalformedMessage) as cause:
+        except (IndexError, MalformedMessage) as cause:
             raise MalformedMessage(
                 f"batch at offset {header.base_offset}: record {index} of {header.count} is malformed"
                 f" ({cause})"
@@ -419,18 +415,18 @@ def _values_of_any_shape(data: bytes, header: BatchHeader) -> list[bytes]:
 
 
 def _read_record(data: bytes, position: int, end: int, header: BatchHeader) -> tuple[Record, int]:
-    length, position = _read_varint(data, position)
+    length, position = read_varlong(data, position)
     stop = position + length
     if length < _SHORTEST_RECORD - 1 or stop > end:
         raise MalformedMessage(f"length {length}")
-    timestamp_delta, position = _read_varint(data, position + 1)
-    offset_delta, position = _read_varint(data, position)
-    key_size, position = _read_varint(data, position)
+    timestamp_delta, position = read_varlong(data, position + 1)
+    offset_delta, position = read_varlong(data, position)
+    key_size, position = read_varlong(data, position)
     key = None
     if key_size >= 0:
         key = data[position : position + key_size]
         position += key_size
-    value_size, position = _read_varint(data, position)
+    value_size, position = read_varlong(data, position)
     value = None
     if value_size >= 0:
         value = data[position : position + value_size]
@@ -441,22 +437,3 @@ def _read_record(data: bytes, position: int, end: int, header: BatchHeader) -> t
     if not header.base_offset <= offset < header.end_offset:
         raise MalformedMessage(f"offset delta {offset_delta}")
     return Record(offset, header.timestamp_ms + timestamp_delta, key, value), position + 1
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint of at most 64 bits and the position after it."""
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    result = byte & 0x7F
-    shift = 7
-    while True:
-        position += 1
-        byte = data[position]
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift > 63:
-            raise MalformedMessage("a varint of more than ten bytes")
-    return (result >> 1) ^ -(result & 1), position + 1

@@ -1,0 +1,81 @@
+"""Frames out of a stream that is split anywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import MalformedMessage
+from quorumd.protocol.framing import FrameReader
+
+FRAMES = [b"first", b"", b"x" * 300, b"\0\0\0\1"]
+STREAM = b"".join(len(frame).to_bytes(4, "big") + frame for frame in FRAMES)
+
+
+def test_all_frames_of_one_piece() -> None:
+    reader = FrameReader(1000)
+    assert reader.feed(STREAM) == FRAMES
+    assert reader.gathered_bytes == 0
+
+
+@pytest.mark.parametrize("cut", range(len(STREAM) + 1))
+def test_split_at_every_byte(cut: int) -> None:
+    reader = FrameReader(1000)
+    assert reader.feed(STREAM[:cut]) + reader.feed(STREAM[cut:]) == FRAMES
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7])
+def test_small_pieces(step: int) -> None:
+    reader = FrameReader(1000)
+    found = []
+    for at in range(0, len(STREAM), step):
+        found += reader.feed(STREAM[at : at + step])
+    assert found == FRAMES
+
+
+def test_frames_are_bytes_of_their_own() -> None:
+    (frame,) = FrameReader(1000).feed(b"\0\0\0\2ab")
+    assert type(frame) is bytes
+
+
+def test_a_frame_as_large_as_allowed_and_one_byte_more() -> None:
+    assert FrameReader(5).feed(b"\0\0\0\5hello") == [b"hello"]
+    with pytest.raises(
+        MalformedMessage, match=r"frame of 6 bytes.*socket\.request\.max\.bytes allows 0 to 5"
+    ):
+        FrameReader(5).feed(b"\0\0\0\6")
+
+
+def test_the_ceiling_holds_before_the_bytes_are_there() -> None:
+    reader = FrameReader(100, "some.limit")
+    reader.feed(b"\0\0")
+    with pytest.raises(MalformedMessage, match=r"256 bytes was announced, some\.limit allows 0 to 100"):
+        reader.feed(b"\1\0\0")
+    assert reader.gathered_bytes == 0
+
+
+def test_a_negative_size_is_refused() -> None:
+    with pytest.raises(MalformedMessage, match="frame of -1 bytes"):
+        FrameReader(100).feed(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n", b"POST /x", b"HTTP/1.1 200", b"PRI * HTTP/2.0"])
+def test_http_is_recognised(first: bytes) -> None:
+    with pytest.raises(MalformedMessage, match="begin like HTTP"):
+        FrameReader(1 << 20).feed(first)
+
+
+def test_tls_is_recognised() -> None:
+    with pytest.raises(MalformedMessage, match="TLS"):
+        FrameReader(1 << 20).feed(b"\x16\x03\x01\x02\x00\x01\x00")
+
+
+def test_a_large_frame_in_many_pieces_is_copied_a_constant_number_of_times() -> None:
+    """20 MB in pieces of 4 KiB: with a copy of all that is gathered a piece this takes minutes."""
+    size = 20_000_000
+    reader = FrameReader(size)
+    assert reader.feed(size.to_bytes(4, "big")) == []
+    piece = bytes(4096)
+    for _ in range(size // 4096):
+        assert reader.feed(piece) == []
+    found = reader.feed(bytes(size % 4096))
+    assert [len(frame) for frame in found] == [size]

@@ -1,0 +1,335 @@
+"""RecordBatch v2: the bytes that other implementations write and read, and what is refused."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+
+import pytest
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kio.records.schema import NewRecordBatch
+from kio.records.schema import Record as KioRecord
+from kio.records.writers import write_new_batch
+from kio.static.primitive import i8, i16, i32, i64
+
+from quorumd.errors import MalformedMessage
+from quorumd.protocol import record_batch
+from quorumd.protocol.record_batch import (
+    crc_is_valid,
+    encode_batch,
+    encode_control_batch,
+    headers,
+    read_header,
+    records,
+    scan,
+    validate,
+    values,
+)
+
+TIME = 1_700_000_000_000
+
+GOLDEN = bytes.fromhex(
+    "0000000000000007"  # base offset
+    "00000042"  # length of the rest
+    "00000003"  # epoch
+    "02"  # magic
+    "0fe2c498"  # CRC-32C, from a bitwise computation
+    "0000"  # attributes
+    "00000001"  # last offset delta
+    "0000018bcfe56800"  # base timestamp
+    "0000018bcfe56800"  # max timestamp
+    "ffffffffffffffff"  # no producer
+    "ffff"
+    "ffffffff"
+    "00000002"  # records
+    "10" "00" "00" "00" "01" "04" "6869" "00"  # "hi"
+    "0e" "00" "00" "02" "01" "02" "21" "00"  # "!"
+)  # fmt: skip
+
+
+def kio_batch(
+    base_offset: int, epoch: int, attributes: int, pairs: list[tuple[bytes | None, bytes]]
+) -> bytes:
+    out = io.BytesIO()
+    when = datetime.fromtimestamp(TIME / 1000, tz=UTC)
+    write_new_batch(
+        out,
+        NewRecordBatch(
+            partition_leader_epoch=i32(epoch),
+            attributes=i16(attributes),
+            producer_id=i64(-1),
+            producer_epoch=i16(-1),
+            base_sequence=i32(-1),
+            records=tuple(
+                KioRecord(
+                    attributes=i8(0),
+                    timestamp=when,
+                    offset=i64(base_offset + delta),
+                    key=key,
+                    value=value,
+                    headers=(),
+                )
+                for delta, (key, value) in enumerate(pairs)
+            ),
+        ),
+    )
+    return out.getvalue()
+
+
+def three_batches() -> bytes:
+    return (
+        encode_batch(10, 1, TIME, [b"a", b"bb"])
+        + encode_control_batch(12, 2, TIME, [(b"\0\0\0\2", b"leader")])
+        + encode_batch(13, 2, TIME, [b"c" * 5000])
+    )
+
+
+def test_golden_bytes() -> None:
+    data = encode_batch(7, 3, TIME, [b"hi", b"!"])
+    assert data == GOLDEN
+    assert data == kio_batch(7, 3, 0, [(None, b"hi"), (None, b"!")])
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 1007, 1008, 1024, 8191, 8192, 100_000])
+def test_a_value_of_any_size_is_written_as_kio_writes_it(size: int) -> None:
+    data = encode_batch(5, 2, TIME, [b"v" * size, b"x"])
+    assert data == kio_batch(5, 2, 0, [(None, b"v" * size), (None, b"x")])
+    assert values(data, read_header(data, 0)) == [b"v" * size, b"x"]
+
+
+def test_more_records_than_the_tables_hold() -> None:
+    many = [b"%d" % number for number in range(1500)]
+    data = encode_batch(0, 2, TIME, many)
+    assert data == kio_batch(0, 2, 0, [(None, value) for value in many])
+    assert values(data, read_header(data, 0)) == many
+
+
+def test_a_control_batch_is_written_as_kio_writes_it() -> None:
+    pairs = [(b"\0\0\0\2", b"first"), (b"\0\0\0\6", b"v" * 300)]
+    data = encode_control_batch(40, 9, TIME, pairs)
+    assert data == kio_batch(40, 9, 0x20, list(pairs))
+    header = read_header(data, 0)
+    assert header.is_control
+    assert [(record.offset, record.key, record.value) for record in records(data, header)] == [
+        (40, b"\0\0\0\2", b"first"),
+        (41, b"\0\0\0\6", b"v" * 300),
+    ]
+
+
+def test_kafka_python_reads_what_is_written() -> None:
+    read = MemoryRecords(three_batches())
+    seen = []
+    while read.has_next():
+        batch = read.next_batch()
+        assert batch is not None
+        assert batch.validate_crc()
+        seen += [(record.offset, record.timestamp, record.key, record.value) for record in batch]
+    assert seen == [
+        (10, TIME, None, b"a"),
+        (11, TIME, None, b"bb"),
+        (12, TIME, b"\0\0\0\2", b"leader"),
+        (13, TIME, None, b"c" * 5000),
+    ]
+
+
+def test_records_that_kafka_python_wrote_are_read() -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 10_000)
+    builder.append(0, 1000, b"key", b"value", [])
+    builder.append(1, 1007, None, None, [])
+    data = bytes(builder.build())
+    header = read_header(data, 0)
+    assert crc_is_valid(data, header)
+    assert (header.timestamp_ms, header.max_timestamp_ms) == (1000, 1007)
+    assert [(r.offset, r.timestamp_ms, r.key, r.value) for r in records(data, header)] == [
+        (0, 1000, b"key", b"value"),
+        (1, 1007, None, None),
+    ]
+    with pytest.raises(MalformedMessage, match="record 1 of 2 has no value"):
+        values(data, header)
+
+
+def test_no_values_are_no_batch() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        encode_batch(0, 1, TIME, [])
+    with pytest.raises(ValueError, match="at least one"):
+        encode_control_batch(0, 1, TIME, [])
+
+
+def test_headers_say_where_each_batch_is() -> None:
+    data = three_batches()
+    found = list(headers(data))
+    assert [(h.base_offset, h.end_offset, h.count, h.epoch, h.is_control) for h in found] == [
+        (10, 12, 2, 1, False),
+        (12, 13, 1, 2, True),
+        (13, 14, 1, 2, False),
+    ]
+    assert [h.position for h in found] == [0, found[0].size, found[0].size + found[1].size]
+    assert found[2].position + found[2].size == len(data)
+    assert [h.base_offset for h in headers(data, found[1].position)] == [12, 13]
+    assert repr(found[1]) == f"<control batch 12..13 epoch 2, {found[1].size} bytes at {found[1].position}>"
+
+
+def test_headers_stop_at_zeros_and_refuse_the_rest() -> None:
+    data = three_batches()
+    assert len(list(headers(data + bytes(5000)))) == 3
+    assert len(list(headers(data + bytes(3)))) == 3
+    assert list(headers(b"")) == []
+    with pytest.raises(MalformedMessage, match=rf"position {len(data)}: magic"):
+        list(headers(data + b"x" * 100))
+    with pytest.raises(MalformedMessage, match=rf"position {len(data)}: 7 bytes left"):
+        list(headers(data + b"garbage"))
+    with pytest.raises(MalformedMessage, match=r"\(offset 13\) announces \d+ bytes, only \d+ are there"):
+        list(headers(data[:-1]))
+
+
+def test_a_header_can_be_read_before_its_records_are_there() -> None:
+    data = encode_batch(7, 3, TIME, [b"hi"])
+    assert read_header(data[: record_batch.HEADER_SIZE], 0).size == len(data)
+
+
+@pytest.mark.parametrize(
+    ("at", "new"),
+    [
+        (0, b"\xff"),  # base offset
+        (8, b"\x00\x00\x00\x30"),  # shorter than a header
+        (8, b"\xff\xff\xff\xff"),
+        (16, b"\x01"),  # magic
+        (23, b"\xff"),  # last offset delta
+        (57, b"\xff"),  # count
+    ],
+)
+def test_what_cannot_be_a_header_is_refused(at: int, new: bytes) -> None:
+    data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
+    data[at : at + len(new)] = new
+    with pytest.raises(MalformedMessage, match="position 0"):
+        read_header(bytes(data), 0)
+
+
+def sealed(data: bytearray) -> bytes:
+    """The batch with a CRC that matches."""
+    data[17:21] = record_batch.crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return bytes(data)
+
+
+def test_validate_accepts_what_a_leader_sends() -> None:
+    data = three_batches()
+    assert [header.base_offset for header in validate(data)] == [10, 12, 13]
+    assert [header.base_offset for header in validate(data, 10)] == [10, 12, 13]
+    assert validate(b"") == []
+
+
+def test_validate_names_what_is_wrong() -> None:
+    one, two = encode_batch(10, 2, TIME, [b"a", b"bb"]), encode_batch(12, 2, TIME, [b"c"])
+    with pytest.raises(MalformedMessage, match="offset 11 was expected"):
+        validate(one, 11)
+    with pytest.raises(MalformedMessage, match="offset 12 was expected"):
+        validate(one + one)
+    with pytest.raises(MalformedMessage, match="epoch 1 after epoch 2"):
+        validate(one + encode_batch(12, 1, TIME, [b"c"]))
+    with pytest.raises(MalformedMessage, match="only zeros"):
+        validate(one + two + bytes(61))
+    with pytest.raises(MalformedMessage, match="announces"):
+        validate(one + two[:-1])
+    with pytest.raises(MalformedMessage, match="CRC does not match"):
+        validate(one[:-2] + b"x\0")
+    fewer = bytearray(one)
+    fewer[57:61] = (1).to_bytes(4, "big")
+    with pytest.raises(MalformedMessage, match="1 records for 2 offsets"):
+        validate(sealed(fewer))
+
+
+def test_the_epoch_may_be_restamped_without_the_crc() -> None:
+    data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
+    data[12:16] = (4).to_bytes(4, "big")
+    assert validate(bytes(data))[0].epoch == 4
+
+
+def test_scan_tells_where_the_sound_prefix_ends_and_why() -> None:
+    data = three_batches()
+    whole = scan(data)
+    assert (len(whole.headers), whole.end, whole.fault, whole.incomplete) == (3, len(data), "", False)
+
+    preallocated = scan(data + bytes(4096))
+    assert (len(preallocated.headers), preallocated.end, preallocated.fault) == (3, len(data), "")
+
+    last = whole.headers[2]
+    torn = scan(data[:-10])
+    assert (torn.end, torn.incomplete, torn.needed_bytes) == (last.position, True, last.size)
+    assert "announces" in torn.fault
+
+    cut_in_header = scan(data[: last.position + 9])
+    assert (cut_in_header.end, cut_in_header.needed_bytes) == (last.position, 61)
+
+    flipped = bytearray(data)
+    flipped[-1] ^= 1
+    corrupt = scan(bytes(flipped))
+    assert (corrupt.end, corrupt.incomplete) == (last.position, False)
+    assert "CRC" in corrupt.fault
+
+    assert "offset 9 was expected" in scan(data, 0, 9).fault
+    assert "epoch 1 after epoch 5" in scan(data, 0, 10, 5).fault
+    assert "magic" in scan(data + b"x" * 100).fault
+
+
+def test_a_compressed_batch_has_a_header_and_a_clear_error() -> None:
+    data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
+    data[22] |= 4
+    header = validate(sealed(data))[0]
+    assert header.compression == "zstd"
+    for read in (records, values):
+        with pytest.raises(MalformedMessage, match=r"offset 7 is compressed \(zstd\)"):
+            list(read(bytes(data), header))
+    assert validate(encode_batch(7, 3, TIME, [b"hi"]))[0].compression == "none"
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (b"\x12\x00\x00\x00\x01\x04hi\x00", "length 9"),  # longer than the batch
+        (b"\x0e\x00\x00\x00\x01\x04hi\x00", "add up"),  # shorter than its value
+        (b"\x10\x00\x00\x00\x01\x04hi\x02", "add up"),  # one record header
+        (b"\x10\x00\x00\x02\x01\x04hi\x00", "offset delta 1"),
+        (b"\x10\x00\x00\x01\x01\x04hi\x00", "offset delta -1"),
+        (b"\x10\x00\x00\x00\x01\x7fhi\x00", "add up"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "varint"),
+        (b"\x01\x00\x00\x00\x01\x04hi\x00", "length -1"),
+        (b"\x10\x00\x00\x00\x01\xff\xff\xff\xff", "out of range"),
+    ],
+)
+def test_a_malformed_record_is_named(record: bytes, reason: str) -> None:
+    head = encode_batch(7, 3, TIME, [b"hi"])[:61]
+    data = bytearray(head + record)
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    sound = sealed(data)
+    header = validate(sound)[0]
+    for read in (records, values):
+        with pytest.raises(MalformedMessage, match=rf"offset 7: record 0 of 1 is malformed.*{reason}"):
+            list(read(sound, header))
+
+
+def test_bytes_after_the_last_record_are_refused() -> None:
+    data = bytearray(encode_batch(7, 3, TIME, [b"hi"]) + b"\0\0")
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    sound = sealed(data)
+    for read in (records, values):
+        with pytest.raises(MalformedMessage, match="2 bytes after its 1 records"):
+            list(read(sound, validate(sound)[0]))
+
+
+def test_a_count_that_cannot_be_is_refused_before_any_record_is_read() -> None:
+    data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
+    data[23:27] = (2**31 - 2).to_bytes(4, "big")
+    data[57:61] = (2**31 - 1).to_bytes(4, "big")
+    sound = sealed(data)
+    for read in (records, values):
+        with pytest.raises(MalformedMessage, match="2147483647 records do not fit 9 bytes"):
+            list(read(sound, validate(sound)[0]))
+
+
+def test_values_refuses_records_that_are_not_in_order() -> None:
+    data = bytearray(encode_batch(7, 3, TIME, [b"hi", b"ho"]))
+    data[64], data[73] = data[73], data[64]
+    sound = sealed(data)
+    with pytest.raises(MalformedMessage, match="offset 8"):
+        values(sound, validate(sound)[0])
