@@ -1,0 +1,18 @@
+"""The properties file of one node: read, checked, explained.
+
+    load(path) -> Settings          every problem of the file in one ConfigError, each with file, line and key
+    Settings                        the frozen pydantic model; `.node_settings()` is what a Node takes
+    documentation()                 one row a setting: its keys, type, default and meaning
+
+    properties      Java's properties format, with line numbers
+    values          kinds of values: durations, sizes, listeners, voters; what each allows
+    settings        the settings themselves, in one list, and how they depend on each other
+    loading         keys -> settings; problems -> text
+
+A setting has one meaning and often two names: the key of the KIP-595 draft and the key that Kafka shipped.
+"""
+
+from quorumd.config.loading import load
+from quorumd.config.settings import SettingDocumentation, Settings, documentation
+
+__all__ = ["SettingDocumentation", "Settings", "documentation", "load"]

@@ -1,0 +1,242 @@
+"""Kinds of values: how the text of a property becomes a value, and what is allowed, in words.
+
+A `Kind` annotates a field of the pydantic model: `Annotated[int, duration("10ms", "1h")]`. Values are given
+as text of a properties file; a number may also be given as int.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from quorumd.ids import Endpoint
+
+T = TypeVar("T")
+
+MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+BYTES = {"b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
+PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")
+
+_QUANTITY = re.compile(r"([0-9]+)\s*([a-z]*)", re.IGNORECASE | re.ASCII)
+_HOST = r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]*))"
+_ADDRESS = re.compile(_HOST + r":(?P<port>[0-9]{1,5})")
+_LISTENER = re.compile(r"(?P<listener>[A-Za-z0-9._-]+)://" + _HOST + r":(?P<port>[0-9]{1,5})")
+
+
+class VoterAddress(NamedTuple):
+    """One entry of `quorum.voters`; `host` "" and `port` 0 where only the id is given, as in the draft."""
+
+    id: int
+    host: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """`read` turns text into a value or raises ValueError with what is wrong."""
+
+    name: str
+    allowed: str
+    read: Callable[[str], T]
+
+    def validate(self, value: object) -> T:
+        """Raises PydanticCustomError with `wrong` and `allowed` in its context."""
+        try:
+            return self.read(value.strip() if isinstance(value, str) else str(value))
+        except ValueError as error:
+            context = {"wrong": str(error), "allowed": self.allowed}
+            raise PydanticCustomError("bad_value", "{wrong}; allowed: {allowed}", context) from None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.validate)
+
+
+def _read_quantity(text: str, units: dict[str, int], plain: str) -> int:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError("not a number with a unit" if text else "the value is empty")
+    unit = match[2].lower() or plain
+    if unit not in units:
+        raise ValueError(f"{match[2]!r} is no unit")
+    return int(match[1]) * units[unit]
+
+
+def _within(value: int, minimum: int, maximum: int) -> int:
+    if value < minimum:
+        raise ValueError("too small")
+    if value > maximum:
+        raise ValueError("too large")
+    return value
+
+
+def integer(minimum: int, maximum: int) -> Kind[int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,19}", text, re.ASCII):
+            raise ValueError("not a whole number" if text else "the value is empty")
+        return _within(int(text), minimum, maximum)
+
+    return Kind("integer", f"a whole number from {minimum} to {maximum}", read)
+
+
+def duration(minimum: str, maximum: str) -> Kind[int]:
+    """Milliseconds."""
+    low, high = (_read_quantity(limit, MILLISECONDS, "ms") for limit in (minimum, maximum))
+    allowed = f"milliseconds, or a number with ms, s, m, h or d, from {minimum} to {maximum}"
+    return Kind(
+        "duration", allowed, lambda text: _within(_read_quantity(text, MILLISECONDS, "ms"), low, high)
+    )
+
+
+def size(minimum: str, maximum: str) -> Kind[int]:
+    """Bytes. `k`, `m`, `g` mean KiB, MiB, GiB as in Kafka; `MB` is refused: it means two things."""
+    low, high = (_read_quantity(limit, BYTES, "b") for limit in (minimum, maximum))
+    allowed = f"bytes, or a number with KiB, MiB or GiB (k, m, g), from {minimum} to {maximum}"
+    return Kind("size", allowed, lambda text: _within(_read_quantity(text, BYTES, "b"), low, high))
+
+
+def choice(*choices: str) -> Kind[str]:
+    """One of the choices, whatever the case it is written in."""
+    by_lower_case = {each.lower(): each for each in choices}
+
+    def read(text: str) -> str:
+        if text.lower() not in by_lower_case:
+            raise ValueError("not one of the choices" if text else "the value is empty")
+        return by_lower_case[text.lower()]
+
+    return Kind("choice", ", ".join(choices), read)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _read_folder(text: str) -> str:
+    folders = _items(text)
+    if not folders:
+        raise ValueError("the value is empty")
+    if len(folders) > 1:
+        raise ValueError(f"{len(folders)} folders; the metadata log lives in one")
+    if "\0" in text:
+        raise ValueError("a NUL character")
+    return folders[0]
+
+
+def _host_and_port(match: re.Match[str], *, lowest_port: int) -> tuple[str, int]:
+    port = int(match["port"])
+    if not lowest_port <= port <= 65535:
+        raise ValueError(f"{port} is no port")
+    return match["ipv6"] or match["name"] or "", port
+
+
+def _read_listener(text: str) -> Endpoint:
+    listeners = _items(text)
+    if not listeners:
+        raise ValueError("the value is empty")
+    if len(listeners) > 1:
+        raise ValueError(f"{len(listeners)} listeners; one answers clients, brokers and controllers alike")
+    match = _LISTENER.fullmatch(listeners[0])
+    if match is None:
+        raise ValueError("not a listener")
+    return Endpoint(match["listener"].upper(), *_host_and_port(match, lowest_port=0))
+
+
+def _read_advertised_listener(text: str) -> Endpoint | None:
+    if not text:
+        return None
+    endpoint = _read_listener(text)
+    if endpoint.host in WILDCARD_HOSTS:
+        raise ValueError("others cannot connect to a wildcard address")
+    return endpoint
+
+
+def _read_address(text: str) -> tuple[str, int]:
+    match = _ADDRESS.fullmatch(text)
+    host, port = _host_and_port(match, lowest_port=1) if match else ("", 0)
+    if not host:
+        raise ValueError(f"{text!r} is no host:port")
+    return host, port
+
+
+def _read_addresses(text: str) -> tuple[tuple[str, int], ...]:
+    return tuple(_read_address(item) for item in _items(text))
+
+
+def _read_voter(item: str) -> VoterAddress:
+    node_id, at, address = item.partition("@")
+    if not re.fullmatch(r"[0-9]{1,10}", node_id, re.ASCII) or int(node_id) > 2**31 - 1:
+        raise ValueError(f"{node_id!r} is no node id")
+    return VoterAddress(int(node_id), *(_read_address(address) if at else ()))
+
+
+def _read_voters(text: str) -> tuple[VoterAddress, ...]:
+    voters = tuple(_read_voter(item) for item in _items(text))
+    seen: set[int] = set()
+    for voter in voters:
+        if voter.id in seen:
+            raise ValueError(f"voter {voter.id} is given twice")
+        seen.add(voter.id)
+    return tuple(sorted(voters))
+
+
+def _read_optional_address(text: str) -> tuple[str, int] | None:
+    if not text:
+        return None
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise ValueError("not host:port")
+    return _host_and_port(match, lowest_port=0)
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    return tuple(name.upper() for name in _items(text))
+
+
+def _read_protocol_map(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for item in _items(text):
+        name, colon, protocol = item.partition(":")
+        if not name or not colon or protocol.upper() not in SECURITY_PROTOCOLS:
+            raise ValueError(f"{item!r} is no NAME:PROTOCOL")
+        pairs.append((name.upper(), protocol.upper()))
+    return tuple(pairs)
+
+
+def _read_roles(text: str) -> tuple[str, ...]:
+    roles = tuple(sorted({role.lower() for role in _items(text)}))
+    for role in roles:
+        if role not in ("broker", "controller"):
+            raise ValueError(f"{role!r} is no role")
+    return roles
+
+
+def _read_plaintext(text: str) -> str:
+    if text.upper() != PLAINTEXT:
+        supported = text.upper() in SECURITY_PROTOCOLS
+        raise ValueError(f"{text} is not supported yet" if supported else "no security protocol")
+    return PLAINTEXT
+
+
+FOLDER = Kind("folder", "one folder, absolute or relative to where the daemon is started", _read_folder)
+LISTENER = Kind(
+    "listener",
+    "NAME://host:port such as PLAINTEXT://127.0.0.1:9092; the host may be empty or a wildcard, the port 0",
+    _read_listener,
+)
+ADVERTISED_LISTENER = Kind(
+    "listener", "NAME://host:port as others reach it, or nothing", _read_advertised_listener
+)
+ADDRESSES = Kind("addresses", "host:port,host:port,... with ports from 1 to 65535", _read_addresses)
+VOTERS = Kind("voters", "ids such as 1,2,3 or id@host:port,id@host:port,...", _read_voters)
+OPTIONAL_ADDRESS = Kind("address", "host:port, port 0 for any free one, or nothing", _read_optional_address)
+NAMES = Kind("names", "names of listeners, separated by commas", _read_names)
+PROTOCOL_MAP = Kind(
+    "map", f"NAME:PROTOCOL,... where PROTOCOL is one of {', '.join(SECURITY_PROTOCOLS)}", _read_protocol_map
+)
+ROLES = Kind("roles", "controller; broker,controller; or broker (never a voter)", _read_roles)
+PLAINTEXT_ONLY = Kind("protocol", f"{PLAINTEXT} (TLS and SASL are not supported yet)", _read_plaintext)

@@ -1,0 +1,185 @@
+"""Settings: what Node is told, and which settings do not go together."""
+
+import os
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from quorumd.config import Settings, documentation
+from quorumd.ids import Endpoint
+from quorumd.log import LogSettings
+from quorumd.node.settings import NodeSettings
+from quorumd.raft.settings import RaftSettings
+
+
+def make(**texts: Any) -> Settings:
+    base = {
+        "node_id": 1,
+        "data_directory": "/data",
+        "listener": "PLAINTEXT://127.0.0.1:9092",
+        "quorum_voters": "1",
+    }
+    return Settings.model_validate(base | texts)
+
+
+def test_defaults_are_kafkas_and_those_of_the_packages() -> None:
+    assert make().node_settings() == NodeSettings(
+        node_id=1,
+        data_directory="/data",
+        listen=Endpoint("PLAINTEXT", "127.0.0.1", 9092),
+        advertised=Endpoint("PLAINTEXT", "127.0.0.1", 9092),
+        raft=RaftSettings(bootstrap_voters=(1,)),
+        log=LogSettings(),
+    )
+    raft = make().node_settings().raft
+    assert (raft.fetch_timeout_ms, raft.election_timeout_ms, raft.election_backoff_max_ms) == (
+        2000,
+        1000,
+        1000,
+    )
+    assert (raft.retry_backoff_ms, raft.retry_backoff_max_ms) == (20, 1000)
+
+
+def test_every_setting_reaches_the_node() -> None:
+    node = make(
+        listener="CONTROLLER://0.0.0.0:0",
+        advertised_listener="CONTROLLER://node-1.example:19092",
+        quorum_voters="3@c:3,1,2@b:2",
+        bootstrap_servers="a:1,b:2",
+        fetch_timeout_ms="3s",
+        election_timeout_ms="1100",
+        election_backoff_max_ms="1200",
+        request_timeout_ms="1300",
+        retry_backoff_ms="14",
+        retry_backoff_max_ms="1500",
+        segment_bytes="1MiB",
+        segment_ms="1h",
+        reserve_bytes="1m",
+        max_request_bytes="10MiB",
+        max_connections="11",
+        max_connections_per_host="12",
+        connections_max_idle_ms="1m",
+    ).node_settings()
+    assert node == NodeSettings(
+        node_id=1,
+        data_directory="/data",
+        listen=Endpoint("CONTROLLER", "0.0.0.0", 0),
+        advertised=Endpoint("CONTROLLER", "node-1.example", 19092),
+        bootstrap_servers=(("a", 1), ("b", 2)),
+        voter_addresses=((2, "b", 2), (3, "c", 3)),
+        raft=RaftSettings(
+            bootstrap_voters=(1, 2, 3),
+            fetch_timeout_ms=3000,
+            election_timeout_ms=1100,
+            election_backoff_max_ms=1200,
+            retry_backoff_ms=14,
+            retry_backoff_max_ms=1500,
+            fetch_max_wait_ms=500,
+            fetch_max_bytes=5 << 20,
+        ),
+        log=LogSettings(
+            segment_bytes=1 << 20, segment_ms=3_600_000, allocate_bytes=1 << 20, reserve_bytes=1 << 20
+        ),
+        request_timeout_ms=1300,
+        max_request_bytes=10 << 20,
+        max_connections=11,
+        max_connections_per_host=12,
+        connections_max_idle_ms=60_000,
+    )
+
+
+def test_a_long_poll_never_outlasts_half_of_a_timeout() -> None:
+    assert make(fetch_timeout_ms="300ms").node_settings().raft.fetch_max_wait_ms == 150
+    assert make(request_timeout_ms="400ms").node_settings().raft.fetch_max_wait_ms == 200
+
+
+def test_a_relative_folder_is_relative_to_where_the_daemon_is_started() -> None:
+    assert make(data_directory="run/1").node_settings().data_directory == os.path.join(os.getcwd(), "run/1")
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError):
+        make().node_id = 2  # type: ignore[misc]  # the assignment that must fail
+
+
+@pytest.mark.parametrize(
+    ("texts", "wrong"),
+    [
+        ({"listener": "PLAINTEXT://0.0.0.0:9092"}, "wildcard address"),
+        ({"listener": "PLAINTEXT://:9092"}, "add advertised.listeners=PLAINTEXT://<host>:9092"),
+        ({"advertised_listener": "OTHER://h:1"}, "there is no listener OTHER"),
+        ({"listener": "SSL://h:1"}, "SSL is not supported yet"),
+        ({"listener": "INSIDE://h:1"}, "listener.security.protocol.map=INSIDE:PLAINTEXT"),
+        ({"listener_security_protocol_map": "PLAINTEXT:SASL_SSL"}, "SASL_SSL is not supported yet"),
+        ({"controller_listener_names": "CONTROLLER,PLAINTEXT"}, "there is no listener CONTROLLER"),
+        ({"inter_broker_listener_name": "INSIDE"}, "there is no listener INSIDE"),
+        ({"metrics_listener": "127.0.0.1:9092"}, "another port"),
+        ({"metrics_listener": ":9092"}, "another port"),
+        ({"quorum_voters": ""}, "would know nobody"),
+        ({"quorum_voters": "1,2@h:1,3"}, "no way to find voter 3"),
+        ({"process_roles": "broker"}, "a pure broker never votes"),
+        ({"connections_max_idle_ms": "2s"}, "more than quorum.fetch.timeout.ms (2000)"),
+    ],
+)
+def test_settings_that_do_not_go_together(texts: dict[str, str], wrong: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        make(**texts)
+    assert wrong in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"listener": "CONTROLLER://127.0.0.1:1"},
+        {"listener": "INSIDE://127.0.0.1:1", "listener_security_protocol_map": "inside:PLAINTEXT,SSL:SSL"},
+        {"listener": "CONTROLLER://127.0.0.1:1", "controller_listener_names": "controller,SSL"},
+        {"metrics_listener": "127.0.0.2:9092"},
+        {"listener": "PLAINTEXT://127.0.0.1:0", "metrics_listener": "127.0.0.1:0"},
+        {"quorum_voters": "1,2,3", "bootstrap_servers": "h:1"},
+        {"quorum_voters": "", "bootstrap_servers": "h:1", "process_roles": "broker"},
+        {"process_roles": "broker,controller"},
+    ],
+)
+def test_settings_that_do_go_together(texts: dict[str, str]) -> None:
+    assert make(**texts).warnings() == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "warning"),
+    [
+        ({"fetch_timeout_ms": "900"}, "shorter than quorum.election.timeout.ms (1000)"),
+        ({"retry_backoff_ms": "2s"}, "above quorum.retry.backoff.max.ms (1000)"),
+        ({"append_linger_ms": "25"}, "append.linger.ms has no effect"),
+    ],
+)
+def test_warnings(texts: dict[str, str], warning: str) -> None:
+    (line,) = make(**texts).warnings()
+    assert warning in line
+
+
+def test_documentation_has_every_setting_with_all_its_keys() -> None:
+    rows = documentation()
+    assert len(rows) == len(Settings.model_fields) - 1  # `properties` is no setting
+    keys = [key for row in rows for key in row.keys]
+    assert len(keys) == len(set(keys))
+    assert all(row.meaning and row.allowed and row.kind for row in rows)
+    assert {row.keys[0] for row in rows if row.default == "required"} == {"node.id", "log.dirs", "listeners"}
+
+
+@pytest.mark.parametrize(
+    ("draft", "shipped"),
+    [
+        ("broker.id", "node.id"),
+        ("quorum.voters", "controller.quorum.voters"),
+        ("bootstrap.servers", "controller.quorum.bootstrap.servers"),
+        ("quorum.fetch.timeout.ms", "controller.quorum.fetch.timeout.ms"),
+        ("quorum.election.timeout.ms", "controller.quorum.election.timeout.ms"),
+        ("quorum.election.jitter.max.ms", "controller.quorum.election.backoff.max.ms"),
+        ("quorum.request.timeout.ms", "controller.quorum.request.timeout.ms"),
+        ("quorum.retry.backoff.ms", "controller.quorum.retry.backoff.ms"),
+    ],
+)
+def test_the_drafts_key_and_kafkas_key_are_one_setting(draft: str, shipped: str) -> None:
+    (row,) = [row for row in documentation() if draft in row.keys]
+    assert shipped in row.keys

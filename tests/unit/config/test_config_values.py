@@ -1,0 +1,93 @@
+"""What each kind of value accepts, and what it says of anything else."""
+
+from typing import Any
+
+import pytest
+from pydantic_core import PydanticCustomError
+
+from quorumd.config import values
+from quorumd.config.values import Kind, VoterAddress, choice, duration, integer, size
+from quorumd.ids import Endpoint
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (duration("1ms", "10d"), "1500", 1500),
+        (duration("1ms", "10d"), "1500ms", 1500),
+        (duration("1ms", "10d"), "2s", 2000),
+        (duration("1ms", "10d"), "3 M", 180_000),
+        (duration("1ms", "10d"), "1h", 3_600_000),
+        (duration("1ms", "10d"), "7d", 604_800_000),
+        (size("1", "2g"), "4096", 4096),
+        (size("1", "2g"), "8MiB", 8 << 20),
+        (size("1", "2g"), "1g", 1 << 30),
+        (size("1", "2g"), "64 KiB", 65536),
+        (integer(0, 9), "+9", 9),
+        (choice("text", "json"), "JSON", "json"),
+        (values.LISTENER, "controller://[::1]:0", Endpoint("CONTROLLER", "::1", 0)),
+        (values.LISTENER, "PLAINTEXT://:9092", Endpoint("PLAINTEXT", "", 9092)),
+        (values.ADVERTISED_LISTENER, "", None),
+        (values.ADDRESSES, " a.example:1 , [fe80::1]:65535,", (("a.example", 1), ("fe80::1", 65535))),
+        (values.ADDRESSES, "", ()),
+        (values.VOTERS, "3,1,2", (VoterAddress(1), VoterAddress(2), VoterAddress(3))),
+        (values.VOTERS, "2@b:9,1@a:9", (VoterAddress(1, "a", 9), VoterAddress(2, "b", 9))),
+        (values.OPTIONAL_ADDRESS, "127.0.0.1:0", ("127.0.0.1", 0)),
+        (values.OPTIONAL_ADDRESS, "", None),
+        (values.PROTOCOL_MAP, "a:plaintext,SSL:SSL", (("A", "PLAINTEXT"), ("SSL", "SSL"))),
+        (values.ROLES, "controller,Broker", ("broker", "controller")),
+        (values.FOLDER, "/var/lib/quorumd", "/var/lib/quorumd"),
+    ],
+)
+def test_accepts(kind: Kind[Any], text: str, value: object) -> None:
+    assert kind.validate(text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "wrong"),
+    [
+        (duration("10ms", "1h"), "9", "too small"),
+        (duration("10ms", "1h"), "61m", "too large"),
+        (duration("10ms", "1h"), "2 weeks", "'weeks' is no unit"),
+        (duration("10ms", "1h"), "-1", "not a number with a unit"),
+        (duration("10ms", "1h"), "1.5s", "not a number with a unit"),
+        (duration("10ms", "1h"), "", "the value is empty"),
+        (duration("10ms", "1h"), "9" * 5000, "limit"),
+        (size("1", "1g"), "10MB", "'MB' is no unit"),
+        (size("1", "1g"), "2GiB", "too large"),
+        (integer(0, 9), "10", "too large"),
+        (integer(0, 9), "-1", "too small"),
+        (integer(0, 9), "1e3", "not a whole number"),
+        (integer(0, 9), "٣", "not a whole number"),
+        (choice("text", "json"), "xml", "not one of the choices"),
+        (values.LISTENER, "127.0.0.1:9092", "not a listener"),
+        (values.LISTENER, "PLAINTEXT://h:65536", "65536 is no port"),
+        (values.LISTENER, "A://h:1,B://h:2", "2 listeners"),
+        (values.ADVERTISED_LISTENER, "A://0.0.0.0:1", "wildcard"),
+        (values.ADDRESSES, "a:1,b", "'b' is no host:port"),
+        (values.ADDRESSES, ":1", "':1' is no host:port"),
+        (values.ADDRESSES, "a:0", "0 is no port"),
+        (values.VOTERS, "1,2,1", "voter 1 is given twice"),
+        (values.VOTERS, "-1", "'-1' is no node id"),
+        (values.VOTERS, "1@", "'' is no host:port"),
+        (values.VOTERS, "2147483648", "'2147483648' is no node id"),
+        (values.OPTIONAL_ADDRESS, "9100", "not host:port"),
+        (values.PROTOCOL_MAP, "A:TLS", "'A:TLS' is no NAME:PROTOCOL"),
+        (values.ROLES, "controller,voter", "'voter' is no role"),
+        (values.PLAINTEXT_ONLY, "SSL", "SSL is not supported yet"),
+        (values.PLAINTEXT_ONLY, "TLS", "no security protocol"),
+        (values.FOLDER, "/a,/b", "2 folders"),
+        (values.FOLDER, "", "the value is empty"),
+    ],
+)
+def test_refuses_and_says_what_is_wrong(kind: Kind[Any], text: str, wrong: str) -> None:
+    with pytest.raises(PydanticCustomError) as refusal:
+        kind.validate(text)
+    context = refusal.value.context
+    assert context is not None
+    assert wrong in context["wrong"]
+    assert context["allowed"] == kind.allowed
+
+
+def test_a_number_may_be_given_as_int() -> None:
+    assert duration("10ms", "1h").validate(2000) == 2000
