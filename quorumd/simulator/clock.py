@@ -1,0 +1,42 @@
+"""The Clock port on virtual time: every machine's clock starts anywhere and may run fast or slow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, nextafter
+
+from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
+
+
+class SimulatedClock:
+    """One machine's clock: `offset_ms + virtual time * rate`."""
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        process: Process,
+        offset_ms: float = 0.0,
+        rate: float = 1.0,
+        wall_offset_ms: float = 1_700_000_000_000.0,
+    ) -> None:
+        self._heap = heap
+        self._process = process
+        self._offset_ms = offset_ms
+        self._rate = rate
+        self._wall_offset_ms = wall_offset_ms
+
+    def now_ms(self) -> float:
+        return self._offset_ms + self._heap.now_ms * self._rate
+
+    def wall_ms(self) -> int:
+        return int(self._wall_offset_ms + self._heap.now_ms * self._rate)
+
+    def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Scheduled:
+        due = max((deadline_ms - self._offset_ms) / self._rate, self._heap.now_ms)
+        while self._offset_ms + due * self._rate < deadline_ms:
+            # Rounding must not show a callback a time before its deadline: it would arm itself for ever.
+            due = nextafter(due, inf)
+        return self._heap.call_at(due, callback, b"timer", self._process)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._heap.call_at(self._heap.now_ms, callback, b"soon", self._process)

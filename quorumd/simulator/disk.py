@@ -1,0 +1,366 @@
+"""The Disk port on memory that forgets: a power loss really takes what was not synced.
+
+Every fault is asked for from outside (`faults`): `lose_power`, `lose_power_within`, `fail_sync`, `stall`,
+`capacity`. A process that is killed loses nothing that it had written: the page cache is the kernel's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from errno import EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR
+from random import Random
+from typing import TypeVar
+
+from quorumd.ports import File
+from quorumd.simulator.directory import Directory
+from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.stored_file import Loss, StoredFile
+
+T = TypeVar("T")
+
+ROOMY_BYTES = 1 << 40
+
+_ERROR_TEXTS = {
+    EIO: "Input/output error",
+    EISDIR: "Is a directory",
+    ENOENT: "No such file or directory",
+    ENOSPC: "No space left on device",
+    ENOTDIR: "Not a directory",
+}
+
+
+class PowerLost(BaseException):
+    """The machine lost power in the middle of a disk call. No Exception: node code must not outlive it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLatency:
+    """How long one submitted operation takes: mostly within `usual_ms`, sometimes up to `slow_ms`."""
+
+    usual_ms: tuple[float, float] = (0.2, 2.0)
+    slow_ms: float = 50.0
+    slow_probability: float = 0.01
+
+    def draw(self, random: Random) -> float:
+        if random.random() < self.slow_probability:
+            return self.usual_ms[1] + random.random() * (self.slow_ms - self.usual_ms[1])
+        return self.usual_ms[0] + random.random() * (self.usual_ms[1] - self.usual_ms[0])
+
+
+class OpenFile:
+    """The File port over one inode."""
+
+    __slots__ = ("_closed", "_disk", "_file", "_lock_path", "_mount")
+
+    def __init__(self, disk: SimulatedDisk, file: StoredFile, lock_path: str = "") -> None:
+        self._disk = disk
+        self._file = file
+        self._lock_path = lock_path
+        self._mount = disk.mounts
+        self._closed = False
+
+    def size(self) -> int:
+        self._check()
+        return len(self._file.content)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        self._check()
+        return bytes(self._file.content[position : position + length])
+
+    def write_at(self, position: int, data: bytes) -> None:
+        self._check()
+        self._disk.about_to_change()
+        room = self._disk.room_for(self._file, position + len(data))
+        if room < position + len(data):
+            # A full disk may take a part of a write before it refuses the rest.
+            if room > position:
+                self._file.write(position, bytes(data[: room - position]))
+            raise _error(ENOSPC)
+        self._file.write(position, bytes(data))
+
+    def truncate(self, size: int) -> None:
+        self._check()
+        self._disk.about_to_change()
+        if self._disk.room_for(self._file, size) < size:
+            raise _error(ENOSPC)
+        self._file.truncate(size)
+
+    def allocate(self, size: int) -> None:
+        self._check()
+        self._disk.about_to_change()
+        if self._disk.room_for(self._file, size) < size:
+            raise _error(ENOSPC)
+        self._file.allocate(size)
+
+    def sync(self) -> None:
+        self._check()
+        self._disk.about_to_change()
+        self._disk.about_to_sync(self._file)
+        self._file.sync()
+        self._disk.report_sync()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._disk.unlock(self._lock_path)
+
+    def _check(self) -> None:
+        self._disk.check_power()
+        if self._closed or self._mount != self._disk.mounts:
+            raise ValueError("I/O operation on a closed file")
+
+
+class SimulatedDisk:
+    """One machine's disk; it outlives the processes that use it."""
+
+    def __init__(self, heap: EventHeap, random: Random, latency: DiskLatency | None = None) -> None:
+        self.capacity = ROOMY_BYTES
+        self.mounts = 0
+        """How many processes have used it so far: files opened by an earlier one are closed."""
+        self.after_sync: Callable[[], None] = _nothing
+        """Called when something has become durable, at that very moment."""
+        self.syncs_failed = 0
+        self._heap = heap
+        self._random = random
+        self._latency = latency or DiskLatency()
+        self._process: Process | None = None
+        self._root = Directory()
+        self._locked: dict[str, bool] = {}
+        self._busy_until = 0.0
+        self._powered = True
+        self._calls_to_power_loss = 0
+        self._syncs_to_failure = 0
+
+    def mount(self, process: Process) -> None:
+        """A new process begins to use the disk; whatever an earlier one held open or locked is free again."""
+        self.mounts += 1
+        self._process = process
+        self._locked.clear()
+        self._powered = True
+        self._calls_to_power_loss = 0
+        self._busy_until = self._heap.now_ms
+
+    # ---- faults
+
+    def lose_power(self) -> Loss:
+        """Nothing that was not synced is sure to survive. The next process begins with `mount`."""
+        self._powered = False
+        self._locked.clear()
+        return self._root.crash(self._random)
+
+    def lose_power_within(self, calls: int) -> None:
+        """The `calls`-th changing call from now raises PowerLost, and every call after it."""
+        self._calls_to_power_loss = calls
+
+    def fail_sync(self, syncs: int = 1) -> None:
+        """The `syncs`-th sync of a file from now fails with EIO, and what could not be written is dropped."""
+        self._syncs_to_failure = syncs
+
+    def stall(self, duration_ms: float) -> None:
+        """Submitted operations that have not begun wait for that long."""
+        self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
+
+    # ---- what is sure to survive a crash at this moment; the checkers' view
+
+    def certain_length(self, path: str) -> int:
+        """How many bytes of a file every crash leaves as `certain_bytes` shows them; 0 for no file."""
+        entry = self._certain_entry(path)
+        return entry.certain_bytes() if isinstance(entry, StoredFile) else 0
+
+    def certain_bytes(self, path: str, position: int, length: int) -> bytes:
+        entry = self._certain_entry(path)
+        if not isinstance(entry, StoredFile):
+            return b""
+        return bytes(entry.durable[position : min(position + length, entry.certain_bytes())])
+
+    def certain_names(self, path: str) -> list[str]:
+        """The names in a folder that no crash takes away, sorted."""
+        entry = self._certain_entry(path)
+        if not isinstance(entry, Directory):
+            return []
+        return sorted(name for name in entry.durable if entry.certain_entry(name) is not None)
+
+    # ---- the Disk port
+
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        self.check_power()
+        folder, name = self._folder_of(path)
+        entry = folder.entries.get(name)
+        if isinstance(entry, Directory):
+            raise _error(EISDIR, path)
+        if entry is None:
+            if not create:
+                raise _error(ENOENT, path)
+            self.about_to_change()
+            entry = StoredFile()
+            folder.change((name, entry))
+        return OpenFile(self, entry)
+
+    def exists(self, path: str) -> bool:
+        self.check_power()
+        return self._entry(path) is not None
+
+    def list_directory(self, path: str) -> list[str]:
+        self.check_power()
+        return sorted(self._directory(path).entries)
+
+    def make_directory(self, path: str) -> None:
+        self.check_power()
+        folder = self._root
+        for name in _parts(path):
+            entry = folder.entries.get(name)
+            if entry is None:
+                self.about_to_change()
+                entry = Directory()
+                folder.change((name, entry))
+            if isinstance(entry, StoredFile):
+                raise _error(ENOTDIR, path)
+            folder = entry
+
+    def rename(self, source: str, target: str) -> None:
+        self.check_power()
+        folder, name = self._folder_of(source)
+        target_folder, target_name = self._folder_of(target)
+        if folder is not target_folder:
+            raise ValueError(f"renaming {source} to another folder is not simulated")
+        entry = folder.entries.get(name)
+        if entry is None:
+            raise _error(ENOENT, source)
+        self.about_to_change()
+        folder.change((name, None), (target_name, entry))
+
+    def remove(self, path: str) -> None:
+        self.check_power()
+        folder, name = self._folder_of(path)
+        if name not in folder.entries:
+            raise _error(ENOENT, path)
+        self.about_to_change()
+        folder.change((name, None))
+
+    def sync_directory(self, path: str) -> None:
+        self.check_power()
+        folder = self._directory(path)
+        self.about_to_change()
+        folder.sync()
+        self.report_sync()
+
+    def lock(self, path: str) -> File:
+        if path in self._locked:
+            raise BlockingIOError(f"{path} is locked by another process")
+        opened = self.open(path, create=True)
+        opened.close()
+        self._locked[path] = True
+        folder, name = self._folder_of(path)
+        entry = folder.entries[name]
+        assert isinstance(entry, StoredFile)
+        return OpenFile(self, entry, lock_path=path)
+
+    def free_bytes(self, path: str) -> int:
+        self.check_power()
+        return max(0, self.capacity - self.used_bytes())
+
+    def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        duration = self._latency.draw(self._random)
+        start = max(self._heap.now_ms, self._busy_until)
+        self._busy_until = start + duration
+        runs_at = start + duration * self._random.random()
+        done_at = self._busy_until
+        process = self._process
+
+        def run() -> None:
+            try:
+                outcome: T | BaseException = operation()
+            except Exception as error:  # handed to `done`, as the real flush thread does
+                outcome = error
+            self._heap.call_at(done_at, lambda: done(outcome), b"disk done", process)
+
+        self._heap.call_at(runs_at, run, b"disk run", process)
+
+    # ---- for OpenFile
+
+    def check_power(self) -> None:
+        if not self._powered:
+            raise PowerLost
+
+    def about_to_change(self) -> None:
+        if self._calls_to_power_loss:
+            self._calls_to_power_loss -= 1
+            if self._calls_to_power_loss == 0:
+                self._powered = False
+                raise PowerLost
+
+    def about_to_sync(self, file: StoredFile) -> None:
+        if self._syncs_to_failure:
+            self._syncs_to_failure -= 1
+            if self._syncs_to_failure == 0:
+                self.syncs_failed += 1
+                file.crash(self._random)
+                raise _error(EIO)
+
+    def room_for(self, file: StoredFile, size: int) -> int:
+        """How far `file` can grow towards `size`: `size` itself unless the disk is full before."""
+        if self.capacity == ROOMY_BYTES or size <= len(file.content):
+            return size
+        return min(size, len(file.content) + max(0, self.capacity - self.used_bytes()))
+
+    def used_bytes(self) -> int:
+        return sum(len(file.content) for file in _files(self._root))
+
+    def report_sync(self) -> None:
+        self.after_sync()
+
+    def unlock(self, path: str) -> None:
+        self._locked.pop(path, None)
+
+    # ---- paths
+
+    def _entry(self, path: str) -> StoredFile | Directory | None:
+        entry: StoredFile | Directory = self._root
+        for name in _parts(path):
+            below = entry.entries.get(name) if isinstance(entry, Directory) else None
+            if below is None:
+                return None
+            entry = below
+        return entry
+
+    def _certain_entry(self, path: str) -> StoredFile | Directory | None:
+        entry: StoredFile | Directory = self._root
+        for name in _parts(path):
+            below = entry.certain_entry(name) if isinstance(entry, Directory) else None
+            if below is None:
+                return None
+            entry = below
+        return entry
+
+    def _directory(self, path: str) -> Directory:
+        entry = self._entry(path)
+        if entry is None:
+            raise _error(ENOENT, path)
+        if isinstance(entry, StoredFile):
+            raise _error(ENOTDIR, path)
+        return entry
+
+    def _folder_of(self, path: str) -> tuple[Directory, str]:
+        *above, name = _parts(path)
+        return self._directory("/".join(above)), name
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part and part != "."]
+
+
+def _files(folder: Directory) -> Iterator[StoredFile]:
+    for entry in folder.entries.values():
+        if isinstance(entry, Directory):
+            yield from _files(entry)
+        else:
+            yield entry
+
+
+def _error(code: int, path: str = "") -> OSError:
+    return OSError(code, _ERROR_TEXTS[code], path) if path else OSError(code, _ERROR_TEXTS[code])
+
+
+def _nothing() -> None:
+    return None

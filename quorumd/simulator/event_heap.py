@@ -1,0 +1,122 @@
+"""Virtual time: callbacks in the order of (deadline, sequence), and a hash over all that happened.
+
+Nothing in a simulation runs except from this heap, so two runs of one seed make the same calls in the same
+order, in any process and under any PYTHONHASHSEED; the trace hash is how that is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from heapq import heappop, heappush
+from struct import Struct
+
+_TRACE_RECORD = Struct("<dII")
+_TRACE_BUFFER_BYTES = 1 << 16
+
+
+class Process:
+    """One life of a node or a client. Once it is over, whatever was scheduled in its name is forgotten."""
+
+    __slots__ = ("alive", "life", "name", "node_id", "trace_name")
+
+    def __init__(self, name: str, node_id: int = -1, life: int = 0) -> None:
+        self.name = name
+        self.node_id = node_id
+        self.life = life
+        self.alive = True
+        self.trace_name = f"{name}/{life}".encode()
+
+
+class Scheduled:
+    """One callback on the heap; satisfies `ports.Timer`."""
+
+    __slots__ = ("callback", "kind", "payload", "process")
+
+    def __init__(
+        self, callback: Callable[[], None], kind: bytes, process: Process | None, payload: bytes
+    ) -> None:
+        self.callback: Callable[[], None] | None = callback
+        self.kind = kind
+        self.process = process
+        self.payload = payload
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class EventHeap:
+    """The simulation's only source of "what happens next". Times are milliseconds from 0."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.events = 0
+        """Callbacks made so far."""
+        self.touched: Process | None = None
+        """Whose state the running (or last) callback may have changed: the checkers look there."""
+        self._heap: list[tuple[float, int, Scheduled]] = []
+        self._sequence = 0
+        self._hash = blake2b(digest_size=16)
+        self._pending_trace = bytearray()
+
+    def call_at(
+        self,
+        deadline_ms: float,
+        callback: Callable[[], None],
+        kind: bytes,
+        process: Process | None = None,
+        payload: bytes = b"",
+    ) -> Scheduled:
+        """Call back at `deadline_ms`, or now if that is past. `kind` and `payload` go into the trace."""
+        scheduled = Scheduled(callback, kind, process, payload)
+        self._sequence += 1
+        heappush(self._heap, (max(deadline_ms, self.now_ms), self._sequence, scheduled))
+        return scheduled
+
+    def call_later(
+        self,
+        delay_ms: float,
+        callback: Callable[[], None],
+        kind: bytes,
+        process: Process | None = None,
+        payload: bytes = b"",
+    ) -> Scheduled:
+        return self.call_at(self.now_ms + delay_ms, callback, kind, process, payload)
+
+    def step(self, until_ms: float) -> bool:
+        """Make the next callback that is due by `until_ms`. False, with the time moved there, if none is due.
+
+        What the callback raises comes out of here; `touched` tells whose it was.
+        """
+        heap = self._heap
+        while heap and heap[0][0] <= until_ms:
+            deadline, _, scheduled = heappop(heap)
+            callback, process = scheduled.callback, scheduled.process
+            if callback is None or (process is not None and not process.alive):
+                continue
+            scheduled.callback = None
+            self.now_ms = deadline
+            self.events += 1
+            self.touched = process
+            self._trace(scheduled)
+            callback()
+            return True
+        self.now_ms = max(self.now_ms, until_ms)
+        return False
+
+    def trace_hash(self) -> str:
+        """Hex digest over time, kind, process and payload of every callback made so far."""
+        self._hash.update(self._pending_trace)
+        self._pending_trace.clear()
+        return self._hash.copy().hexdigest()
+
+    def _trace(self, scheduled: Scheduled) -> None:
+        who = b"" if scheduled.process is None else scheduled.process.trace_name
+        pending = self._pending_trace
+        pending += _TRACE_RECORD.pack(self.now_ms, len(who), len(scheduled.payload))
+        pending += scheduled.kind
+        pending += who
+        pending += scheduled.payload
+        if len(pending) > _TRACE_BUFFER_BYTES:
+            self._hash.update(pending)
+            pending.clear()

@@ -1,0 +1,231 @@
+"""One direction of a simulated connection: bytes in order, cut anywhere, late, stalled, or lost.
+
+A stream keeps TCP's promise and nothing more: what arrives is a prefix of what was written. Where the way is
+blocked the bytes wait, as for a retransmission, and come when it opens, even if the writer is long gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from quorumd.ports import Connection
+
+if TYPE_CHECKING:
+    from quorumd.simulator.event_heap import EventHeap, Process
+    from quorumd.simulator.network import SimulatedNetwork
+
+WINDOW_BYTES = 256 * 1024
+"""How much the network holds of one direction; the rest is `unsent_bytes` of the writer."""
+
+REMEMBERED_WRITES = 64
+"""Of each connection so many of the latest writes can be replayed, see `faults`."""
+
+RETRANSMISSION_MS = 400.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConditions:
+    """How the network behaves when nothing is broken."""
+
+    latency_ms: tuple[float, float] = (0.1, 1.0)
+    slow_ms: float = 30.0
+    slow_probability: float = 0.01
+    split_probability: float = 0.05
+
+    def latency(self, random: Random) -> float:
+        if random.random() < self.slow_probability:
+            return self.latency_ms[1] + random.random() * self.slow_ms
+        return self.latency_ms[0] + random.random() * (self.latency_ms[1] - self.latency_ms[0])
+
+
+class Side:
+    """One end of a connection: the Transport handed to its user, and what that user receives."""
+
+    __slots__ = ("_network", "closing", "connection", "far", "host", "incoming", "open", "paused", "peer",
+                 "process", "remembered", "stream")  # fmt: skip
+
+    def __init__(
+        self, network: SimulatedNetwork, host: str, peer: str, process: Process | None, connection: Connection
+    ) -> None:
+        self._network = network
+        self.host = host
+        self.peer = peer
+        self.process = process
+        self.connection = connection
+        self.open = True
+        self.closing = False
+        self.paused = False
+        self.incoming = bytearray()
+        """Arrived while reading was paused."""
+        self.remembered: deque[bytes] = deque(maxlen=REMEMBERED_WRITES)
+        self.stream: Stream
+        self.far: Side
+
+    # ---- the Transport port
+
+    def write(self, data: bytes) -> None:
+        if self.open and not self.closing and data:
+            data = bytes(data)
+            self.remembered.append(data)
+            self.stream.write(data)
+
+    def close(self) -> None:
+        if self.open and not self.closing:
+            self.closing = True
+            self.stream.finish()
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        if self.paused:
+            self.paused = False
+            self._network.heap.call_later(0.0, self.deliver_incoming, b"resume", self.process)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self.stream.unsent_bytes
+
+    # ---- called by the network
+
+    @property
+    def usable(self) -> bool:
+        """Whether somebody is there to receive."""
+        return self.open and not self.closing and (self.process is None or self.process.alive)
+
+    def deliver_incoming(self) -> None:
+        if self.usable and not self.paused and self.incoming:
+            data = bytes(self.incoming)
+            self.incoming.clear()
+            self.far.stream.taken(len(data))
+            self._network.heap.touched = self.process
+            self.connection.received(data)
+
+    def end(self, reason: str) -> None:
+        """The connection is over for this side; its user is told once."""
+        if self.open:
+            self.open = False
+            self.stream.abandon()
+            self._network.forget(self)
+            if self.process is None or self.process.alive:
+                self._network.heap.touched = self.process
+                self.connection.closed(reason, False)
+
+
+class Stream:
+    """The way from `sender` to `receiver`."""
+
+    __slots__ = ("_finishing", "_flying", "_heap", "_last_arrival", "_network", "_stalled", "_unsent",
+                 "delay_ms", "receiver", "sender", "unsent_bytes")  # fmt: skip
+
+    def __init__(self, network: SimulatedNetwork, sender: Side, receiver: Side, delay_ms: float) -> None:
+        self.sender = sender
+        self.receiver = receiver
+        self.delay_ms = delay_ms
+        """Added to every latency: a connection over a long way."""
+        self.unsent_bytes = 0
+        self._network = network
+        self._heap: EventHeap = network.heap
+        self._unsent: deque[bytes] = deque()
+        self._flying = 0
+        self._last_arrival = 0.0
+        self._stalled: deque[Callable[[], None]] = deque()
+        self._finishing = False
+
+    def write(self, data: bytes) -> None:
+        self._unsent.append(data)
+        self.unsent_bytes += len(data)
+        self._pump()
+
+    def finish(self) -> None:
+        """Send what is queued, then the end of the stream."""
+        self._finishing = True
+        self._pump()
+
+    def abandon(self) -> None:
+        """Forget what the network has not taken yet."""
+        self._unsent.clear()
+        self.unsent_bytes = 0
+
+    def reset(self) -> None:
+        """The sender's side is gone: tell the receiver, after what is under way."""
+        self.abandon()
+        self._launch(self._arrive_reset, b"reset", b"")
+
+    def taken(self, length: int) -> None:
+        """The receiver's user has taken so many bytes: there is room for more."""
+        self._flying -= length
+        if self._unsent:
+            self._pump()
+
+    def way_opened(self) -> None:
+        """The way was blocked and is not any more: what waited comes in order, at the next retransmission."""
+        if self._stalled:
+            self._heap.call_later(
+                self._network.random.random() * RETRANSMISSION_MS, self._retransmit, b"again"
+            )
+
+    def not_before(self, time_ms: float) -> None:
+        """Nothing arrives before that time."""
+        self._last_arrival = max(self._last_arrival, time_ms)
+
+    def _retransmit(self) -> None:
+        # What arrived meanwhile queued up behind: in order means that nothing overtakes.
+        while self._stalled:
+            if not self._network.way_is_open(self.sender.host, self.receiver.host):
+                self._network.wait_for_way(self)
+                return
+            self._stalled.popleft()()
+
+    def _pump(self) -> None:
+        random, conditions = self._network.random, self._network.conditions
+        while self._unsent and self._flying < WINDOW_BYTES:
+            data = self._unsent.popleft()
+            if len(data) > 1 and random.random() < conditions.split_probability:
+                cut = random.randrange(1, len(data))
+                self._unsent.appendleft(data[cut:])
+                data = data[:cut]
+            self.unsent_bytes -= len(data)
+            self._flying += len(data)
+            self._launch(partial(self._arrive_data, data), b"data", data)
+        if self._finishing and not self._unsent:
+            self._finishing = False
+            self._launch(self._arrive_end, b"end", b"")
+            self._heap.call_later(0.0, lambda: self.sender.end(""), b"closed", self.sender.process)
+
+    def _launch(self, arrival: Callable[[], None], kind: bytes, payload: bytes) -> None:
+        latency = self._network.conditions.latency(self._network.random) + self.delay_ms
+        self._last_arrival = max(self._last_arrival, self._heap.now_ms + latency)
+        self._heap.call_at(self._last_arrival, lambda: self._arrive(arrival), kind, None, payload)
+
+    def _arrive(self, arrival: Callable[[], None]) -> None:
+        if self._stalled or not self._network.way_is_open(self.sender.host, self.receiver.host):
+            self._stalled.append(arrival)
+            self._network.wait_for_way(self)
+        else:
+            arrival()
+
+    def _arrive_data(self, data: bytes) -> None:
+        receiver = self.receiver
+        if not receiver.usable:
+            if self.sender.open:
+                receiver.stream.reset()
+            return
+        if receiver.paused or receiver.incoming:
+            receiver.incoming += data
+            return
+        self.taken(len(data))
+        self._heap.touched = receiver.process
+        receiver.connection.received(data)
+
+    def _arrive_end(self) -> None:
+        self.receiver.deliver_incoming()
+        self.receiver.end("")
+
+    def _arrive_reset(self) -> None:
+        self.receiver.end("connection reset by peer")
