@@ -1,0 +1,102 @@
+"""The APIs that this code can speak: keys, names, version ranges, header versions, and their message classes.
+
+Which of them a node answers is for its request router to decide. A message's module is imported when its class is
+first asked for: all of them together would cost a daemon more memory and start-up time than it needs.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from quorumd.errors import UnsupportedVersion
+from quorumd.protocol import messages
+from quorumd.protocol.messages import ApiKey as ApiKey
+from quorumd.protocol.wire import Message
+
+FIRST_PRIVATE_KEY: Final = 1001
+
+FORWARDABLE: Final = frozenset(
+    {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.DESCRIBE_QUORUM}
+)
+"""APIs whose requests a node may wrap into an Envelope for the leader, as Kafka's brokers do (KIP-590)."""
+
+
+class Api(NamedTuple):
+    """One API, with every version that a schema describes.
+
+    `flexible_from` is the first version with compact encoding and the newer headers, None if there is none.
+    `private` APIs are spoken between quorumd nodes only; Kafka has no such key.
+    """
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int | None
+    forwardable: bool
+    private: bool
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_from is not None and version >= self.flexible_from
+
+    def speaks(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+
+APIS: Final[dict[int, Api]] = {
+    key: Api(key, *facts, forwardable=key in FORWARDABLE, private=key >= FIRST_PRIVATE_KEY)
+    for key, facts in messages.APIS.items()
+}
+
+
+def api(key: int) -> Api:
+    """The API of a key. Raises UnsupportedVersion if there is none."""
+    try:
+        return APIS[key]
+    except KeyError:
+        raise UnsupportedVersion(f"API key {key} is not known") from None
+
+
+@cache
+def request_class(key: int) -> type[Message]:
+    """The class of an API's requests. Raises UnsupportedVersion for an unknown key."""
+    return _message_class(f"{api(key).name}Request")
+
+
+@cache
+def response_class(key: int) -> type[Message]:
+    """The class of an API's responses. Raises UnsupportedVersion for an unknown key."""
+    return _message_class(f"{api(key).name}Response")
+
+
+@cache
+def record_class(api_key: int) -> type[Message]:
+    """The class of a metadata record. Raises UnsupportedVersion for an unknown key."""
+    try:
+        name = messages.RECORDS[api_key]
+    except KeyError:
+        raise UnsupportedVersion(f"metadata record {api_key} is not known") from None
+    return _message_class(name)
+
+
+def request_header_version(key: int, version: int) -> int:
+    """2, with tagged fields, for flexible versions of the API, else 1."""
+    return 2 if api(key).is_flexible(version) else 1
+
+
+def response_header_version(key: int, version: int) -> int:
+    """1, with tagged fields, for flexible versions of the API, else 0.
+
+    Always 0 for ApiVersions (KIP-511): a client reads that answer before it knows what the server speaks.
+    """
+    if key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if api(key).is_flexible(version) else 0
+
+
+def _message_class(name: str) -> type[Message]:
+    module = import_module(f"quorumd.protocol.messages.{messages.MODULES[name]}")
+    found: type[Message] = getattr(module, name)
+    return found

@@ -1,0 +1,78 @@
+"""Messages to bytes and back, with one kind of error for each direction.
+
+What is decoded is `bytes`: slice a frame out once, decoding from a memoryview is slower. Fields of type bytes and
+records are slices of it. Positions in errors count from the beginning of `data`, whatever `position` was.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.protocol.wire import Message
+
+M = TypeVar("M", bound=Message)
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The bytes of a message in one version.
+
+    Raises UnsupportedVersion where the version is not known or cannot carry a field that is set, ValueError where
+    a value does not fit its type.
+    """
+    out = bytearray()
+    encode_into(message, version, out)
+    return bytes(out)
+
+
+def encode_into(message: Message, version: int, out: bytearray) -> None:
+    """As `encode`, appended to `out`, which is as it was if this raises."""
+    start = len(out)
+    try:
+        encoder = message.ENCODE[version]
+    except KeyError:
+        raise _unknown_version(type(message), version) from None
+    try:
+        encoder(message, out)
+    except UnsupportedVersion as error:
+        del out[start:]
+        raise UnsupportedVersion(f"{message.NAME} v{version} {error}") from None
+    except (struct.error, ValueError) as error:
+        del out[start:]
+        raise ValueError(f"{message.NAME} v{version}: {error}") from error
+
+
+def decode(message_class: type[M], version: int, data: bytes, position: int = 0) -> M:
+    """The message that fills `data` from `position` to its end.
+
+    Raises MalformedMessage for anything else, naming message, version and byte, and UnsupportedVersion where the
+    version is not known.
+    """
+    message, end = decode_prefix(message_class, version, data, position)
+    if end != len(data):
+        raise MalformedMessage(
+            f"{message_class.NAME} v{version} ends at byte {end}, but {len(data) - end} bytes follow it"
+        )
+    return message
+
+
+def decode_prefix(message_class: type[M], version: int, data: bytes, position: int = 0) -> tuple[M, int]:
+    """As `decode`, but more may follow: the message and the position after it."""
+    try:
+        decoder = message_class.DECODE[version]
+    except KeyError:
+        raise _unknown_version(message_class, version) from None
+    try:
+        return decoder(data, position)
+    except MalformedMessage as error:
+        raise MalformedMessage(f"{message_class.NAME} v{version}: {error}") from None
+    except (IndexError, struct.error):
+        raise MalformedMessage(
+            f"{message_class.NAME} v{version}: the bytes end at byte {len(data)}, before the message does"
+        ) from None
+
+
+def _unknown_version(message_class: type[Message], version: int) -> UnsupportedVersion:
+    first, last = message_class.MIN_VERSION, message_class.MAX_VERSION
+    return UnsupportedVersion(f"{message_class.NAME} v{version} is not known: versions {first} to {last} are")

@@ -1,0 +1,345 @@
+"""Kafka's primitives: varints, strings, bytes, counts and tagged fields, and the base of generated messages.
+
+Readers take `(buf, pos)` and return `(value, position after it)`. They trust nothing: whatever cannot be right is
+`MalformedMessage`, or IndexError or struct.error where the bytes end too early, which `codec` turns into one.
+A count or length is never believed beyond the bytes that are left, so no input can ask for more memory than its size
+justifies.
+
+"Compact" is the encoding of flexible versions (KIP-482): lengths are unsigned varints of length + 1, 0 is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any, ClassVar, Final
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+
+MAX_STRING_BYTES: Final = 0x7FFF
+"""Longer strings are refused in both directions, as Kafka refuses them: its readers could not load such a record."""
+
+NOT_GIVEN: Final[list[Any]] = []
+"""Default of list parameters of generated classes, replaced by a new empty list. Never in a message."""
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class MessageStruct:
+    """Base of all generated classes: values with slots that compare and print by their fields."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+class Message(MessageStruct):
+    """Base of what has a version: requests, responses, headers and records. `quorumd.protocol.codec` codes them.
+
+    API_KEY is None for headers and control records. FLEXIBLE_FROM is the first version with compact encoding and
+    tagged fields, None if there is none.
+    """
+
+    __slots__ = ()
+    NAME: ClassVar[str]
+    API_KEY: ClassVar[int | None]
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+    FLEXIBLE_FROM: ClassVar[int | None]
+    ENCODE: ClassVar[Mapping[int, Callable[[Any, bytearray], None]]]
+    DECODE: ClassVar[Mapping[int, Callable[[bytes, int], tuple[Any, int]]]]
+
+
+def not_carried(field: str) -> UnsupportedVersion:
+    """The error for a field that is set (or null) in a version that cannot say so."""
+    return UnsupportedVersion(f"cannot carry this value of {field}")
+
+
+# Varints
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    """An unsigned varint, at most 32 bits."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_uvarint(buf: bytes, pos: int) -> tuple[int, int]:
+    """An unsigned varint of at most 32 bits."""
+    byte = buf[pos]
+    if byte < 0x80:
+        return byte, pos + 1
+    value = byte & 0x7F
+    for shift in (7, 14, 21, 28):
+        pos += 1
+        byte = buf[pos]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFF_FFFF:
+                break
+            return value, pos + 1
+    raise MalformedMessage(f"a varint of more than 32 bits ends at byte {pos}")
+
+
+def write_varlong(out: bytearray, value: int) -> None:
+    """A signed (zigzag) varint of at most 64 bits; the 32-bit varints of records are the same bytes."""
+    value = (value << 1 ^ value >> 63) & _MASK_64
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_varlong(buf: bytes, pos: int) -> tuple[int, int]:
+    """A signed (zigzag) varint of at most 64 bits."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > _MASK_64:
+                break
+            return value >> 1 ^ -(value & 1), pos
+    raise MalformedMessage(f"a varint of more than 64 bits ends at byte {pos - 1}")
+
+
+# Lengths and counts
+
+
+def _take(buf: bytes, pos: int, length: int) -> tuple[bytes, int]:
+    end = pos + length
+    if end > len(buf):
+        raise MalformedMessage(f"{length} bytes are announced at byte {pos}, {len(buf) - pos} are left")
+    return buf[pos:end], end
+
+
+def _bounded(buf: bytes, pos: int, count: int, element_size: int) -> int:
+    if count * element_size > len(buf) - pos:
+        raise MalformedMessage(
+            f"{count} elements of at least {element_size} bytes are announced at byte {pos}, {len(buf) - pos} bytes are left"
+        )
+    return count
+
+
+def _null(pos: int) -> MalformedMessage:
+    return MalformedMessage(f"null or a negative length before byte {pos}, where neither is allowed")
+
+
+def read_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """The count of an array whose elements take `element_size` bytes or more."""
+    (count,) = _INT32.unpack_from(buf, pos)
+    pos += 4
+    if count < 0:
+        raise _null(pos)
+    return _bounded(buf, pos, count, element_size), pos
+
+
+def read_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """As `read_count`; -1 for null."""
+    (count,) = _INT32.unpack_from(buf, pos)
+    pos += 4
+    if count < -1:
+        raise _null(pos)
+    return _bounded(buf, pos, count, element_size), pos
+
+
+def read_compact_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """The count of a compact array whose elements take `element_size` bytes or more."""
+    count, pos = read_uvarint(buf, pos)
+    if count == 0:
+        raise _null(pos)
+    return _bounded(buf, pos, count - 1, element_size), pos
+
+
+def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """As `read_compact_count`; -1 for null."""
+    count, pos = read_uvarint(buf, pos)
+    return _bounded(buf, pos, count - 1, element_size), pos
+
+
+# Strings
+
+
+def _encoded(value: str) -> bytes:
+    data = value.encode()
+    if len(data) > MAX_STRING_BYTES:
+        raise ValueError(f"a string of {len(data)} bytes is too long: at most {MAX_STRING_BYTES} fit")
+    return data
+
+
+def _text(buf: bytes, pos: int, length: int) -> tuple[str, int]:
+    end = pos + length
+    if end > len(buf) or length > MAX_STRING_BYTES:
+        raise MalformedMessage(
+            f"a string of {length} bytes is announced at byte {pos}, {len(buf) - pos} are left"
+        )
+    try:
+        return buf[pos:end].decode(), end
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"a string is not UTF-8 at byte {pos + error.start}") from None
+
+
+def write_string(out: bytearray, value: str) -> None:
+    data = _encoded(value)
+    out += _INT16.pack(len(data))
+    out += data
+
+
+def write_nullable_string(out: bytearray, value: str | None) -> None:
+    if value is None:
+        out += b"\xff\xff"
+    else:
+        write_string(out, value)
+
+
+def write_compact_string(out: bytearray, value: str) -> None:
+    data = value.encode()
+    if len(data) < 0x7F:
+        out.append(len(data) + 1)
+    else:
+        write_uvarint(out, len(_encoded(value)) + 1)
+    out += data
+
+
+def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_string(out, value)
+
+
+def read_string(buf: bytes, pos: int) -> tuple[str, int]:
+    (length,) = _INT16.unpack_from(buf, pos)
+    if length < 0:
+        raise _null(pos + 2)
+    return _text(buf, pos + 2, length)
+
+
+def read_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
+    (length,) = _INT16.unpack_from(buf, pos)
+    if length == -1:
+        return None, pos + 2
+    if length < 0:
+        raise _null(pos + 2)
+    return _text(buf, pos + 2, length)
+
+
+def read_compact_string(buf: bytes, pos: int) -> tuple[str, int]:
+    length = buf[pos]
+    pos += 1
+    if length >= 0x80:
+        length, pos = read_uvarint(buf, pos - 1)
+    elif length == 0:
+        raise _null(pos)
+    return _text(buf, pos, length - 1)
+
+
+def read_compact_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
+    if buf[pos] == 0:
+        return None, pos + 1
+    return read_compact_string(buf, pos)
+
+
+# Bytes, also where a schema says "records"
+
+
+def write_bytes(out: bytearray, value: bytes) -> None:
+    out += _INT32.pack(len(value))
+    out += value
+
+
+def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        write_bytes(out, value)
+
+
+def write_compact_bytes(out: bytearray, value: bytes) -> None:
+    write_uvarint(out, len(value) + 1)
+    out += value
+
+
+def write_compact_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_bytes(out, value)
+
+
+def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
+    (length,) = _INT32.unpack_from(buf, pos)
+    if length < 0:
+        raise _null(pos + 4)
+    return _take(buf, pos + 4, length)
+
+
+def read_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+    (length,) = _INT32.unpack_from(buf, pos)
+    if length == -1:
+        return None, pos + 4
+    if length < 0:
+        raise _null(pos + 4)
+    return _take(buf, pos + 4, length)
+
+
+def read_compact_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
+    length, pos = read_uvarint(buf, pos)
+    if length == 0:
+        raise _null(pos)
+    return _take(buf, pos, length - 1)
+
+
+def read_compact_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+    length, pos = read_uvarint(buf, pos)
+    if length == 0:
+        return None, pos
+    return _take(buf, pos, length - 1)
+
+
+# Tagged fields (KIP-482): a count, then (tag, size, that many bytes) each
+
+
+def write_tag(out: bytearray, tag: int, payload: bytes | bytearray) -> None:
+    """One tagged field whose value is encoded already."""
+    write_uvarint(out, tag)
+    write_uvarint(out, len(payload))
+    out += payload
+
+
+def read_tag(buf: bytes, pos: int) -> tuple[int, int, int]:
+    """The tag, where its value begins and where it ends."""
+    tag, pos = read_uvarint(buf, pos)
+    size, pos = read_uvarint(buf, pos)
+    end = pos + size
+    if end > len(buf):
+        raise MalformedMessage(
+            f"tagged field {tag} announces {size} bytes at byte {pos}, {len(buf) - pos} are left"
+        )
+    return tag, pos, end
+
+
+def wrong_tag_size(tag: int, pos: int, end: int) -> MalformedMessage:
+    """The error for a tagged field whose value does not end where its size says."""
+    return MalformedMessage(
+        f"tagged field {tag} announces an end at byte {end} but its value ends at byte {pos}"
+    )
+
+
+def skip_tagged_fields(buf: bytes, pos: int) -> int:
+    """The position after a section of tagged fields, none of which is known here."""
+    count, pos = read_uvarint(buf, pos)
+    for _ in range(count):
+        _, _, pos = read_tag(buf, pos)
+    return pos

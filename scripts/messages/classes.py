@@ -1,0 +1,91 @@
+"""Emits one slotted class a struct, the same for all versions."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+
+from messages.layout import StructLayout, is_primitive, literal, python_type, snake_case
+from messages.schema import FieldSchema, MessageSchema
+
+COMMENT_WIDTH = 100
+
+
+def emit_class(struct: StructLayout, message: MessageSchema) -> str:
+    """The source of the class of one struct; the message's own class also carries what codec needs to know."""
+    is_message = struct.name == message.name
+    lines = [f"class {struct.name}({'Message' if is_message else 'MessageStruct'}):"]
+    if struct.about:
+        lines += _docstring(struct.about)
+    lines += _slots(struct.fields)
+    if is_message:
+        lines += _identity(message)
+    if struct.fields:
+        lines += ["", *_init(struct.fields)]
+    return "\n".join(lines) + "\n"
+
+
+def _docstring(about: str) -> list[str]:
+    lines = wrap(about, COMMENT_WIDTH)
+    if len(lines) == 1:
+        return [f'    """{lines[0]}"""', ""]
+    return [f'    """{lines[0]}', *(f"    {line}" for line in lines[1:]), '    """', ""]
+
+
+def _slots(fields: list[FieldSchema]) -> list[str]:
+    if not fields:
+        return ["    __slots__ = ()"]
+    lines = ["    __slots__ = ("]
+    for field in fields:
+        lines += [f"        # {line}" for line in wrap(_comment(field), COMMENT_WIDTH)]
+        lines.append(f'        "{snake_case(field.name)}",')
+    return [*lines, "    )"]
+
+
+def _comment(field: FieldSchema) -> str:
+    facts = f"{field.type} {field.versions}"
+    if field.nullable_versions is not None:
+        facts += f", null {field.nullable_versions}"
+    if field.tagged_versions is not None:
+        facts += f", tag {field.tag} in {field.tagged_versions}"
+    if field.ignorable:
+        facts += ", left out where a version lacks it"
+    return f"{facts}. {field.about}".rstrip()
+
+
+def _identity(message: MessageSchema) -> list[str]:
+    flexible_from = None if message.flexible_versions is None else message.flexible_versions.first
+    return [
+        f'    NAME = "{message.name}"',
+        f"    API_KEY = {message.api_key}",
+        f"    MIN_VERSION = {message.versions[0]}",
+        f"    MAX_VERSION = {message.versions[-1]}",
+        f"    FLEXIBLE_FROM = {flexible_from}",
+    ]
+
+
+def _init(fields: list[FieldSchema]) -> list[str]:
+    lines = ["    def __init__(", "        self,"]
+    lines += [f"        {_parameter(field)}," for field in fields]
+    lines.append("    ) -> None:")
+    for field in fields:
+        name = snake_case(field.name)
+        if literal(field) == "[]":
+            lines.append(f"        self.{name}: {python_type(field)} = [] if {name} is NOT_GIVEN else {name}")
+        elif _has_fresh_default(field):
+            lines.append(f"        self.{name} = {literal(field)} if {name} is None else {name}")
+        else:
+            lines.append(f"        self.{name} = {name}")
+    return lines
+
+
+def _has_fresh_default(field: FieldSchema) -> bool:
+    return not is_primitive(field.element_type) and not field.is_array and literal(field) != "None"
+
+
+def _parameter(field: FieldSchema) -> str:
+    name = snake_case(field.name)
+    if literal(field) == "[]":
+        return f"{name}: {python_type(field)} = NOT_GIVEN"
+    if _has_fresh_default(field):
+        return f"{name}: {field.type} | None = None"
+    return f"{name}: {python_type(field)} = {literal(field)}"

@@ -1,0 +1,198 @@
+"""What a schema means in Python and on the wire: names, types, defaults, struct codes, smallest sizes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from messages.schema import FieldSchema, MessageSchema
+from quorumd.ids import ZERO_UUID, KafkaUuid
+
+FIXED_CODES = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""Types of one size, with their code in a format string of `struct`."""
+
+FIXED_SIZES = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
+
+VARIABLE_TYPES = ("string", "bytes", "records")
+
+PYTHON_TYPES = {
+    **dict.fromkeys(FIXED_CODES, "int"),
+    "bool": "bool",
+    "float64": "float",
+    "uuid": "KafkaUuid",
+    "string": "str",
+    "bytes": "bytes",
+    "records": "bytes",
+}
+
+_INTEGER_RANGES = {
+    "int8": (-(1 << 7), (1 << 7) - 1),
+    "int16": (-(1 << 15), (1 << 15) - 1),
+    "uint16": (0, (1 << 16) - 1),
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+}
+
+
+class StructLayout(NamedTuple):
+    """A struct that becomes a class: the message itself, a nested struct or a common one."""
+
+    name: str
+    about: str
+    fields: list[FieldSchema]
+
+
+def snake_case(name: str) -> str:
+    """The Python name of a schema's name: `TopicId` is topic_id, `KRaftVersion` is kraft_version."""
+    return re.sub(
+        r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.replace("KRaft", "Kraft")
+    ).lower()
+
+
+def module_name(message_name: str) -> str:
+    """The module of `quorumd.protocol.messages` in which a message stands."""
+    return snake_case(message_name)
+
+
+def is_primitive(kind: str) -> bool:
+    return kind in FIXED_CODES or kind in VARIABLE_TYPES
+
+
+def structs_of(message: MessageSchema) -> list[StructLayout]:
+    """Every struct of a message, each after those that it contains; the message itself is the last."""
+
+    def nested(fields: list[FieldSchema]) -> Iterator[StructLayout]:
+        for field in fields:
+            if field.fields:
+                yield from nested(field.fields)
+                yield StructLayout(field.element_type, field.about, field.fields)
+
+    layouts = []
+    for struct in message.common_structs:
+        layouts += [*nested(struct.fields), StructLayout(struct.name, struct.about, struct.fields)]
+    return [*layouts, *nested(message.fields), StructLayout(message.name, message.about, message.fields)]
+
+
+def fields_of(field: FieldSchema, message: MessageSchema) -> list[FieldSchema]:
+    """The fields of the struct that a field (or each of its elements) is."""
+    if field.fields:
+        return field.fields
+    return next(struct.fields for struct in message.common_structs if struct.name == field.element_type)
+
+
+def python_type(field: FieldSchema) -> str:
+    """The annotation of the field's attribute."""
+    element = PYTHON_TYPES.get(field.element_type, field.element_type)
+    annotation = f"list[{element}]" if field.is_array else element
+    return f"{annotation} | None" if field.nullable_versions else annotation
+
+
+def literal(field: FieldSchema) -> str:
+    """The field's default as Python source; `[]` and `Struct()` where each object needs a fresh one.
+
+    Raises ValueError for a default that is none of the field's type.
+    """
+    text = field.default
+    if text == "null":
+        if field.nullable_versions is None:
+            raise ValueError("null is the default of a field that is never nullable")
+        return "None"
+    if field.is_array:
+        if text:
+            raise ValueError(f"{text!r}: the default of an array is null or empty")
+        return "[]"
+    return _scalar_literal(field.type, text)
+
+
+def _scalar_literal(kind: str, text: str | None) -> str:
+    if kind in _INTEGER_RANGES:
+        value = int(text or "0", 0)
+        low, high = _INTEGER_RANGES[kind]
+        if not low <= value <= high:
+            raise ValueError(f"{text} does not fit into {kind}")
+        return str(value)
+    if kind == "bool":
+        if text not in (None, "true", "false"):
+            raise ValueError(f"{text!r} is neither true nor false")
+        return str(text == "true")
+    if kind == "float64":
+        return repr(float(text or "0"))
+    if kind == "uuid":
+        return (
+            "ZERO_UUID"
+            if text is None or KafkaUuid.parse(text) == ZERO_UUID
+            else f"KafkaUuid.parse({text!r})"
+        )
+    if kind == "string":
+        return json.dumps(text or "")
+    if kind in VARIABLE_TYPES:
+        if text:
+            raise ValueError(f"{text!r}: the default of {kind} is null or empty")
+        return 'b""'
+    return f"{kind}()"
+
+
+def differs_from_default(field: FieldSchema, value: str, message: MessageSchema) -> str:
+    """A condition, as Python source, that holds when the expression `value` is not the field's default."""
+    default = literal(field)
+    if default == "None":
+        return f"{value} is not None"
+    if default == "[]":
+        return f"{value} is None or {value}" if field.nullable_versions else value
+    if default in ("False", "0", "0.0", '""', 'b""') and not field.nullable_versions:
+        return value
+    if default == "True":
+        return f"not {value}"
+    if is_primitive(field.type):
+        return f"{value} != {default}"
+    inner = [
+        differs_from_default(part, f"{value}.{snake_case(part.name)}", message)
+        for part in fields_of(field, message)
+    ]
+    return " or ".join(f"({part})" if " or " in part else part for part in inner)
+
+
+def smallest_size(field: FieldSchema, version: int, message: MessageSchema) -> int:
+    """The fewest bytes that one element of an array field (or the field itself, if no array) can take."""
+    kind = field.element_type
+    if kind in FIXED_SIZES:
+        return FIXED_SIZES[kind]
+    flexible = message.flexible_in(version)
+    if kind in VARIABLE_TYPES:
+        if flexible and field.flexible_in(version):
+            return 1
+        return 2 if kind == "string" else 4
+    size = 1 if flexible else 0
+    for part in fields_of(field, message):
+        if version not in part.versions or part.tagged_in(version):
+            continue
+        if part.is_array:
+            size += 1 if flexible else 4
+        elif part.nullable_in(version) and not is_primitive(part.type):
+            size += 1
+        else:
+            size += smallest_size(part, version, message)
+    return max(size, 1)

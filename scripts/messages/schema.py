@@ -1,0 +1,172 @@
+"""Kafka's schema language as pydantic models: what a schema file may say, attribute by attribute.
+
+The language is that of Kafka's own message files, without comments and without the attributes that only Kafka's
+Java generator reads (mapKey, entityType, listeners, zeroCopy). An attribute that is not declared here is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+NAME_PATTERN = r"^[A-Z][A-Za-z0-9]*$"
+TYPE_PATTERN = r"^(\[\])?[A-Za-z][A-Za-z0-9]*$"
+
+
+class SchemaError(Exception):
+    """Schemas that cannot be used. The text has one line a problem: file, path inside the JSON, what is wrong."""
+
+
+class Problem(NamedTuple):
+    """One thing wrong with one place of one schema; `path` is what stands between file and text."""
+
+    path: str
+    text: str
+
+
+class Versions(NamedTuple):
+    """An inclusive range of versions; `last` is None for the open-ended "3+"."""
+
+    first: int
+    last: int | None
+
+    @classmethod
+    def parse(cls, text: object) -> Versions:
+        """From "3", "3-5" or "3+". Raises ValueError for anything else."""
+        match = re.fullmatch(r"(\d+)(?:(\+)|-(\d+))?", text) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError(f'{text!r} is no version range: expected "3", "3-5" or "3+"')
+        first = int(match[1])
+        last = None if match[2] else int(match[3] or first)
+        if last is not None and last < first:
+            raise ValueError(f"{text!r} ends before it begins")
+        return cls(first, last)
+
+    def __contains__(self, version: object) -> bool:
+        return (
+            isinstance(version, int) and version >= self.first and (self.last is None or version <= self.last)
+        )
+
+    def within(self, outer: Versions) -> bool:
+        """Whether no version of this range is outside `outer`; an open end is as far as `outer` goes."""
+        return self.first in outer and (self.last is None or self.last in outer)
+
+    def __str__(self) -> str:
+        if self.last is None:
+            return f"{self.first}+"
+        return str(self.first) if self.last == self.first else f"{self.first}-{self.last}"
+
+
+def _versions_or_none(text: object) -> Versions | None:
+    return None if text == "none" else Versions.parse(text)
+
+
+Range = Annotated[Versions, BeforeValidator(Versions.parse)]
+RangeOrNone = Annotated[Versions | None, BeforeValidator(_versions_or_none)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+
+
+class FieldSchema(_Model):
+    """One field of a struct. `fields` are those of the struct it declares, empty where it names a common one."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    type: str = Field(pattern=TYPE_PATTERN)
+    versions: Range
+    nullable_versions: Range | None = None
+    tagged_versions: Range | None = None
+    tag: int | None = Field(default=None, ge=0)
+    flexible_versions: RangeOrNone = Versions(0, None)
+    default: str | None = None
+    ignorable: bool = False
+    about: str = ""
+    fields: list[FieldSchema] = []
+
+    @property
+    def is_array(self) -> bool:
+        return self.type.startswith("[]")
+
+    @property
+    def element_type(self) -> str:
+        """The type without the array's brackets."""
+        return self.type.removeprefix("[]")
+
+    def nullable_in(self, version: int) -> bool:
+        return self.nullable_versions is not None and version in self.nullable_versions
+
+    def tagged_in(self, version: int) -> bool:
+        return self.tagged_versions is not None and version in self.tagged_versions
+
+    def flexible_in(self, version: int) -> bool:
+        """False where this field keeps its old, not compact encoding in a flexible version of the message."""
+        return self.flexible_versions is not None and version in self.flexible_versions
+
+
+class CommonStruct(_Model):
+    """A struct that several fields name as their type."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    versions: Range
+    about: str = ""
+    fields: list[FieldSchema]
+
+
+class MessageSchema(_Model):
+    """One schema file: a message of an API, a header, a metadata record or other data."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    type: Literal["request", "response", "header", "metadata", "data"]
+    api_key: int | None = Field(default=None, ge=0)
+    about: str = ""
+    valid_versions: Range
+    flexible_versions: RangeOrNone
+    common_structs: list[CommonStruct] = []
+    fields: list[FieldSchema]
+
+    @property
+    def versions(self) -> range:
+        """Every version there is. `rules` has made sure that the range is closed."""
+        assert self.valid_versions.last is not None
+        return range(self.valid_versions.first, self.valid_versions.last + 1)
+
+    def flexible_in(self, version: int) -> bool:
+        return self.flexible_versions is not None and version in self.flexible_versions
+
+
+def read_schema(path: Path) -> MessageSchema:
+    """One schema file as a model. Raises SchemaError naming each attribute that is wrong."""
+    try:
+        return MessageSchema.model_validate(
+            json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_no_twins)
+        )
+    except ValidationError as error:
+        problems = [_problem(details["loc"], details["msg"]) for details in error.errors()]
+        raise SchemaError(render(path, problems)) from None
+    except ValueError as error:
+        raise SchemaError(f"{path}: {error}") from None
+
+
+def render(path: Path, problems: list[Problem]) -> str:
+    """Problems of one file, a line each."""
+    return "\n".join(f"{path}: {problem.path or '(top)'}: {problem.text}" for problem in problems)
+
+
+def _problem(location: tuple[int | str, ...], message: str) -> Problem:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return Problem(path.removeprefix("."), message.removeprefix("Value error, "))
+
+
+def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """JSON lets a later key replace an earlier one silently; a schema must not."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"attribute {name!r} stands twice in one object")
+    return dict(pairs)
