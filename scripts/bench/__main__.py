@@ -1,0 +1,115 @@
+"""`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk.
+
+One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1, 16,
+64 and 256 writes in flight, so that a noisy minute hits both, and the ratio is that of neighbours in time. How
+many connections suit a system best is tried out first, for each system and number in flight.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from scripts.bench import etcd
+from scripts.bench.disk import measure_appends
+from scripts.bench.etcd import EtcdCluster
+from scripts.bench.processes import BenchError
+from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
+from scripts.bench.summary import Level, Report, Run
+
+BUILD = Path("build/bench")
+VALUE_BYTES = 200
+IN_FLIGHT = (1, 16, 64, 256)
+CONNECTIONS = (1, 4, 16)
+TRIAL_SECONDS = 1.0
+COLD_STARTS = 3
+
+RunOf = Callable[[int, int, int, float], Run]
+
+
+@click.command()
+@click.option("--seconds", default=10.0, show_default=True, help="Length of one run of one system.")
+@click.option("--rounds", default=5, show_default=True, help="Pairs of runs at each number in flight.")
+@click.option("--require-targets", is_flag=True, help="Exit with 1 when a target was missed.")
+def main(seconds: float, rounds: int, require_targets: bool) -> None:
+    """Measure, print a table, and write build/bench/commit.json. Quick look: --seconds 3 --rounds 1."""
+    console = Console()
+    folder = BUILD / "tmp"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        etcd.check_installed()
+        report = measure(folder.resolve(), seconds, rounds, lambda text: console.print(f"[dim]{text}[/dim]"))
+    except BenchError as error:
+        console.print(f"error: {error}", markup=False, style="red")
+        sys.exit(1)
+    shutil.rmtree(folder)
+    report.write_json(BUILD / "commit.json")
+    report.print(console)
+    console.print(f"written to {BUILD / 'commit.json'}")
+    if require_targets and report.missed():
+        sys.exit(1)
+
+
+def measure(folder: Path, seconds: float, rounds: int, tell: Callable[[str], None]) -> Report:
+    """The whole benchmark. Raises BenchError; whatever it started is stopped in any case."""
+    tell("bare disk")
+    disk = measure_appends(folder, min(seconds, 3))
+    tell("cold starts")
+    starts = [cold_start(folder / f"cold-{i}") for i in range(COLD_STARTS)]
+    tell("starting three etcd members and three quorumd daemons")
+    theirs = EtcdCluster(folder / "etcd")
+    try:
+        ours = QuorumdCluster(folder / "quorumd")
+        try:
+            levels = [_measure_level(n, theirs.run, ours.run, seconds, rounds, tell) for n in IN_FLIGHT]
+            ours.check_replicas()
+            memory = {process.name: process.resident_mib() for process in ours.processes}
+        finally:
+            ours.stop()
+    finally:
+        theirs.stop()
+    return Report(_machine(), disk, levels, memory, starts)
+
+
+def _measure_level(
+    in_flight: int, theirs: RunOf, ours: RunOf, seconds: float, rounds: int, tell: Callable[[str], None]
+) -> Level:
+    level = Level(in_flight)
+    etcd_connections = _best_connections(theirs, in_flight)
+    quorumd_connections = _best_connections(ours, in_flight)
+    for turn in range(rounds):
+        level.etcd.append(theirs(VALUE_BYTES, in_flight, etcd_connections, seconds))
+        level.quorumd.append(ours(VALUE_BYTES, in_flight, quorumd_connections, seconds))
+        rates = f"etcd {level.etcd[-1].writes_per_second:,.0f}, quorumd {level.quorumd[-1].writes_per_second:,.0f}"
+        tell(f"{in_flight} in flight, round {turn + 1} of {rounds}: {rates} writes/s")
+    return level
+
+
+def _best_connections(run: RunOf, in_flight: int) -> int:
+    """Over how many connections this system commits most, tried out for a short time each."""
+    choices = [count for count in CONNECTIONS if count <= in_flight]
+    if len(choices) == 1:
+        return choices[0]
+    rates = {count: run(VALUE_BYTES, in_flight, count, TRIAL_SECONDS).writes_per_second for count in choices}
+    return max(choices, key=rates.__getitem__)
+
+
+def _machine() -> dict[str, object]:
+    return {
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "etcd": etcd.version(),
+    }
+
+
+if __name__ == "__main__":
+    main()

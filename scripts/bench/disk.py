@@ -1,0 +1,34 @@
+"""The bare disk: what one durable append costs before any protocol is involved."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from scripts.bench.summary import Latency
+
+APPEND_BYTES = 250
+"""About what a 200-byte write occupies in a log."""
+
+
+def measure_appends(folder: Path, seconds: float) -> Latency:
+    """Append APPEND_BYTES and fdatasync, over and over, into blocks that are already allocated."""
+    path = folder / "fdatasync.probe"
+    data = bytes(range(APPEND_BYTES))
+    took_ms: list[float] = []
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)
+    try:
+        os.posix_fallocate(descriptor, 0, 64 * 1024 * 1024)
+        os.fsync(descriptor)
+        deadline = time.perf_counter() + seconds
+        position = 0
+        while (begin := time.perf_counter()) < deadline:
+            os.pwrite(descriptor, data, position)
+            os.fdatasync(descriptor)
+            took_ms.append((time.perf_counter() - begin) * 1000)
+            position = (position + APPEND_BYTES) % (63 * 1024 * 1024)
+    finally:
+        os.close(descriptor)
+        path.unlink()
+    return Latency.of(took_ms)

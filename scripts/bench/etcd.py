@@ -1,0 +1,133 @@
+"""The peer: a three-node etcd on loopback, driven by h2load on its gRPC Put."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from scripts.bench.processes import BenchError, Process, free_ports, wait_until
+from scripts.bench.summary import Latency, Run
+
+KEY = b"k"
+PACKAGES = {"etcd": "etcd-server", "h2load": "nghttp2-client"}
+
+
+def check_installed() -> None:
+    """Raises BenchError that says what to install."""
+    missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+    if missing:
+        raise BenchError(f"the peer is not installed; on Debian: apt-get install {' '.join(missing)}")
+
+
+def version() -> str:
+    """The first line of `etcd --version`."""
+    return subprocess.run(
+        ["etcd", "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
+
+
+class EtcdCluster:
+    """Three members with etcd's own defaults (fsync on), quiet logs and data below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        ports = free_ports(6)
+        self._client_urls = [f"http://127.0.0.1:{port}" for port in ports[:3]]
+        peer_urls = [f"http://127.0.0.1:{port}" for port in ports[3:]]
+        members = ",".join(f"n{i}={url}" for i, url in enumerate(peer_urls))
+        self._folder = folder
+        self.processes = [
+            Process(
+                [
+                    "etcd", "--name", f"n{i}", "--data-dir", str(folder / f"n{i}"),
+                    "--listen-client-urls", client, "--advertise-client-urls", client,
+                    "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                    "--initial-cluster", members, "--initial-cluster-token", "bench",
+                    "--logger", "zap", "--log-level", "error",
+                ],
+                folder / f"etcd-{i}.log",
+            )
+            for i, (client, peer) in enumerate(zip(self._client_urls, peer_urls, strict=True))
+        ]  # fmt: skip
+        wait_until("etcd to elect a leader", self._has_leader, self.processes)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.stop()
+
+    def run(self, value_bytes: int, in_flight: int, connections: int, seconds: float) -> Run:
+        """Put for `seconds` with `in_flight` requests over `connections`, at the leader.
+
+        h2load counts HTTP answers, and gRPC says its errors inside a 200; so the store's revision, read
+        linearizably before and after, must have grown by every Put that h2load counts.
+        """
+        body = self._folder / "put.body"
+        body.write_bytes(put_request(KEY, b"v" * value_bytes))
+        log = self._folder / "h2load.log"
+        log.unlink(missing_ok=True)
+        leader = self._leader_url()
+        before = self._revision(leader)
+        command = [
+            "h2load", "-D", f"{seconds:g}", "-c", str(connections), "-m", str(in_flight // connections),
+            "-t", "1", "-d", str(body), "-H", "content-type: application/grpc", "-H", "te: trailers",
+            f"--log-file={log}", f"{leader}/etcdserverpb.KV/Put",
+        ]  # fmt: skip
+        result = subprocess.run(command, capture_output=True, text=True)
+        counts = re.search(
+            r"(\d+) started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored", result.stdout
+        )
+        rate = re.search(r"finished in [^,]+, ([\d.]+) req/s", result.stdout)
+        if result.returncode or counts is None or rate is None:
+            raise BenchError(f"h2load failed: {result.stdout}{result.stderr}")
+        started, done, succeeded, failed, errored = (int(group) for group in counts.groups())
+        advanced = self._revision(leader) - before
+        if failed or errored or succeeded != done or not done <= advanced <= started:
+            raise BenchError(f"etcd stored {advanced} of {done} Puts that h2load counts: {result.stdout}")
+        took_ms = [int(line.rsplit("\t", 1)[1]) / 1000 for line in log.read_text().splitlines()]
+        return Run(float(rate[1]), Latency.of(took_ms), connections)
+
+    def _has_leader(self) -> bool:
+        try:
+            return all(status["leader"] != "0" for status in self._statuses())
+        except (OSError, KeyError):
+            return False
+
+    def _statuses(self) -> list[dict[str, Any]]:
+        return [_post(f"{url}/v3/maintenance/status", {}) for url in self._client_urls]
+
+    def _leader_url(self) -> str:
+        for url, status in zip(self._client_urls, self._statuses(), strict=True):
+            if status["leader"] == status["header"]["member_id"]:
+                return url
+        raise BenchError(f"etcd has no leader; its logs are in {self._folder}")
+
+    def _revision(self, url: str) -> int:
+        return int(_post(f"{url}/v3/kv/range", {"key": "aw=="})["header"]["revision"])
+
+
+def put_request(key: bytes, value: bytes) -> bytes:
+    """One gRPC message: not compressed, its length, then PutRequest{1: key, 2: value} of etcd's rpc.proto."""
+    message = b"\x0a" + _varint(len(key)) + key + b"\x12" + _varint(len(value)) + value
+    return b"\0" + struct.pack(">I", len(message)) + message
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 127:
+        encoded.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
+def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
+    """etcd's JSON gateway: for status and revision only, never in a measurement."""
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        decoded: dict[str, Any] = json.load(answer)
+        return decoded

@@ -1,0 +1,92 @@
+"""Processes of a benchmark: free ports, start, wait, resident memory, stop by process id."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+PORTS_BELOW_EPHEMERAL = range(20_000, 32_000)
+
+
+class BenchError(Exception):
+    """The benchmark cannot go on; the text says what failed and where to look."""
+
+
+_ports: Iterator[int] = iter(PORTS_BELOW_EPHEMERAL)
+
+
+def free_ports(count: int) -> list[int]:
+    """`count` loopback ports that nobody listens on, below the range that outgoing connections use."""
+    found: list[int] = []
+    for port in _ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise BenchError(f"fewer than {count} free ports in {PORTS_BELOW_EPHEMERAL}")
+
+
+class Process:
+    """One child process with its output in a file."""
+
+    def __init__(self, command: list[str], output: Path) -> None:
+        self.name = output.stem
+        self.output = output
+        self._sink: IO[bytes] = output.open("ab")
+        self._child = subprocess.Popen(command, stdout=self._sink, stderr=subprocess.STDOUT)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def check_alive(self) -> None:
+        """Raises BenchError, with the last lines of its output, if the process has ended."""
+        if (code := self._child.poll()) is not None:
+            tail = "\n".join(self.output.read_text(errors="replace").splitlines()[-15:])
+            raise BenchError(f"{self.name} ended with exit code {code}; the end of {self.output}:\n{tail}")
+
+    def resident_mib(self) -> float:
+        """Resident memory now (VmRSS)."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise BenchError(f"no VmRSS in /proc/{self.pid}/status: {self.name} has ended")
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the process so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL for one that has not gone after ten seconds."""
+        if self._child.poll() is None:
+            self._child.send_signal(signal.SIGTERM)
+            try:
+                self._child.wait(10)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
+        self._sink.close()
+
+
+def wait_until(
+    what: str, condition: Callable[[], bool], processes: list[Process], seconds: float = 30
+) -> None:
+    """Poll `condition` until it holds. Raises BenchError when a process ends or the time is over."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        for process in processes:
+            process.check_alive()
+        if time.monotonic() > deadline:
+            raise BenchError(f"waited {seconds:.0f} s in vain for {what}")
+        time.sleep(0.02)

@@ -1,0 +1,112 @@
+"""kafka-python 3, unmodified, against running daemons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from kafka.admin import ConfigResource, KafkaAdminClient
+
+from tests.support.daemons import Cluster, Daemon
+from tests.support.requests import get_configs
+
+
+@contextmanager
+def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop")
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.fixture(params=["leader", "follower"])
+def asked(request: pytest.FixtureRequest, cluster: Cluster) -> Daemon:
+    """The only node that the client is given as bootstrap server."""
+    leader = cluster.leader()
+    return leader if request.param == "leader" else cluster.others(leader)[0]
+
+
+def bootstrap_of(daemon: Daemon) -> str:
+    return f"127.0.0.1:{daemon.port}"
+
+
+def test_describe_cluster_names_every_node(cluster: Cluster, asked: Daemon) -> None:
+    with admin_of(bootstrap_of(asked)) as admin:
+        told = admin.describe_cluster()
+    assert told["cluster_id"] == cluster.cluster_id()
+    assert {(node["broker_id"], node["host"], node["port"]) for node in told["brokers"]} == {
+        (daemon.node_id, "127.0.0.1", daemon.port) for daemon in cluster
+    }
+    assert told["controller_id"] in cluster.daemons
+
+
+def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Cluster, asked: Daemon) -> None:
+    leader = cluster.leader()
+    epoch = leader.asked().epoch
+    with admin_of(bootstrap_of(asked)) as admin:
+        told = admin.describe_metadata_quorum()
+    (topic,) = told["topics"]
+    assert topic["topic_name"] == "__cluster_metadata"
+    (partition,) = topic["partitions"]
+    assert partition["error_code"] == 0
+    assert partition["leader_id"] == leader.node_id
+    assert partition["leader_epoch"] == epoch
+    assert partition["high_watermark"] > 0
+    assert {voter["replica_id"] for voter in partition["current_voters"]} == set(cluster.daemons)
+    assert (
+        max(voter["log_end_offset"] for voter in partition["current_voters"]) >= partition["high_watermark"]
+    )
+    assert {node["node_id"] for node in told["nodes"]} == set(cluster.daemons)
+
+
+def test_api_versions(asked: Daemon) -> None:
+    with admin_of(bootstrap_of(asked)) as admin:
+        told = admin.api_versions()
+    names = str(told)
+    assert told
+    for name in ("Fetch", "DescribeConfigs", "DescribeQuorum", "Vote"):
+        assert name in names, names
+
+
+@pytest.mark.parametrize("resource", [("BROKER", ""), ("GROUP", "kafka-python")])
+def test_altered_configs_are_read_back_through_every_node(
+    cluster: Cluster, asked: Daemon, resource: tuple[str, str]
+) -> None:
+    kind, name = resource
+    value = f"from {asked.node_id}"
+    with admin_of(bootstrap_of(asked)) as admin:
+        admin.alter_configs([ConfigResource(kind, name, {"test.setting": value})], raise_on_unknown=False)
+    for daemon in cluster:
+        with admin_of(bootstrap_of(daemon)) as admin:
+            told = admin.describe_configs([ConfigResource(kind, name)], config_filter="all")
+        assert value in str(told), f"node {daemon.node_id} says {told}"
+
+
+def test_clients_go_on_right_after_the_leader_was_killed(cluster: Cluster) -> None:
+    """One client made before the kill, one after; both through survivors and through all addresses."""
+    with admin_of(cluster.bootstrap) as before:
+        before.describe_cluster()
+        old = cluster.leader()
+        old.kill()
+        try:
+            new = cluster.leader(besides=old.node_id)
+            for admin in (before,):
+                partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
+                assert partition["leader_id"] == new.node_id
+            for daemon in cluster.others(old):
+                with admin_of(f"{bootstrap_of(old)},{bootstrap_of(daemon)}") as admin:
+                    partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
+                    assert partition["leader_id"] == new.node_id
+                    value = f"without {old.node_id}, by {daemon.node_id}"
+                    admin.alter_configs(
+                        [ConfigResource("GROUP", "survivors", {"test.setting": value})],
+                        raise_on_unknown=False,
+                    )
+                for other in cluster.others(old):
+                    with other.connect() as wire:
+                        assert get_configs(wire, "survivors")["test.setting"] == value
+        finally:
+            old.start()
+            cluster.wait_until_level()

@@ -1,0 +1,151 @@
+"""One daemon as its operator meets it: exit codes, HTTP endpoint, readiness, log dump, a full disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.log_files import batches
+from tests.support.requests import set_config
+
+USAGE, ADDRESS_TAKEN = 2, 5
+
+METRICS = {
+    "current_state", "current_leader", "current_vote", "current_epoch", "high_watermark", "log_end_offset",
+    "log_end_epoch", "unknown_voter_connections", "commit_latency", "election_latency", "fetch_records",
+    "append_records", "event_loop_idle",
+}  # fmt: skip
+
+
+def _http(daemon: Daemon, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_stopped_as_asked_is_exit_code_0(single: Cluster) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        single[1].signal(number)
+        assert single[1].wait() == 0
+        single.start()
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("quorum.voterz=1", ["quorum.voterz", "line 8"]),
+        ("quorum.fetch.timeout.ms=soon", ["quorum.fetch.timeout.ms", "soon"]),
+        ("broker.id=7", ["broker.id", "node.id"]),
+    ],
+)
+def test_unusable_configuration_is_exit_code_2_and_names_file_line_and_key(
+    tmp_path: Path, line: str, names: list[str]
+) -> None:
+    port = free_port()
+    daemon = Daemon(tmp_path / "node", 1, port, {1: port}, extra=f"{line}\n")
+    result = run_quorumd("start", "--config", daemon.config)
+    assert result.returncode == USAGE
+    assert str(daemon.config) in result.stderr
+    for name in names:
+        assert name in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_taken_port_is_exit_code_5(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        daemon = Daemon(tmp_path / "node", 1, port, {1: port})
+        daemon.format()
+        result = run_quorumd("start", "--config", daemon.config)
+    assert result.returncode == ADDRESS_TAKEN
+    assert str(port) in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_metrics_health_and_readiness_over_http(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    with leader.connect() as wire:
+        for number in range(10):
+            set_config(wire, "metrics", "value", str(number))
+    high_watermark = cluster.wait_until_level()
+
+    for daemon in cluster:
+        assert _http(daemon, "/healthz")[0] == 200
+        assert _http(daemon, "/readyz")[0] == 200
+        status, text = _http(daemon, "/metrics")
+        assert status == 200
+        for metric in METRICS:
+            assert metric in text, f"no {metric} in the metrics of node {daemon.node_id}:\n{text}"
+        assert _value(text, r"\w*high_watermark") == high_watermark
+        assert _value(text, r"\w*current_leader") == leader.node_id
+    assert _http(leader, "/nothing-here")[0] == 404
+
+    for other in cluster.others(leader):
+        other.kill()
+    wait_for("the node to say that it is not ready", lambda: _http(leader, "/readyz")[0] == 503)
+    assert _http(leader, "/healthz")[0] == 200
+
+
+def _value(metrics: str, name: str) -> float:
+    found = re.search(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", metrics, re.MULTILINE)
+    assert found, f"no {name} in\n{metrics}"
+    return float(found[1])
+
+
+def test_systemd_is_told_of_readiness_and_stop(tmp_path: Path) -> None:
+    port = free_port()
+    daemon = Daemon(tmp_path / "node", 1, port, {1: port})
+    daemon.format()
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(path))
+        systemd.settimeout(15)
+        daemon.start({"NOTIFY_SOCKET": str(path)})
+        try:
+            ready = systemd.recv(4096).decode().splitlines()
+            assert "READY=1" in ready
+            assert daemon.asked() is not None, "ready, and not answering"
+            daemon.signal(signal.SIGTERM)
+            assert "STOPPING=1" in systemd.recv(4096).decode().splitlines()
+            assert daemon.wait() == 0
+        finally:
+            daemon.stop()
+
+
+def test_log_dump_finds_every_batch_of_every_node_valid(cluster: Cluster) -> None:
+    with cluster.leader().connect() as wire:
+        for number in range(10):
+            set_config(wire, "dumped", "value", f"dumped-{number}")
+    cluster.wait_until_level()
+    for daemon in cluster:
+        daemon.signal(signal.SIGTERM)
+    for daemon in cluster:
+        assert daemon.wait() == 0
+        files = sorted(daemon.log_folder.glob("*.log"))
+        result = run_quorumd("log", "dump", *files)
+        assert result.returncode == 0, result.stderr
+        assert "dumped-9" in result.stdout
+        result = run_quorumd("log", "dump", "--output", "json", *files)
+        assert result.returncode == 0, result.stderr
+        assert "dumped-9" in json.dumps(json.loads(result.stdout))
+
+    damaged = sorted(cluster[1].log_folder.glob("*.log"))[-1]
+    last = batches(damaged)[-1]
+    data = bytearray(damaged.read_bytes())
+    data[last.position + len(last.data) - 2] ^= 0xFF
+    damaged.write_bytes(data)
+    result = run_quorumd("log", "dump", damaged)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,145 @@
+"""Files that a crash or a hand has damaged: what is repaired and told, and what stops the node."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemons import Cluster, Daemon, run_quorumd, wait_for
+from tests.support.log_files import batches, bytes_below
+from tests.support.requests import set_config
+
+UNUSABLE = 3
+
+
+def _write(cluster: Cluster, count: int) -> None:
+    with cluster.leader().connect() as wire:
+        for number in range(count):
+            set_config(wire, "damaged", "value", str(number))
+
+
+def _newest_segment(daemon: Daemon) -> Path:
+    return max(daemon.log_folder.glob("*.log"))
+
+
+def _cut_inside_last_batch(segment: Path) -> None:
+    last = batches(segment)[-1]
+    with segment.open("r+b") as file:
+        file.truncate(last.position + len(last.data) // 2)
+
+
+def _flip_a_byte_of_last_batch(segment: Path) -> None:
+    last = batches(segment)[-1]
+    with segment.open("r+b") as file:
+        file.seek(last.position + len(last.data) - 1)
+        file.write(bytes([last.data[-1] ^ 0xFF]))
+
+
+def _append_garbage(segment: Path) -> None:
+    last = batches(segment)[-1]
+    with segment.open("r+b") as file:
+        file.seek(last.position + len(last.data))
+        file.write(b"\x5a" * 97)
+
+
+@pytest.mark.parametrize("damage", [_cut_inside_last_batch, _flip_a_byte_of_last_batch, _append_garbage])
+def test_torn_tail_of_a_killed_voter_is_cut_told_and_fetched_again(
+    cluster: Cluster, damage: Callable[[Path], None]
+) -> None:
+    follower = cluster.others(cluster.leader())[0]
+    _write(cluster, 20)
+    follower.kill()
+    damage(_newest_segment(follower))
+    said_before = len(follower.said())
+
+    follower.start()
+    _write(cluster, 5)
+    high_watermark = cluster.wait_until_level()
+    assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
+    told = follower.said()[said_before:]
+    assert _newest_segment(follower).name in told, told
+    assert any(word in told for word in ("cut", "truncated")), told
+
+
+def test_damage_below_the_known_high_watermark_stops_the_node(cluster: Cluster) -> None:
+    """After a clean stop the node knows what was committed: losing that is no torn tail."""
+    follower = cluster.others(cluster.leader())[0]
+    _write(cluster, 20)
+    cluster.wait_until_level()
+    follower.stop()
+    segment = _newest_segment(follower)
+    middle = batches(segment)[5]
+    data = bytearray(segment.read_bytes())
+    data[middle.position + len(middle.data) - 2] ^= 0xFF
+    segment.write_bytes(data)
+
+    follower.start()
+    assert follower.wait() == UNUSABLE
+    assert segment.name in follower.said()
+    assert segment.read_bytes() == data, "a damaged log must not be touched"
+
+
+def test_corrupt_quorum_state_refuses_to_start(cluster: Cluster) -> None:
+    """It may hold a vote; a node that forgets one can elect a second leader."""
+    follower = cluster.others(cluster.leader())[0]
+    follower.stop()
+    file = follower.log_folder / "quorum-state"
+    text = file.read_text()
+    for damaged in (text[: len(text) // 2], "", "{}", text.replace("{", "[", 1)):
+        file.write_text(damaged)
+        follower.start()
+        assert follower.wait() == UNUSABLE, damaged
+        assert "quorum-state" in follower.said()
+        assert file.read_text() == damaged
+    file.write_text(text)
+    follower.start()
+    cluster.wait_until_level()
+
+
+def test_folder_of_another_node_is_refused(single: Cluster) -> None:
+    daemon = single[1]
+    daemon.stop()
+    daemon.config.write_text(daemon.config.read_text().replace("node.id=1", "node.id=2"))
+    result = run_quorumd("start", "--config", daemon.config)
+    assert result.returncode == UNUSABLE
+    assert "meta.properties" in result.stderr
+    assert "1" in result.stderr
+    assert "2" in result.stderr
+
+
+def test_folder_in_use_is_refused(single: Cluster) -> None:
+    daemon = single[1]
+    twin = daemon.config.with_name("twin.properties")
+    twin.write_text(
+        daemon.config.read_text().replace(str(daemon.port), "0").replace(str(daemon.http_port), "0")
+    )
+    result = run_quorumd("start", "--config", twin)
+    assert result.returncode == UNUSABLE
+    assert str(daemon.data) in result.stderr
+    assert daemon.asked() is not None
+
+
+def test_unformatted_folder_is_refused_and_says_how_to_format(single: Cluster) -> None:
+    daemon = single[1]
+    daemon.stop()
+    shutil.rmtree(daemon.data)
+    result = run_quorumd("start", "--config", daemon.config)
+    assert result.returncode == UNUSABLE
+    assert "quorumd format" in result.stderr
+
+
+def test_emptied_voter_of_a_cluster_catches_up_once_formatted_for_it(cluster: Cluster) -> None:
+    """A lost disk: formatted anew with the cluster's id, the voter gets everything back from the others."""
+    _write(cluster, 10)
+    follower = cluster.others(cluster.leader())[0]
+    cluster_id = cluster.cluster_id()
+    follower.kill()
+    shutil.rmtree(follower.data)
+    follower.format(cluster_id)
+    follower.start()
+    high_watermark = cluster.wait_until_level()
+    wait_for("its copy of the log", lambda: _newest_segment(follower).exists())
+    assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1

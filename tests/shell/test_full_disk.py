@@ -1,0 +1,66 @@
+"""A disk without room: appends are refused, leadership is given up, reads go on, and room heals it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import full_disk
+from tests.support.daemons import Cluster, Daemon, wait_for
+from tests.support.log_files import bytes_below
+from tests.support.requests import get_configs
+from tests.support.workload import Workload, lost_writes
+
+SMALL_SEGMENTS = "metadata.log.segment.bytes=64KiB\nmetadata.log.reserve.bytes=1MiB\n"
+
+
+@pytest.fixture
+def filling(tmp_path: Path) -> Iterator[Cluster]:
+    """Three daemons whose disks are full while the file `full` stands beside their properties."""
+    shim = str(Path(next(iter(full_disk.__path__))))
+    cluster = Cluster(tmp_path, extra=SMALL_SEGMENTS)
+    try:
+        for daemon in cluster:
+            daemon.format()
+            daemon.start({"PYTHONPATH": shim, "FULL_DISK_WHILE_EXISTS": str(_flag(daemon))})
+        cluster.leader()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def _flag(daemon: Daemon) -> Path:
+    return daemon.config.with_name("full")
+
+
+def test_leader_without_room_hands_over_serves_reads_and_comes_back(filling: Cluster) -> None:
+    full = filling.leader()
+    with Workload(filling.addresses) as load:
+        wait_for("writes to flow", lambda: load.acknowledged > 100)
+        _flag(full).touch()
+        filling.leader(besides=full.node_id, seconds=30)
+        before = load.acknowledged
+        wait_for("writes to flow at another leader", lambda: load.acknowledged > before + 500, seconds=30)
+        assert full.child is not None
+        assert full.child.poll() is None, full.said()[-2000:]
+        with full.connect() as wire:
+            assert int(get_configs(wire, load.writers[0].name)["value"]) > 0
+        assert "room" in full.said() or "full" in full.said()
+        assert filling.leader() is not full
+        _flag(full).unlink()
+        high_watermark = filling.leader().asked().high_watermark
+        wait_for(
+            "the healed node to catch up", lambda: _end_offset_at_leader(filling, full) >= high_watermark
+        )
+    high_watermark = filling.wait_until_level()
+    for daemon in filling:
+        assert lost_writes(load, daemon.log_folder, high_watermark) == {}
+    assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in filling}) == 1
+    assert all("Traceback" not in daemon.said() for daemon in filling)
+
+
+def _end_offset_at_leader(cluster: Cluster, daemon: Daemon) -> int:
+    told = cluster.leader().asked()
+    return told.voters.get(daemon.node_id, -1) if told else -1

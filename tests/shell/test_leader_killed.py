@@ -1,0 +1,61 @@
+"""kill -9 of the leader under write load, again and again."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+
+from tests.support.daemons import ELECTION_TIMEOUT_MS, Cluster, Daemon, wait_for
+from tests.support.log_files import bytes_below
+from tests.support.workload import Workload, lost_writes
+
+KILLS = 20
+
+
+def test_no_acknowledged_write_is_lost_when_leaders_are_killed(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elections: list[float] = []
+    gaps: list[float] = []
+    with Workload(cluster.addresses) as load:
+        for _ in range(KILLS):
+            before = load.acknowledged
+            wait_for("writes to flow", lambda before=before: load.acknowledged > before + 50)
+            old = cluster.leader()
+            killed_at = time.monotonic()
+            old.kill()
+            new = cluster.leader(besides=old.node_id)
+            elections.append(time.monotonic() - killed_at)
+            assert new.node_id != old.node_id
+            acknowledged_at = wait_for(
+                "a write to be acknowledged", lambda at=killed_at: load.first_acknowledged_after(at + 0.005)
+            )
+            gaps.append(acknowledged_at - killed_at)
+            old.start()
+            _wait_until_it_follows(cluster, old)
+
+    high_watermark = cluster.wait_until_level()
+    for daemon in cluster:
+        assert lost_writes(load, daemon.log_folder, high_watermark) == {}
+    logs = {bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}
+    assert len(logs) == 1, "the logs differ below the high watermark"
+
+    with capsys.disabled():
+        print(f"\n{KILLS} leaders killed under load, {load.acknowledged} writes acknowledged, none lost")
+        print(f"new leader after median {statistics.median(elections):.3f} s, max {max(elections):.3f} s")
+        print(f"next acknowledged write after median {statistics.median(gaps):.3f} s, max {max(gaps):.3f} s")
+    assert statistics.median(elections) <= 2 * ELECTION_TIMEOUT_MS / 1000
+
+
+def _wait_until_it_follows(cluster: Cluster, daemon: Daemon) -> None:
+    """Until it holds all that the leader had committed when this was called."""
+    told = cluster.leader().asked()
+    assert told is not None
+
+    def caught_up() -> bool:
+        now = cluster.leader().asked()
+        return now is not None and now.voters.get(daemon.node_id, -1) >= told.high_watermark
+
+    wait_for(f"node {daemon.node_id} to catch up", caught_up)

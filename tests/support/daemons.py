@@ -1,0 +1,231 @@
+"""Real daemons in real processes: a cluster of them in a folder, started, hurt and stopped by process id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from tests.support.requests import Quorum, quorum
+from tests.support.wire import Wire
+
+T = TypeVar("T")
+
+LOG_FOLDER = "__cluster_metadata-0"
+ELECTION_TIMEOUT_MS = 1000
+FETCH_TIMEOUT_MS = 2000
+
+_next_port = 20_000 + os.getpid() * 64 % 10_000
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on, below the range that outgoing connections take theirs from."""
+    global _next_port
+    while True:
+        _next_port += 1
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", _next_port))
+                return _next_port
+            except OSError:
+                continue
+
+
+def wait_for(what: str, condition: Callable[[], T], seconds: float = 15) -> T:
+    """Poll until `condition` is truthy and return that; OSError counts as not yet."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if value := condition():
+                return value
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}"
+        time.sleep(0.01)
+
+
+def run_quorumd(
+    *arguments: str | Path, timeout: float = 30, **options: object
+) -> subprocess.CompletedProcess[str]:
+    """One `quorumd` command to its end."""
+    command = [sys.executable, "-m", "quorumd", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, **options)  # type: ignore[call-overload, no-any-return] # options of subprocess
+
+
+class Daemon:
+    """One node: its properties file, data folder, output and, while it runs, its process."""
+
+    def __init__(
+        self, folder: Path, node_id: int, port: int, voters: dict[int, int], extra: str = ""
+    ) -> None:
+        folder.mkdir(parents=True)
+        self.node_id = node_id
+        self.port = port
+        self.http_port = free_port()
+        self.data = folder / "data"
+        self.output = folder / "daemon.log"
+        self.config = folder / "node.properties"
+        self.voters = voters
+        self.child: subprocess.Popen[bytes] | None = None
+        self.configure(extra)
+
+    def configure(self, extra: str = "") -> None:
+        """Write the properties file."""
+        voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in self.voters.items())
+        self.config.write_text(
+            f"node.id={self.node_id}\n"
+            f"listeners=PLAINTEXT://127.0.0.1:{self.port}\n"
+            f"log.dirs={self.data}\n"
+            f"quorum.voters={voters}\n"
+            f"metrics.listener=127.0.0.1:{self.http_port}\n"
+            f"quorum.fetch.timeout.ms={FETCH_TIMEOUT_MS}\n"
+            f"quorum.election.timeout.ms={ELECTION_TIMEOUT_MS}\n"
+            f"{extra}"
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return ("127.0.0.1", self.port)
+
+    @property
+    def log_folder(self) -> Path:
+        return self.data / LOG_FOLDER
+
+    @property
+    def pid(self) -> int:
+        assert self.child is not None
+        return self.child.pid
+
+    def connect(self) -> Wire:
+        return Wire(self.address)
+
+    def format(self, cluster_id: str | None = None) -> None:
+        arguments = ["--cluster-id", cluster_id] if cluster_id else []
+        result = run_quorumd("format", "--config", self.config, *arguments)
+        assert result.returncode == 0, result.stderr
+
+    def start(
+        self, environment: dict[str, str] | None = None, limits: Callable[[], None] | None = None
+    ) -> None:
+        with self.output.open("ab") as output:
+            self.child = subprocess.Popen(
+                [sys.executable, "-m", "quorumd", "start", "--config", str(self.config)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                preexec_fn=limits,
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.child is not None
+        self.child.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9, and wait until the process is gone."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self, seconds: float = 15) -> int:
+        """The exit code, once the process has ended."""
+        assert self.child is not None
+        return self.child.wait(seconds)
+
+    def stop(self) -> None:
+        """Whatever state it is in, it does not run afterwards."""
+        if self.child is not None and self.child.poll() is None:
+            self.child.send_signal(signal.SIGCONT)
+            self.child.terminate()
+            try:
+                self.child.wait(10)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
+
+    def said(self) -> str:
+        """All that it printed so far."""
+        return self.output.read_text(errors="replace")
+
+    def asked(self) -> Quorum | None:
+        """What it says of the quorum, None while it does not answer."""
+        try:
+            with Wire(self.address, timeout=1) as wire:
+                return quorum(wire)
+        except OSError:
+            return None
+
+
+class Cluster:
+    """Voters 1 to `size` on loopback."""
+
+    def __init__(self, folder: Path, size: int = 3, extra: str = "") -> None:
+        ports = {node_id: free_port() for node_id in range(1, size + 1)}
+        self.daemons = {
+            node_id: Daemon(folder / f"node-{node_id}", node_id, port, ports, extra)
+            for node_id, port in ports.items()
+        }
+
+    def __getitem__(self, node_id: int) -> Daemon:
+        return self.daemons[node_id]
+
+    def __iter__(self) -> Iterator[Daemon]:
+        return iter(self.daemons.values())
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        return [daemon.address for daemon in self.daemons.values()]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    def cluster_id(self) -> str:
+        """What meta.properties of the nodes agrees on."""
+        files = [daemon.data / "meta.properties" for daemon in self.daemons.values()]
+        (line,) = {
+            line for file in files for line in file.read_text().splitlines() if line.startswith("cluster.id=")
+        }
+        return line.removeprefix("cluster.id=")
+
+    def start(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.start()
+        self.leader()
+
+    def stop(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.stop()
+
+    def leader(self, besides: int = -1, seconds: float = 15) -> Daemon:
+        """The node that says it leads and has a high watermark, other than `besides`."""
+
+        def look() -> Daemon | None:
+            best: tuple[int, Daemon] | None = None
+            for daemon in self.daemons.values():
+                if daemon.node_id == besides or daemon.child is None or daemon.child.poll() is not None:
+                    continue
+                told = daemon.asked()
+                if told and told.error == 0 and told.leader == daemon.node_id and told.high_watermark >= 0:
+                    best = max(best or (told.epoch, daemon), (told.epoch, daemon), key=lambda pair: pair[0])
+            return best[1] if best else None
+
+        return wait_for("a leader", look, seconds)
+
+    def others(self, daemon: Daemon) -> list[Daemon]:
+        return [other for other in self.daemons.values() if other is not daemon]
+
+    def wait_until_level(self, seconds: float = 15) -> int:
+        """Wait until every voter holds and has committed all the leader has; the high watermark."""
+
+        def level() -> int | None:
+            told = self.leader().asked()
+            if told is None or set(told.voters) != set(self.daemons):
+                return None
+            return told.high_watermark if set(told.voters.values()) == {told.high_watermark} else None
+
+        return wait_for("all voters to catch up", level, seconds)

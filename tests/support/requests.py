@@ -1,0 +1,77 @@
+"""The requests that tests send by hand, and what they need of the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kio.schema.describe_configs.v4 import request as describe_configs
+from kio.schema.describe_quorum.v2 import request as describe_quorum
+from kio.schema.incremental_alter_configs.v1 import request as alter_configs
+
+from tests.support.wire import Wire
+
+GROUP = 32
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """What DescribeQuorum says of the metadata partition."""
+
+    error: int
+    leader: int
+    epoch: int
+    high_watermark: int
+    voters: dict[int, int]
+    """Log end offset by voter id."""
+    observers: dict[int, int]
+
+
+class Refused(Exception):
+    """An answer with an error code in it."""
+
+
+def set_config(wire: Wire, group: str, name: str, value: str) -> None:
+    """Commit one ConfigRecord. Raises Refused on an error code, OSError without an answer."""
+    change = alter_configs.AlterableConfig(name=name, config_operation=0, value=value)
+    resource = alter_configs.AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=(change,))
+    answer = wire.ask(
+        alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    )
+    (response,) = answer.responses
+    if response.error_code != 0:
+        raise Refused(f"{response.error_code!r}: {response.error_message}")
+
+
+def get_configs(wire: Wire, group: str) -> dict[str, str]:
+    """All configs of a group, read linearizably."""
+    resource = describe_configs.DescribeConfigsResource(
+        resource_type=GROUP, resource_name=group, configuration_keys=None
+    )
+    answer = wire.ask(
+        describe_configs.DescribeConfigsRequest(
+            resources=(resource,), include_synonyms=False, include_documentation=False
+        )
+    )
+    (result,) = answer.results
+    if result.error_code != 0:
+        raise Refused(f"{result.error_code!r}: {result.error_message}")
+    return {config.name: config.value for config in result.configs}
+
+
+def quorum(wire: Wire) -> Quorum:
+    """DescribeQuorum as this node answers it; a follower's answer has the error and no numbers."""
+    partition = describe_quorum.PartitionData(partition_index=0)
+    topic = describe_quorum.TopicData(topic_name="__cluster_metadata", partitions=(partition,))
+    answer: Any = wire.ask(describe_quorum.DescribeQuorumRequest(topics=(topic,)))
+    if answer.error_code != 0:
+        return Quorum(int(answer.error_code), -1, -1, -1, {}, {})
+    (told,) = answer.topics[0].partitions
+    return Quorum(
+        error=int(told.error_code),
+        leader=told.leader_id,
+        epoch=told.leader_epoch,
+        high_watermark=told.high_watermark,
+        voters={replica.replica_id: replica.log_end_offset for replica in told.current_voters},
+        observers={replica.replica_id: replica.log_end_offset for replica in told.observers},
+    )

@@ -1,0 +1,99 @@
+"""Writers that keep a history of what was acknowledged, and the check of that history against the logs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.log_files import config_changes
+from tests.support.requests import Refused, set_config
+from tests.support.wire import Wire
+
+
+@dataclass
+class Writer:
+    """One client: unique values into its own config, one after another, to whichever node answers."""
+
+    name: str
+    addresses: list[tuple[str, int]]
+    acknowledged: list[int] = field(default_factory=list)
+    acknowledged_at: list[float] = field(default_factory=list)
+    attempts: int = 0
+    refusals: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _turn: int = 0
+
+    def run(self) -> None:
+        wire: Wire | None = None
+        while not self._stop.is_set():
+            self.attempts += 1
+            try:
+                if wire is None:
+                    wire = Wire(self.addresses[self._turn % len(self.addresses)], timeout=3)
+                set_config(wire, self.name, "value", str(self.attempts))
+                self.acknowledged.append(self.attempts)
+                self.acknowledged_at.append(time.monotonic())
+                continue
+            except Refused:
+                self.refusals += 1
+            except OSError:
+                pass
+            if wire is not None:
+                wire.close()
+                wire = None
+            self._turn += 1
+            self._stop.wait(0.01)
+        if wire is not None:
+            wire.close()
+
+
+class Workload:
+    """Several writers in threads, between `with` and its end."""
+
+    def __init__(self, addresses: list[tuple[str, int]], writers: int = 4, name: str = "writer") -> None:
+        rotated = [addresses[i % len(addresses) :] + addresses[: i % len(addresses)] for i in range(writers)]
+        self.writers = [Writer(f"{name}-{i}", nodes) for i, nodes in enumerate(rotated)]
+        self._threads = [threading.Thread(target=writer.run) for writer in self.writers]
+
+    def __enter__(self) -> Workload:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self.writers:
+            writer._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    @property
+    def acknowledged(self) -> int:
+        """Writes acknowledged so far, of all writers."""
+        return sum(len(writer.acknowledged) for writer in self.writers)
+
+    def first_acknowledged_after(self, moment: float) -> float | None:
+        """When (time.monotonic) the first write after a moment was acknowledged."""
+        after = [at for writer in self.writers for at in writer.acknowledged_at[-200:] if at > moment]
+        return min(after, default=None)
+
+
+def lost_writes(workload: Workload, log_folder: Path, high_watermark: int) -> dict[str, list[int]]:
+    """By writer: acknowledged values that are not among the committed records of a log. Empty is right.
+
+    Also fails when a writer's values stand in the log in another order than it wrote them, or twice: a writer
+    waits for each answer, so the log must agree with its order.
+    """
+    stored: dict[str, list[int]] = defaultdict(list)
+    for group, _, value in config_changes(log_folder, high_watermark):
+        stored[group].append(int(value or -1))
+    lost = {}
+    for writer in workload.writers:
+        values = stored[writer.name]
+        assert values == sorted(set(values)), f"{writer.name}: records out of order or twice: {values}"
+        missing = sorted(set(writer.acknowledged) - set(values))
+        if missing:
+            lost[writer.name] = missing
+    return lost
