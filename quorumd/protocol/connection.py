@@ -1,0 +1,397 @@
+"""Both ends of one connection, pure: bytes in, requests or responses out, bytes to send back.
+
+A frame is a header and a message. Request header: API key, API version, correlation id, client id, and tagged
+fields if that API version is flexible. Response header: correlation id, and tagged fields if flexible; never
+for ApiVersions, so that a client can read that answer of a server it knows nothing about.
+
+    server = ServerConnection(max_request_bytes, spoken)
+    for request in server.receive(data):            MalformedMessage: log it and close the connection
+        ...                                         now or later, in any order:
+        server.answer(request, response)
+    transport.write(server.take_output())           once a turn: what may leave, in the order of the requests
+
+    client = ClientConnection(client_id)
+    handshake = Handshake(client)
+    transport.write(handshake.begin())              ApiVersions; feed its answers to `handshake.answered`
+    version = choose_version(api_key, handshake.peer_ranges)
+    correlation_id, data = client.request(message, version)
+    for correlation_id, response in client.receive(data): ...
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from functools import cache
+from struct import Struct, error
+
+from quorumd import __version__
+from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.protocol.apis import (
+    APIS,
+    ApiKey,
+    api,
+    request_class,
+    request_header_version,
+    response_class,
+    response_header_version,
+)
+from quorumd.protocol.codec import decode, encode_into
+from quorumd.protocol.framing import SIZE, FrameReader
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from quorumd.protocol.wire import Message, skip_tagged_fields
+
+VersionRanges = Mapping[int, tuple[int, int]]
+"""API key -> (lowest, highest) version that somebody speaks."""
+
+_REQUEST_HEAD = Struct(">hhih")
+"""API key, API version, correlation id, length of the client id."""
+_REQUEST_START = Struct(">ihhih")
+"""The size of the frame, and the same."""
+_RESPONSE_START = Struct(">ii")
+"""The size of the frame, correlation id."""
+_ERROR_CODE = Struct(">h")
+
+_LARGEST_CORRELATION_ID = 0x7FFF_FFFF
+_MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+_RESPONSE_LIMIT = "the ceiling of responses"
+
+
+class Request:
+    """One request as it came in.
+
+    `frame` holds header and message as they came, without the size before them, and the message begins at
+    `body_offset`: what forwarding needs. `connection` is None for a request that came inside an Envelope.
+    `answer_frame` is the encoded answer while it waits for those of earlier requests.
+    """
+
+    __slots__ = (
+        "answer_frame",
+        "api_key",
+        "api_version",
+        "body_offset",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "frame",
+        "message",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        message: Message,
+        frame: bytes,
+        body_offset: int,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.message = message
+        self.frame = frame
+        self.body_offset = body_offset
+        self.connection: ServerConnection | None = None
+        self.answer_frame: bytes | bytearray | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<request {self.correlation_id}: {self.message.NAME} v{self.api_version} of {self.client_id!r}>"
+        )
+
+
+@cache
+def _request_route(api_key: int, version: int) -> tuple[type[Message], bool]:
+    """The class of the message, and whether the header has tagged fields."""
+    return request_class(api_key), request_header_version(api_key, version) == 2
+
+
+@cache
+def _response_route(api_key: int, version: int) -> tuple[type[Message], bool]:
+    return response_class(api_key), response_header_version(api_key, version) == 1
+
+
+def read_request(frame: bytes, spoken: VersionRanges) -> Request:
+    """The request in a frame, or in the `request_data` of an Envelope.
+
+    Raises UnsupportedVersion for an API or version that is not in `spoken`, MalformedMessage for bytes that
+    are no request.
+    """
+    try:
+        api_key, version, correlation_id, client_id_size = _REQUEST_HEAD.unpack_from(frame)
+    except error:
+        raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a request") from None
+    versions = spoken.get(api_key)
+    if versions is None or not versions[0] <= version <= versions[1]:
+        raise UnsupportedVersion(_not_spoken(api_key, version, versions))
+    message_class, is_flexible = _request_route(api_key, version)
+    position = _REQUEST_HEAD.size
+    client_id = None
+    try:
+        if client_id_size >= 0:
+            client_id = frame[position : position + client_id_size].decode()
+            position += client_id_size
+        if is_flexible:
+            position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+        if position > len(frame) or client_id_size < -1:
+            raise MalformedMessage("the client id reaches over its end")
+    except (IndexError, UnicodeDecodeError, MalformedMessage) as cause:
+        raise MalformedMessage(f"the header of a {message_class.NAME} is malformed: {cause}") from None
+    message = decode(message_class, version, frame, position)
+    return Request(api_key, version, correlation_id, client_id, message, frame, position)
+
+
+def _not_spoken(api_key: int, version: int, versions: tuple[int, int] | None) -> str:
+    name = APIS[api_key].name if api_key in APIS else f"API key {api_key}"
+    if versions is None:
+        return f"{name} v{version} is not spoken here"
+    return f"{name} v{version} is not spoken here, versions {versions[0]} to {versions[1]} are"
+
+
+def encode_answer(request: Request, response: Message) -> bytes:
+    """Response header and message without the size before them: the `response_data` of an Envelope.
+
+    Raises as `codec.encode`.
+    """
+    out = bytearray()
+    _write_answer(request, response, out)
+    return bytes(out[SIZE.size :])
+
+
+def _write_answer(request: Request, response: Message, out: bytearray) -> None:
+    """Append a response frame to `out`, which is as it was if this raises."""
+    start = len(out)
+    out += _RESPONSE_START.pack(0, request.correlation_id)
+    if _response_route(request.api_key, request.api_version)[1]:
+        out.append(0)
+    try:
+        encode_into(response, request.api_version, out)
+    except BaseException:
+        del out[start:]
+        raise
+    SIZE.pack_into(out, start, len(out) - start - SIZE.size)
+
+
+class ServerConnection:
+    """The side that is asked. `spoken` is the table of what it answers; it may be shared by all connections.
+
+    Answers leave in the order of the requests, as Kafka promises, whatever the order in which they are given.
+    """
+
+    def __init__(self, max_request_bytes: int, spoken: VersionRanges) -> None:
+        self._frames = FrameReader(max_request_bytes)
+        self._spoken = spoken
+        self._unanswered: deque[Request] = deque()
+        self._output = bytearray()
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests wait for their answer or for an earlier one's to leave: for back-pressure."""
+        return len(self._unanswered)
+
+    def __repr__(self) -> str:
+        return f"<server connection: {len(self._unanswered)} unanswered, {len(self._output)} bytes to send>"
+
+    def receive(self, data: bytes) -> list[Request]:
+        """The requests that `data` completes.
+
+        Raises MalformedMessage, upon which the connection must be closed, for what is no request, and for an
+        API or version that is not spoken: Kafka closes the connection as well. Only an ApiVersions request of
+        an unknown version is answered, here, in a form that every client reads (KIP-35).
+        """
+        requests = []
+        for frame in self._frames.feed(data):
+            try:
+                request = read_request(frame, self._spoken)
+            except UnsupportedVersion as unsupported:
+                self._answer_unknown_api_versions(frame, unsupported)
+                continue
+            request.connection = self
+            self._unanswered.append(request)
+            requests.append(request)
+        return requests
+
+    def answer(self, request: Request, response: Message) -> None:
+        """Queue the answer to a request of this connection, once.
+
+        Raises as `codec.encode`, with nothing queued, and ValueError for a request that has its answer.
+        """
+        if self._is_next(request):
+            _write_answer(request, response, self._output)
+            self._advance()
+        else:
+            answer_frame = bytearray()
+            _write_answer(request, response, answer_frame)
+            request.answer_frame = answer_frame
+
+    def answer_encoded(self, request: Request, answer: bytes) -> None:
+        """As `answer`, with header and message encoded by another node for a forwarded request.
+
+        The correlation id in it must be the request's, which it is if the `frame` was forwarded.
+        """
+        frame = SIZE.pack(len(answer)) + answer
+        if self._is_next(request):
+            self._output += frame
+            self._advance()
+        else:
+            request.answer_frame = frame
+
+    def take_output(self) -> bytes:
+        """What may leave now, joined for one write; b"" for nothing."""
+        output = bytes(self._output)
+        self._output.clear()
+        return output
+
+    def _is_next(self, request: Request) -> bool:
+        if self._unanswered and self._unanswered[0] is request:
+            return True
+        if request.answer_frame is not None or request not in self._unanswered:
+            raise ValueError(f"{request!r} is answered already, or came over another connection")
+        return False
+
+    def _advance(self) -> None:
+        """The first request is answered: release the answers that waited for it."""
+        unanswered = self._unanswered
+        unanswered.popleft()
+        while unanswered:
+            answer_frame = unanswered[0].answer_frame
+            if answer_frame is None:
+                break
+            self._output += answer_frame
+            unanswered.popleft()
+
+    def _answer_unknown_api_versions(self, frame: bytes, unsupported: UnsupportedVersion) -> None:
+        api_key, _, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
+        if api_key != ApiKey.API_VERSIONS or api_key not in self._spoken:
+            raise MalformedMessage(str(unsupported)) from None
+        request = Request(api_key, 0, correlation_id, None, ApiVersionsRequest(), frame, len(frame))
+        request.connection = self
+        self._unanswered.append(request)
+        ranges = [ApiVersion(key, low, high) for key, (low, high) in sorted(self._spoken.items())]
+        self.answer(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, ranges))
+
+
+class ClientConnection:
+    """The side that asks: any number of requests in flight, answered in order."""
+
+    def __init__(self, client_id: str, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
+        self._client_id = client_id.encode()
+        self._frames = FrameReader(max_response_bytes, _RESPONSE_LIMIT)
+        self._next_correlation_id = 0
+        self._in_flight: deque[tuple[int, int, int]] = deque()
+        """Correlation id, API key and version of what is not answered yet."""
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    def __repr__(self) -> str:
+        return f"<client connection: {len(self._in_flight)} in flight>"
+
+    def request(self, message: Message, api_version: int) -> tuple[int, bytes]:
+        """The correlation id and the bytes of a request. Raises as `codec.encode`, with nothing in flight."""
+        api_key = message.API_KEY
+        assert api_key is not None, f"{message.NAME} is no request"
+        correlation_id = self._next_correlation_id
+        out = bytearray(_REQUEST_START.pack(0, api_key, api_version, correlation_id, len(self._client_id)))
+        out += self._client_id
+        if _request_route(api_key, api_version)[1]:
+            out.append(0)
+        encode_into(message, api_version, out)
+        SIZE.pack_into(out, 0, len(out) - SIZE.size)
+        self._next_correlation_id = (correlation_id + 1) & _LARGEST_CORRELATION_ID
+        self._in_flight.append((correlation_id, api_key, api_version))
+        return correlation_id, bytes(out)
+
+    def receive(self, data: bytes) -> list[tuple[int, Message]]:
+        """The responses that `data` completes, each with the correlation id of its request.
+
+        Raises MalformedMessage, upon which the connection must be closed, for a response that is none or that
+        does not belong to the oldest request in flight.
+        """
+        return [self._read_response(frame) for frame in self._frames.feed(data)]
+
+    def _read_response(self, frame: bytes) -> tuple[int, Message]:
+        if len(frame) < SIZE.size:
+            raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a response")
+        (correlation_id,) = SIZE.unpack_from(frame)
+        if not self._in_flight:
+            raise MalformedMessage(f"response {correlation_id} came, but nothing was asked")
+        expected, api_key, version = self._in_flight.popleft()
+        if correlation_id != expected:
+            raise MalformedMessage(f"response {correlation_id} came where {expected} was due")
+        message_class, is_flexible = _response_route(api_key, version)
+        position = SIZE.size
+        if is_flexible:
+            try:
+                position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+            except IndexError:
+                raise MalformedMessage(f"the header of {message_class.NAME} v{version} is cut off") from None
+        elif api_key == ApiKey.API_VERSIONS and _says_unsupported(frame, position):
+            version = 0
+        return correlation_id, decode(message_class, version, frame, position)
+
+
+def _says_unsupported(frame: bytes, position: int) -> bool:
+    """A server that lacks the version asked for answers in version 0; both begin with the error code."""
+    unsupported = _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
+    return frame.startswith(unsupported, position)
+
+
+class Handshake:
+    """Learns what the other side speaks, before anything else is asked on a connection.
+
+    `peer_ranges` is empty until `answered` has returned None.
+    """
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.peer_ranges: VersionRanges = {}
+        self._connection = connection
+        self._version = ApiVersionsRequest.MAX_VERSION
+
+    def begin(self) -> bytes:
+        """The first bytes to send."""
+        request = ApiVersionsRequest(client_software_name="quorumd", client_software_version=__version__)
+        return self._connection.request(request, self._version)[1]
+
+    def answered(self, response: Message) -> bytes | None:
+        """None when the peer's versions are known now, else the bytes to send next.
+
+        Raises UnsupportedVersion when there is no ApiVersions version that both sides speak, MalformedMessage
+        for any other error or answer.
+        """
+        if not isinstance(response, ApiVersionsResponse):
+            raise MalformedMessage(f"{response.NAME} came where ApiVersionsResponse was due")
+        ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            return self._begin_again(ranges.get(ApiKey.API_VERSIONS, (0, 0)))
+        if response.error_code != ErrorCode.NONE:
+            code = ErrorCode.describe(response.error_code)
+            raise MalformedMessage(f"ApiVersions v{self._version} was answered with {code}")
+        self.peer_ranges = ranges
+        return None
+
+    def _begin_again(self, versions: tuple[int, int]) -> bytes:
+        """A retry goes below the version that was refused, so there is an end to them."""
+        low, high = versions
+        if not low <= min(high, self._version - 1):
+            raise UnsupportedVersion(
+                f"the peer speaks ApiVersions v{low} to v{high} but refuses v{self._version}"
+            )
+        self._version = min(high, self._version - 1)
+        return self.begin()
+
+
+def choose_version(api_key: int, peer_ranges: VersionRanges) -> int | None:
+    """The highest version of an API that both this code and the peer speak; None if there is none.
+
+    Raises UnsupportedVersion for an API that this code does not know.
+    """
+    own = api(api_key)
+    low, high = peer_ranges.get(api_key, (0, -1))
+    version = min(high, own.max_version)
+    return version if version >= max(low, own.min_version) else None
