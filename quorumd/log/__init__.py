@@ -1,38 +1,47 @@
 """The durable log of the metadata partition, in Kafka's directory format, on the Disk port.
 
-    <data folder>/meta.properties                       version=1, cluster.id, node.id, directory.id (.meta_properties)
-    <data folder>/.lock                                 held while a node runs on the folder
-    <data folder>/replication-offset-checkpoint         the high watermark known at the last clean moment
+    <data folder>/meta.properties                 version=1, cluster.id, node.id, directory.id
+                                                  (.meta_properties)
+    <data folder>/.lock                           held while a node runs on the folder (.folder_lock)
+    <data folder>/replication-offset-checkpoint   the high watermark known at the last clean moment
+                                                  (.high_watermark_checkpoint)
     <data folder>/__cluster_metadata-0/
-        quorum-state                                    one JSON line (.quorum_state_file)
-        partition.metadata                              version: 0, topic_id: AAAAAAAAAAAAAAAAAAAAAQ
-        leader-epoch-checkpoint                         0, count, "epoch start_offset" lines (.epoch_cache)
-        %020d.log  %020d.index  %020d.timeindex         RecordBatches v2, sparse indexes (.segment, .indexes)
+        quorum-state                              one JSON line (.quorum_state_file)
+        partition.metadata                        version: 0, topic_id: AAAAAAAAAAAAAAAAAAAAAQ
+        leader-epoch-checkpoint                   0, count, "epoch start_offset" lines (.epoch_cache)
+        %020d.log %020d.index %020d.timeindex     RecordBatches v2, sparse indexes (.segment, .indexes)
 
 `SegmentedLog` (.segmented_log) is what a node uses:
 
     log, report = SegmentedLog.open(disk, directory, settings, known_high_watermark=hw)
-        Recovers: cuts the tail at the last valid batch and says so in `report`; raises CorruptLog when that would
-        cut below `known_high_watermark`, or when a sealed segment is damaged.
+        Recovers (.recovery): cuts the tail at the last valid batch and says so in `report`; raises CorruptLog
+        the files untouched, when that would cut below `known_high_watermark`. All that is left is durable.
     log.start_offset  log.end_offset  log.last_epoch  log.end_of_epoch(epoch)     -> raft.LogView
-    log.append(data, end_offset)        one or more whole batches whose first starts at `log.end_offset`; the
-                                        caller has checked CRC and continuity of what came from outside. Rolls
-                                        segments. Raises DiskFull with the log unchanged.
-    log.truncate(end_offset)            cut to a batch boundary at or below `end_offset`; never raises for "nothing"
-    log.read(offset, limit, below=None) whole batches, the first one containing `offset` (a leader is only asked
-                                        for batch starts), at least one, then up to `limit` bytes; b"" at the end;
-                                        only batches ending at or below `below`. Also `timestamp_of`-style helpers
-                                        are not here: readers decode.
-    log.begin_flush() -> operation      call on the event thread, run `operation()` through Disk.submit: returns
-                                        the end offset that is durable then; raises FlushFailed
-    log.has_room()                      False after DiskFull until the file system has room again
-    log.close()                         trims preallocated blocks, writes indexes; the log is then exactly what
-                                        a stock reader expects
+    log.append(data, end_offset)
+        One or more whole batches whose first starts at `log.end_offset`; the caller has checked CRC and
+        continuity of what came from outside. Rolls segments. Raises DiskFull with the log unchanged.
+    log.truncate(end_offset)
+        Cut to a batch boundary at or below `end_offset`, durably; never raises for "nothing to cut".
+    log.read(offset, limit, below=None)
+        Whole batches, the first one containing `offset` (a leader is only asked for batch starts), at least
+        one, then up to `limit` bytes; only batches ending at or below `below`; b"" at the end. The batches
+        appended last are served from memory (.tail_cache). Readers decode; nothing here looks into records.
+    log.begin_flush() -> flush (.flush)
+        Call on the event thread, run `flush()` through Disk.submit, begin the next one when its result is
+        there. `flush.end_offset` is durable then. Raises FlushFailed, and so does every flush after it.
+    log.has_room()
+        False after DiskFull until the file system has room again.
+    log.close()
+        Flushes, trims preallocated blocks, writes indexes: the folder is what a stock reader expects.
 
-A segment's file may be longer than its batches while it is active: blocks are allocated ahead because a flush of
-a growing file costs more. The rest is zeros; recovery and `log dump` stop there.
+A segment's file may be longer than its batches while it is active: blocks are allocated ahead because a flush
+of a growing file costs more. The rest is zeros; recovery and `log dump` stop there. When the disk is full,
+the log gives these blocks back, and quorum-state has a spare block of its own: a vote needs little room.
 
-Atomic small files are written by `.atomic_file.write_atomically(disk, path, data)`: temp, sync, rename, sync folder.
+Index files and leader-epoch-checkpoint are written for readers of the folder and never believed: recovery
+makes them anew from the batches where they differ.
+
+Small files are replaced by `.atomic_file.write_atomically(disk, path, data)`: temp, sync, rename, sync.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""Small files that are replaced as a whole: a crash leaves the old content or the new one."""
+
+from __future__ import annotations
+
+from errno import EDQUOT, ENOSPC
+
+from quorumd.errors import DiskFull, FlushFailed, StorageError
+from quorumd.ports import Disk
+
+SPARE_BYTES = 4096
+_TEMPORARY = ".tmp"
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether an operation failed for want of room, or of quota."""
+    return error.errno in (ENOSPC, EDQUOT)
+
+
+def folder_of(path: str) -> str:
+    """The folder that a path is in."""
+    folder, slash, _ = path.rpartition("/")
+    return folder or (slash or ".")
+
+
+def write_atomically(disk: Disk, path: str, data: bytes) -> None:
+    """Replace the file by `data`, durably: write beside it, sync, rename, sync the folder. Blocks.
+
+    Raises DiskFull or StorageError with the old content in place, FlushFailed when it is not known which of
+    the two a crash would leave.
+    """
+    temporary = path + _TEMPORARY
+    try:
+        file = disk.open(temporary, create=True)
+        try:
+            # Cut after writing, not before: blocks kept by `keep_spare` must not be given back first.
+            file.write_at(0, data)
+            file.truncate(len(data))
+            file.sync()
+        finally:
+            file.close()
+        disk.rename(temporary, path)
+    except OSError as cause:
+        if is_disk_full(cause):
+            raise DiskFull(f"{path} was not written: {cause}; make room on the disk") from cause
+        raise StorageError(f"{path} was not written: {cause}; its old content is in place") from cause
+    try:
+        disk.sync_directory(folder_of(path))
+    except OSError as cause:
+        raise FlushFailed(
+            f"{path} was replaced, but not durably: {cause}; check the disk, then start again"
+        ) from cause
+
+
+def keep_spare(disk: Disk, path: str) -> None:
+    """Keep blocks beside the file, so that its next `write_atomically` of up to SPARE_BYTES needs no room.
+
+    Best effort: without room there is no spare.
+    """
+    try:
+        file = disk.open(path + _TEMPORARY, create=True)
+        try:
+            file.allocate(SPARE_BYTES)
+        finally:
+            file.close()
+    except OSError:
+        return
+
+
+def read_whole(disk: Disk, path: str) -> bytes | None:
+    """The content of a small file, None if there is none. Raises StorageError when it cannot be read."""
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return None
+    except OSError as cause:
+        raise StorageError(f"{path} cannot be opened: {cause}") from cause
+    try:
+        return file.read_at(0, file.size())
+    except OSError as cause:
+        raise StorageError(f"{path} cannot be read: {cause}") from cause
+    finally:
+        file.close()

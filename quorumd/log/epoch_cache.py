@@ -1,0 +1,57 @@
+"""Where each epoch of the log begins, and its file `leader-epoch-checkpoint` in Kafka's checkpoint format.
+
+    0
+    <number of epochs>
+    <epoch> <offset of its first record>
+
+The file is written for readers of the folder. It is a cache of the batches; recovery builds it from them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from quorumd.ids import OffsetAndEpoch
+
+FILE_NAME = "leader-epoch-checkpoint"
+
+
+class EpochCache:
+    """Epochs in ascending order and their start offsets, ascending too."""
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    @property
+    def last_epoch(self) -> int:
+        """Of the last record, 0 if there is none."""
+        return self._epochs[-1] if self._epochs else 0
+
+    def add(self, epoch: int, start_offset: int) -> None:
+        """The first record of `epoch`, which is larger than all before it, is at `start_offset`."""
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+
+    def end_of_epoch(self, epoch: int, end_offset: int) -> OffsetAndEpoch | None:
+        """The largest epoch <= `epoch` and its end, in a log that ends at `end_offset`; None if none is."""
+        index = bisect_right(self._epochs, epoch)
+        if index == 0:
+            return None
+        end = self._starts[index] if index < len(self._starts) else end_offset
+        return OffsetAndEpoch(end, self._epochs[index - 1])
+
+    def cut(self, end_offset: int) -> bool:
+        """Forget the epochs that begin at `end_offset` or after it; tells whether there were any."""
+        keep = bisect_left(self._starts, end_offset)
+        changed = keep < len(self._starts)
+        del self._epochs[keep:]
+        del self._starts[keep:]
+        return changed
+
+    def encode(self) -> bytes:
+        """The content of the file."""
+        entries = [f"{epoch} {start}\n" for epoch, start in zip(self._epochs, self._starts, strict=True)]
+        return "".join(["0\n", f"{len(entries)}\n", *entries]).encode()

@@ -1,0 +1,22 @@
+"""`.lock`: one process at a time runs on a data folder."""
+
+from __future__ import annotations
+
+from quorumd.errors import StorageError
+from quorumd.ports import Disk, File
+
+FILE_NAME = ".lock"
+
+
+def lock_folder(disk: Disk, data_folder: str) -> File:
+    """Hold the folder until the returned file is closed. Raises StorageError if another process has it."""
+    path = f"{data_folder}/{FILE_NAME}"
+    try:
+        return disk.lock(path)
+    except BlockingIOError:
+        raise StorageError(
+            f"{data_folder} is in use by another process, which holds {path}; stop that process, "
+            "or give this node a folder of its own"
+        ) from None
+    except OSError as cause:
+        raise StorageError(f"{path} cannot be locked: {cause}") from cause

@@ -1,0 +1,52 @@
+"""`replication-offset-checkpoint`: a high watermark that was reached, in Kafka's checkpoint format.
+
+    0
+    1
+    __cluster_metadata 0 <high watermark>
+
+It is a lower bound, for one purpose: recovery never cuts below it in silence. Saved must be no more than what
+is durable *here*, or a crash would look like damage.
+"""
+
+from __future__ import annotations
+
+from quorumd.errors import CorruptLog
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.ports import Disk
+
+FILE_NAME = "replication-offset-checkpoint"
+_PARTITION = f"{METADATA_TOPIC} {METADATA_PARTITION}"
+
+
+class HighWatermarkCheckpoint:
+    """The file in the data folder."""
+
+    def __init__(self, disk: Disk, data_folder: str) -> None:
+        self._disk = disk
+        self._path = f"{data_folder}/{FILE_NAME}"
+
+    def load(self) -> int:
+        """The high watermark saved last, 0 if there is none. Raises CorruptLog for a file of another form."""
+        data = read_whole(self._disk, self._path)
+        if data is None:
+            return 0
+        lines = data.decode("utf-8", "replace").splitlines()
+        if lines[:1] == ["0"] and len(lines) >= 2 and lines[1] == str(len(lines) - 2):
+            for line in lines[2:]:
+                partition, _, offset = line.rpartition(" ")
+                if partition == _PARTITION and offset.isascii() and offset.isdecimal():
+                    return int(offset)
+            if not any(line.startswith(_PARTITION + " ") for line in lines[2:]):
+                return 0
+        raise CorruptLog(
+            f"{self._path} is not a checkpoint of version 0 (0, number of lines, 'topic partition offset' "
+            "lines); restore it, or remove it to start without its protection against a log that is cut short"
+        )
+
+    def save(self, high_watermark: int) -> None:
+        """Replace the file, durably. Blocks: call it through `Disk.submit`.
+
+        Raises DiskFull, StorageError or FlushFailed as `write_atomically` does.
+        """
+        write_atomically(self._disk, self._path, f"0\n1\n{_PARTITION} {high_watermark}\n".encode())

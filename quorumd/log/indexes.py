@@ -1,0 +1,94 @@
+"""Sparse indexes of one segment: kept in memory, written in the form of Kafka's `.index` and `.timeindex`.
+
+    .index      8 bytes an entry: last offset of a batch (u32), file position of that batch (u32)
+    .timeindex  12 bytes an entry: largest timestamp so far in Unix ms (i64), last offset of its batch (u32)
+
+Offsets are relative to the base offset of the segment. There is an entry for the first batch after every
+`interval` bytes, and a last time entry for the end. The files are for readers of the folder; this code builds
+its indexes from the batches and never takes anything from those files.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+from struct import Struct
+
+_TIME_ENTRY = Struct(">qI")
+NO_TIMESTAMP = -1
+
+
+class SegmentIndexes:
+    """Offset -> position and timestamp -> offset, sparse. Positions are bytes from the segment's start."""
+
+    __slots__ = (
+        "_base_offset",
+        "_interval",
+        "_largest",
+        "_last_offsets",
+        "_positions",
+        "_times",
+        "_unindexed",
+    )
+
+    def __init__(self, base_offset: int, interval: int) -> None:
+        self._base_offset = base_offset
+        self._interval = interval
+        self._last_offsets = array("I")
+        self._positions = array("I")
+        self._times: list[tuple[int, int]] = []
+        self._largest = (NO_TIMESTAMP, 0)
+        self._unindexed = 0
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """Of all batches, NO_TIMESTAMP if there is none."""
+        return self._largest[0]
+
+    def add(self, last_offset: int, position: int, size: int, timestamp_ms: int) -> None:
+        """The next batch of the segment. `timestamp_ms` is the largest of its records."""
+        relative = last_offset - self._base_offset
+        if timestamp_ms > self._largest[0]:
+            self._largest = (timestamp_ms, relative)
+        if self._unindexed > self._interval:
+            self._last_offsets.append(relative)
+            self._positions.append(position)
+            if self._largest[0] > (self._times[-1][0] if self._times else NO_TIMESTAMP):
+                self._times.append(self._largest)
+            self._unindexed = 0
+        self._unindexed += size
+
+    def position_before(self, offset: int) -> int:
+        """Where a batch starts that contains `offset` or lies before it, at most about `interval` bytes."""
+        index = bisect_right(self._last_offsets, offset - self._base_offset) - 1
+        return self._positions[index] if index >= 0 else 0
+
+    def cut(self, end_offset: int, position: int) -> None:
+        """Forget the batches from `end_offset`, which stands at `position`.
+
+        The largest timestamp may have been one of theirs: it falls back to the last indexed one.
+        """
+        keep = bisect_right(self._last_offsets, end_offset - 1 - self._base_offset)
+        del self._last_offsets[keep:]
+        del self._positions[keep:]
+        while self._times and self._times[-1][1] >= end_offset - self._base_offset:
+            self._times.pop()
+        self._largest = self._times[-1] if self._times else (NO_TIMESTAMP, 0)
+        self._unindexed = position - (self._positions[-1] if keep else 0)
+
+    def offset_index(self) -> bytes:
+        """The content of the `.index` file."""
+        entries = array("I", bytes(8 * len(self._positions)))
+        entries[0::2] = self._last_offsets
+        entries[1::2] = self._positions
+        if sys.byteorder == "little":
+            entries.byteswap()
+        return entries.tobytes()
+
+    def time_index(self) -> bytes:
+        """The content of the `.timeindex` file."""
+        entries = self._times
+        if self._largest[0] > (entries[-1][0] if entries else NO_TIMESTAMP):
+            entries = [*entries, self._largest]
+        return b"".join([_TIME_ENTRY.pack(*entry) for entry in entries])

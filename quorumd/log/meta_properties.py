@@ -1,0 +1,143 @@
+"""`meta.properties`: who a data folder belongs to. Written by `quorumd format`, read at every start.
+
+version=1
+cluster.id=<Uuid>         absent until the first leader made one, or an operator gave one
+node.id=1
+directory.id=<Uuid>       of this folder alone (KIP-853)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from quorumd.errors import CorruptLog, StorageError
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, KafkaUuid
+from quorumd.log.atomic_file import folder_of, read_whole, write_atomically
+from quorumd.log.partition_metadata import ensure_partition_metadata
+from quorumd.ports import Disk
+
+FILE_NAME = "meta.properties"
+PARTITION_FOLDER = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
+_VERSION = "1"
+_ESCAPED = re.compile(r"\\(.)")
+
+
+class MetaProperties(NamedTuple):
+    """The identity of a data folder."""
+
+    node_id: int
+    directory_id: KafkaUuid
+    cluster_id: str | None = None
+
+
+def partition_folder(data_folder: str) -> str:
+    """Where the metadata partition's files are."""
+    return f"{data_folder}/{PARTITION_FOLDER}"
+
+
+def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
+    """None for a folder that was never formatted. Raises CorruptLog for a file that cannot be used."""
+    path = f"{data_folder}/{FILE_NAME}"
+    data = read_whole(disk, path)
+    if data is None:
+        return None
+    properties = _properties(data.decode("utf-8", "replace"))
+    try:
+        if (version := properties.get("version")) != _VERSION:
+            raise ValueError(f"version is {version!r}, only version {_VERSION} is known here")
+        for key in ("node.id", "directory.id"):
+            if key not in properties:
+                raise ValueError(f"{key} is missing")
+        node_id = properties["node.id"]
+        if not re.fullmatch("[0-9]{1,10}", node_id) or int(node_id) >= 2**31:
+            raise ValueError(f"node.id is {node_id!r}, expected a number from 0 to {2**31 - 1}")
+        directory_id = KafkaUuid.parse(properties["directory.id"])
+    except ValueError as fault:
+        raise CorruptLog(f"{path}: {fault}; restore the file, or format another folder") from None
+    return MetaProperties(int(node_id), directory_id, properties.get("cluster.id") or None)
+
+
+def save_meta_properties(disk: Disk, data_folder: str, meta: MetaProperties) -> None:
+    """Replace the file, durably. Blocks. Raises DiskFull and the like as `write_atomically`."""
+    lines = [f"version={_VERSION}"]
+    if meta.cluster_id is not None:
+        lines.append(f"cluster.id={_escape(meta.cluster_id)}")
+    lines += [f"node.id={meta.node_id}", f"directory.id={meta.directory_id}", ""]
+    write_atomically(disk, f"{data_folder}/{FILE_NAME}", "\n".join(lines).encode())
+
+
+def format_folder(
+    disk: Disk,
+    data_folder: str,
+    *,
+    node_id: int,
+    directory_id: KafkaUuid,
+    cluster_id: str | None = None,
+    ignore_formatted: bool = False,
+) -> MetaProperties:
+    """Make a data folder for a node, and tell whose it is now.
+
+    A folder that is formatted stays as it is: formatting again for the same node and cluster is harmless, and
+    gives the folder the cluster id if it had none. For another node or cluster it is a StorageError, unless
+    `ignore_formatted`: then that folder's own identity is returned.
+    """
+    try:
+        _make_durably(disk, data_folder)
+        disk.make_directory(partition_folder(data_folder))
+    except OSError as cause:
+        raise StorageError(f"{data_folder} cannot be made: {cause}") from cause
+    meta = load_meta_properties(disk, data_folder)
+    if meta is None:
+        meta = MetaProperties(node_id, directory_id, cluster_id)
+    elif not _is_for(meta, node_id, cluster_id):
+        if ignore_formatted:
+            return meta
+        raise StorageError(
+            f"{data_folder} is formatted for node {meta.node_id} of cluster "
+            f"{meta.cluster_id or '(not known yet)'}, not for node {node_id} of cluster "
+            f"{cluster_id or '(any)'}; choose another folder, remove this one if its data is not needed, "
+            "or tell format to ignore formatted folders"
+        )
+    elif meta.cluster_id is None and cluster_id is not None:
+        meta = meta._replace(cluster_id=cluster_id)
+    else:
+        return meta
+    ensure_partition_metadata(disk, partition_folder(data_folder))
+    # Last, because its presence says that the folder is complete.
+    save_meta_properties(disk, data_folder, meta)
+    return meta
+
+
+def _is_for(meta: MetaProperties, node_id: int, cluster_id: str | None) -> bool:
+    """Whether a folder is that of this node, and its cluster not known to be another one."""
+    return meta.node_id == node_id and (
+        meta.cluster_id is None or cluster_id is None or meta.cluster_id == cluster_id
+    )
+
+
+def _make_durably(disk: Disk, folder: str) -> None:
+    """Make a folder and its parents, so that none of them is gone after a crash."""
+    missing = []
+    parent = folder
+    while parent and not disk.exists(parent):
+        missing.append(parent)
+        parent = parent.rpartition("/")[0]
+    disk.make_directory(folder)
+    for made in reversed(missing):
+        disk.sync_directory(folder_of(made))
+
+
+def _properties(text: str) -> dict[str, str]:
+    """The lines of a Java properties file, as far as `meta.properties` needs them: no continued lines."""
+    found = {}
+    for line in text.splitlines():
+        line = line.strip()
+        if line and line[0] not in "#!":
+            key, _, value = line.partition("=")
+            found[key.rstrip()] = _ESCAPED.sub(r"\1", value.lstrip())
+    return found
+
+
+def _escape(value: str) -> str:
+    return re.sub(r"([\\=:#!])", r"\\\1", value)

@@ -1,0 +1,27 @@
+"""`partition.metadata`: which topic the folder of a partition belongs to."""
+
+from __future__ import annotations
+
+from quorumd.errors import CorruptLog
+from quorumd.ids import METADATA_TOPIC_ID
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.ports import Disk
+
+FILE_NAME = "partition.metadata"
+_CONTENT = f"version: 0\ntopic_id: {METADATA_TOPIC_ID}"
+
+
+def ensure_partition_metadata(disk: Disk, directory: str) -> None:
+    """Write the file into the folder of the metadata partition unless it is there.
+
+    Raises CorruptLog if it is there and names another topic, DiskFull and the like as `write_atomically`.
+    """
+    path = f"{directory}/{FILE_NAME}"
+    data = read_whole(disk, path)
+    if data is None:
+        write_atomically(disk, path, _CONTENT.encode())
+    elif data.decode("utf-8", "replace").split() != _CONTENT.split():
+        raise CorruptLog(
+            f"{path} is not that of the metadata partition (expected topic_id {METADATA_TOPIC_ID}); "
+            "move the folder of that other partition away, or restore this file"
+        )

@@ -1,0 +1,152 @@
+"""`quorum-state`: what a voter must not forget, one JSON line, replaced atomically at every vote.
+
+    {"clusterId":"","brokerId":1,"leaderId":-1,"leaderEpoch":2,"votedId":3,"votedDirectoryId":"<Uuid>",
+     "appliedOffset":0,"currentVoters":[{"voterId":1}],"targetVoters":null,"data_version":1}
+
+All fields of the KIP-595 draft, in the keys of shipped Kafka, whose version 0 (without directory id and
+target voters) and version 1 (without cluster id, offset and voters) are read too. A file that is there and
+cannot be understood stops the node: going on without it could vote twice in an epoch and elect two leaders.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from quorumd.errors import CorruptLog
+from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid
+from quorumd.log.atomic_file import keep_spare, read_whole, write_atomically
+from quorumd.ports import Disk
+
+FILE_NAME = "quorum-state"
+DATA_VERSION = 1
+_READABLE_VERSIONS = (0, 1)
+_LARGEST_INT32 = 2**31 - 1
+_LARGEST_INT64 = 2**63 - 1
+
+
+class SavedState(NamedTuple):
+    """The content of the file. Of everything but epoch, leader and vote it has what is committed only.
+
+    `cluster_id` is "" and `broker_id` NO_NODE where they are not known; `voted_directory_id` is ZERO_UUID
+    where nobody was voted for. `applied_offset`: all control records below it are reflected here.
+    """
+
+    leader_epoch: int = 0
+    leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
+    voted_directory_id: KafkaUuid = ZERO_UUID
+    cluster_id: str = ""
+    broker_id: int = NO_NODE
+    applied_offset: int = 0
+    current_voters: tuple[int, ...] = ()
+    target_voters: tuple[int, ...] | None = None
+
+
+class QuorumStateFile:
+    """The file in the folder of the metadata partition."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{FILE_NAME}"
+
+    def load(self) -> SavedState | None:
+        """What was saved last, None if nothing was. Raises CorruptLog for a file that is not understood."""
+        data = read_whole(self._disk, self._path)
+        if data is None:
+            return None
+        try:
+            return _parse(data)
+        except ValueError as fault:
+            raise CorruptLog(
+                f"{self._path}: {fault}. It holds the vote of this node, so the node does not start without "
+                "it: restore the file, or remove the data folder and format the node with a new directory id"
+            ) from None
+
+    def save(self, state: SavedState) -> None:
+        """Replace the file, durably. Blocks: call it through `Disk.submit`.
+
+        Works on a full disk for as long as the blocks kept by the save before are enough. Raises DiskFull or
+        StorageError with the old state in place: the vote must not be given then; FlushFailed when it is not
+        known which of the two a crash would leave.
+        """
+        write_atomically(self._disk, self._path, _encode(state))
+        keep_spare(self._disk, self._path)
+
+
+def _encode(state: SavedState) -> bytes:
+    targets = state.target_voters
+    fields = {
+        "clusterId": state.cluster_id,
+        "brokerId": state.broker_id,
+        "leaderId": state.leader_id,
+        "leaderEpoch": state.leader_epoch,
+        "votedId": state.voted_id,
+        "votedDirectoryId": str(state.voted_directory_id),
+        "appliedOffset": state.applied_offset,
+        "currentVoters": [{"voterId": voter} for voter in state.current_voters],
+        "targetVoters": None if targets is None else [{"voterId": voter} for voter in targets],
+        "data_version": DATA_VERSION,
+    }
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def _parse(data: bytes) -> SavedState:
+    """The state in the first line. Raises ValueError saying what is wrong."""
+    try:
+        fields = json.loads(data.partition(b"\n")[0])
+    except ValueError:
+        raise ValueError("the first line is not JSON") from None
+    if not isinstance(fields, dict):
+        raise ValueError("the first line is not a JSON object")
+    if "data_version" not in fields:
+        raise ValueError("data_version is missing")
+    version = fields["data_version"]
+    if version not in _READABLE_VERSIONS or isinstance(version, bool):
+        raise ValueError(f"data_version {version!r} is not known here (known: 0 and 1)")
+    return SavedState(
+        leader_epoch=_integer(fields, "leaderEpoch", 0, _LARGEST_INT32),
+        leader_id=_integer(fields, "leaderId", NO_NODE, _LARGEST_INT32),
+        voted_id=_integer(fields, "votedId", NO_NODE, _LARGEST_INT32),
+        voted_directory_id=_directory_id(fields.get("votedDirectoryId")),
+        cluster_id=_cluster_id(fields.get("clusterId")),
+        broker_id=_integer(fields, "brokerId", NO_NODE, _LARGEST_INT32, default=NO_NODE),
+        applied_offset=_integer(fields, "appliedOffset", 0, _LARGEST_INT64, default=0),
+        current_voters=_voters(fields, "currentVoters") or (),
+        target_voters=_voters(fields, "targetVoters"),
+    )
+
+
+def _integer(fields: dict[str, Any], name: str, least: int, most: int, default: int | None = None) -> int:
+    value = fields.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{name} is {json.dumps(value)}, expected a number from {least} to {most}")
+    return value
+
+
+def _directory_id(value: Any) -> KafkaUuid:
+    if value is None:
+        return ZERO_UUID
+    if not isinstance(value, str):
+        raise ValueError(f"votedDirectoryId is {json.dumps(value)}, expected a Uuid")
+    try:
+        return KafkaUuid.parse(value)
+    except ValueError as fault:
+        raise ValueError(f"votedDirectoryId: {fault}") from None
+
+
+def _cluster_id(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"clusterId is {json.dumps(value)}, expected a string")
+    return value
+
+
+def _voters(fields: dict[str, Any], name: str) -> tuple[int, ...] | None:
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise ValueError(f'{name} is {json.dumps(value)}, expected a list of {{"voterId": number}}')
+    return tuple(_integer(entry, "voterId", 0, _LARGEST_INT32) for entry in value)

@@ -1,0 +1,198 @@
+"""What is found when a log is opened: every batch is looked at, and what cannot be trusted is cut and told.
+
+A crash leaves zeros (blocks allocated ahead) or torn and missing writes, all of them behind what was flushed.
+Those are cut: a batch is kept if its header is sane, its CRC matches, its offsets follow on those before
+it, its epoch is not below theirs, and all batches before it are kept. A valid batch behind a bad one is a
+reordered write, and goes too. What is known to be committed is never cut: then the log is damaged, not torn,
+and nothing is changed on the disk.
+
+Everything is read, whatever index files say; at some microsecond a batch that costs less than it protects.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from quorumd.errors import CorruptLog
+from quorumd.log.epoch_cache import EpochCache
+from quorumd.log.flush import flush_failed
+from quorumd.log.segment import LOG_SUFFIX, Segment
+from quorumd.ports import Disk, File
+from quorumd.protocol.record_batch import HEADER_SIZE, scan
+
+_LOG_NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
+_WINDOW = 1024 * 1024
+_LARGEST_BATCH = 128 * 1024 * 1024
+"""More than any frame that could have brought a batch: a larger length is damage, not a reason to read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Bytes that were removed. `position` is where they began in the file, `offset` the log's end there."""
+
+    path: str
+    position: int
+    offset: int
+    bytes: int
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.path}: cut {self.bytes} bytes at position {self.position} (offset {self.offset})"
+        return f"{where}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """The log ends at `end_offset`; empty `cuts` means that there was nothing to tell."""
+
+    end_offset: int
+    cuts: tuple[Cut, ...] = ()
+
+    @property
+    def bytes_cut(self) -> int:
+        """Of all cuts together."""
+        return sum(cut.bytes for cut in self.cuts)
+
+    def __str__(self) -> str:
+        return "; ".join([f"log ends at offset {self.end_offset}", *map(str, self.cuts)])
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A log as it is after recovery: durable, and nothing in its files but these batches."""
+
+    segments: list[Segment]
+    epochs: EpochCache
+    report: RecoveryReport
+
+
+def recover(disk: Disk, directory: str, index_interval_bytes: int, known_high_watermark: int) -> Recovered:
+    """Read the log in a folder and cut what a crash left behind. Blocks.
+
+    Raises CorruptLog, with the files untouched, if that would cut below the known high watermark; FlushFailed
+    if what was found cannot be made durable.
+    """
+    found = _Reader(disk, directory, index_interval_bytes)
+    try:
+        found.read()
+        if found.end_offset < known_high_watermark:
+            raise CorruptLog(_damage(directory, found, known_high_watermark))
+        found.repair()
+    except BaseException:
+        for segment in found.opened:
+            segment.file.close()
+        raise
+    return Recovered(found.sound, found.epochs, RecoveryReport(found.end_offset, tuple(found.cuts)))
+
+
+def _damage(directory: str, found: _Reader, known_high_watermark: int) -> str:
+    if found.cuts:
+        first = found.cuts[0]
+        where = f"{first.path} is damaged at position {first.position}: {first.reason}. Its log ends there at"
+    else:
+        where = f"The log in {directory} is sound, but ends at"
+    return (
+        f"{where} offset {found.end_offset}, and records up to offset {known_high_watermark} are known to be "
+        "committed. Nothing was changed. Restore the file from a copy, or, if a majority of the other voters "
+        "is intact, remove this replica's data folder and format it anew: the log is fetched from them then"
+    )
+
+
+class _Reader:
+    """Reads first, without changing anything; `repair` then does what was found to be needed."""
+
+    def __init__(self, disk: Disk, directory: str, index_interval_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._index_interval_bytes = index_interval_bytes
+        self.opened: list[Segment] = []
+        self.sound: list[Segment] = []
+        self.epochs = EpochCache()
+        self.end_offset = 0
+        self.cuts: list[Cut] = []
+
+    def read(self) -> None:
+        for name in self._disk.list_directory(self._directory):
+            if match := _LOG_NAME.fullmatch(name):
+                segment = Segment(self._disk, self._directory, int(match[1]), self._index_interval_bytes)
+                self.opened.append(segment)
+        for segment in self.opened:
+            if not self.sound:
+                self.end_offset = segment.base_offset
+            elif self.cuts:
+                self._cut(segment, "it follows a cut")
+                continue
+            elif segment.base_offset != self.end_offset:
+                self._cut(
+                    segment, f"its name says offset {segment.base_offset}, and that is not where the log ends"
+                )
+                continue
+            self.sound.append(segment)
+            fault = self._read_batches(segment)
+            if fault or segment.has_surplus:
+                self._judge_rest(segment, fault)
+
+    def repair(self) -> None:
+        """Remove the last segment first: a crash in between leaves a log that recovery would find again."""
+        path = self._directory
+        try:
+            doomed = self.opened[len(self.sound) :]
+            for segment in reversed(doomed):
+                segment.remove()
+                segment.file.close()
+            if doomed:
+                self._disk.sync_directory(self._directory)
+            for segment in self.sound:
+                path = segment.path
+                if segment.has_surplus:
+                    segment.give_back()
+                # Also without a cut: after the kill of a process, what was read may be in memory only.
+                segment.file.sync()
+                segment.write_indexes()
+            self._disk.sync_directory(self._directory)
+        except OSError as cause:
+            raise flush_failed(path, cause) from cause
+
+    def _read_batches(self, segment: Segment) -> str:
+        """Take over the sound batches of a segment; says why they end there, "" for zeros or the end."""
+        file_size = segment.file.size()
+        window = _WINDOW
+        while segment.size < file_size:
+            data = segment.file.read_at(segment.size, window)
+            found = scan(data, 0, self.end_offset, self.epochs.last_epoch)
+            for header in found.headers:
+                if header.epoch > self.epochs.last_epoch:
+                    self.epochs.add(header.epoch, header.base_offset)
+            if found.headers:
+                segment.add(found.headers, segment.size, found.end)
+                self.end_offset = segment.end_offset
+            needed = max(found.needed_bytes, HEADER_SIZE)
+            is_cut_off = found.incomplete or (not found.fault and len(data) - found.end < HEADER_SIZE)
+            if not is_cut_off or segment.size + needed > file_size or needed > _LARGEST_BATCH:
+                return found.fault
+            window = max(_WINDOW, needed)
+        return ""
+
+    def _judge_rest(self, segment: Segment, fault: str) -> None:
+        """What is behind the last sound batch: zeros are no finding."""
+        position = segment.size
+        surplus = _length_without_zeros(segment.file, position)
+        if surplus > 0:
+            reason = fault or "bytes that are no batch follow after zeros"
+            self.cuts.append(Cut(segment.path, position, self.end_offset, surplus, reason))
+
+    def _cut(self, segment: Segment, reason: str) -> None:
+        size = _length_without_zeros(segment.file, 0)
+        self.cuts.append(Cut(segment.path, 0, self.end_offset, size, reason))
+
+
+def _length_without_zeros(file: File, position: int) -> int:
+    """Bytes from `position` to the last one that is not zero."""
+    length = 0
+    start = position
+    while data := file.read_at(start, _WINDOW):
+        if rest := data.rstrip(b"\0"):
+            length = start - position + len(rest)
+        start += len(data)
+    return length

@@ -1,0 +1,149 @@
+"""One segment: a `.log` file of whole batches and what is known of it in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quorumd.errors import CorruptLog
+from quorumd.log.atomic_file import is_disk_full, read_whole
+from quorumd.log.batch_walk import EXTENT_SIZE, extent, find_batch, whole_batches
+from quorumd.log.indexes import SegmentIndexes
+from quorumd.ports import Disk, File
+from quorumd.protocol.record_batch import BatchHeader
+
+LOG_SUFFIX = ".log"
+_INDEX_SUFFIXES = (".index", ".timeindex")
+_LOCATE_BYTES = 16 * 1024
+
+
+class Segment:
+    """Batches from `base_offset` to `end_offset` in the first `size` bytes of a file.
+
+    The file may be longer: blocks allocated ahead, which read as zeros. Methods raise OSError as files do.
+    """
+
+    __slots__ = (
+        "_allocated",
+        "_disk",
+        "_stem",
+        "base_offset",
+        "end_offset",
+        "file",
+        "first_timestamp_ms",
+        "indexes",
+        "path",
+        "size",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+        self._disk = disk
+        self._stem = f"{directory}/{base_offset:020d}"
+        self.path = self._stem + LOG_SUFFIX
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size = 0
+        self.first_timestamp_ms = 0
+        self.indexes = SegmentIndexes(base_offset, index_interval_bytes)
+        self.file: File = disk.open(self.path, create=True)
+        self._allocated = self.file.size()
+
+    def __repr__(self) -> str:
+        return f"<segment {self.base_offset}..{self.end_offset}, {self.size} bytes>"
+
+    def add(self, headers: Sequence[BatchHeader], position: int, size: int) -> None:
+        """Take note of batches that are in the file from `position`, `size` bytes in all."""
+        if self.size == 0:
+            self.first_timestamp_ms = headers[0].max_timestamp_ms
+        for header in headers:
+            self.indexes.add(
+                header.end_offset - 1, position + header.position, header.size, header.max_timestamp_ms
+            )
+        self.end_offset = headers[-1].end_offset
+        self.size = position + size
+
+    def append(self, data: bytes, headers: Sequence[BatchHeader], allocate_up_to: int) -> None:
+        """Write whole batches behind the last one. On an error the segment is as before, `give_back` apart.
+
+        `allocate_up_to`: where the allocated blocks shall end if they are used up now.
+        """
+        end = self.size + len(data)
+        if end > self._allocated:
+            if allocate_up_to > end:
+                self.file.allocate(allocate_up_to)
+            self._allocated = max(end, allocate_up_to)
+        self.file.write_at(self.size, data)
+        self.add(headers, self.size, len(data))
+
+    def give_back(self) -> None:
+        """Make the file end with the last batch: no allocated blocks, nothing left of a failed write."""
+        self.file.truncate(self.size)
+        self._allocated = self.size
+
+    @property
+    def has_surplus(self) -> bool:
+        """Whether the file is longer than its batches."""
+        return self._allocated > self.size
+
+    def read(self, offset: int, limit: int, below: int) -> bytes:
+        """As `SegmentedLog.read`, for an offset of this segment. Raises CorruptLog when no batch is found."""
+        position, _, end_offset, size = self._locate(offset)
+        if end_offset > below:
+            return b""
+        data = self._read(position, max(limit, size))
+        return data[: whole_batches(data, 0, limit, below)]
+
+    def cut(self, offset: int) -> None:
+        """Remove the batch that contains `offset`, which is of this segment, and all after it."""
+        position, base_offset, _, _ = self._locate(offset)
+        self.indexes.cut(base_offset, position)
+        self.end_offset = base_offset
+        self.size = position
+        self.give_back()
+
+    def write_indexes(self) -> None:
+        """Bring the index files up to date. A full disk is no error: a stock reader can rebuild them."""
+        contents = (self.indexes.offset_index(), self.indexes.time_index())
+        for suffix, content in zip(_INDEX_SUFFIXES, contents, strict=True):
+            path = self._stem + suffix
+            if read_whole(self._disk, path) == content:
+                continue
+            try:
+                file = self._disk.open(path, create=True)
+                try:
+                    file.truncate(0)
+                    file.write_at(0, content)
+                finally:
+                    file.close()
+            except OSError as cause:
+                if not is_disk_full(cause):
+                    raise
+
+    def remove(self) -> None:
+        """Remove the files; the open one can still be read and flushed until it is closed."""
+        for suffix in (*_INDEX_SUFFIXES, LOG_SUFFIX):
+            if self._disk.exists(self._stem + suffix):
+                self._disk.remove(self._stem + suffix)
+
+    def _locate(self, offset: int) -> tuple[int, int, int, int]:
+        """(position, base offset, end offset, size) of the batch that contains `offset`."""
+        position = self.indexes.position_before(offset)
+        try:
+            while position + EXTENT_SIZE <= self.size:
+                data = self._read(position, _LOCATE_BYTES)
+                found = find_batch(data, offset)
+                if found + EXTENT_SIZE <= len(data):
+                    return position + found, *extent(data, found)
+                position += found
+        except CorruptLog as fault:
+            raise self._changed(position, offset, str(fault)) from None
+        raise self._changed(position, offset, "the batches end before it")
+
+    def _read(self, position: int, length: int) -> bytes:
+        return self.file.read_at(position, min(length, self.size - position))
+
+    def _changed(self, position: int, offset: int, fault: str) -> CorruptLog:
+        return CorruptLog(
+            f"{self.path}: looking for offset {offset} at position {position}: {fault}. The file was sound "
+            "when it was opened: check the disk, then remove this replica's data folder and format it anew; "
+            "the log is then fetched from the other voters"
+        )

@@ -1,0 +1,293 @@
+"""The log that a node writes and reads: segments, one after the other, the last one active."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from quorumd.errors import DiskFull, FlushFailed, StorageError
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log import LogSettings
+from quorumd.log.atomic_file import is_disk_full, read_whole
+from quorumd.log.epoch_cache import FILE_NAME as EPOCH_FILE_NAME
+from quorumd.log.flush import Flush, flush_failed
+from quorumd.log.recovery import Recovered, RecoveryReport, recover
+from quorumd.log.segment import Segment
+from quorumd.log.tail_cache import TailCache
+from quorumd.ports import Disk
+from quorumd.protocol.record_batch import BatchHeader, headers, read_header
+
+_MOST_OFFSETS = 2**31 - 1
+"""An index entry has 31 bits for an offset relative to its segment."""
+
+
+class SegmentedLog:
+    """See the package docstring. All methods belong to the event thread; only what `begin_flush` returns runs
+    beside it, one at a time: begin the next flush when the result of the last one has arrived."""
+
+    def __init__(self, disk: Disk, directory: str, settings: LogSettings, recovered: Recovered) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._settings = settings
+        self._segments = recovered.segments
+        self._base_offsets = [segment.base_offset for segment in recovered.segments]
+        self._epochs = recovered.epochs
+        self._checkpoint_path = f"{directory}/{EPOCH_FILE_NAME}"
+        self._checkpoint_is_old = read_whole(disk, self._checkpoint_path) != self._epochs.encode()
+        self._tail = TailCache()
+        self._dirty: list[Segment] = []
+        self._folder_is_dirty = False
+        self._retired: list[Segment] = []
+        self._flush: Flush | None = None
+        self._failure: FlushFailed | None = None
+        self._is_full = False
+
+    @classmethod
+    def open(
+        cls, disk: Disk, directory: str, settings: LogSettings, known_high_watermark: int = 0
+    ) -> tuple[SegmentedLog, RecoveryReport]:
+        """Recover the log of a folder, or begin an empty one there. Blocks. What is in it then is durable.
+
+        Raises CorruptLog for a log that is damaged below `known_high_watermark`, with the files untouched,
+        FlushFailed and DiskFull where repairing fails.
+        """
+        try:
+            disk.make_directory(directory)
+            recovered = recover(disk, directory, settings.index_interval_bytes, known_high_watermark)
+            if not recovered.segments:
+                recovered.segments.append(Segment(disk, directory, 0, settings.index_interval_bytes))
+                disk.sync_directory(directory)
+        except OSError as cause:
+            if is_disk_full(cause):
+                raise DiskFull(f"no room to open the log in {directory}: {cause}") from cause
+            raise StorageError(f"the log in {directory} cannot be opened: {cause}") from cause
+        return cls(disk, directory, settings, recovered), recovered.report
+
+    def __repr__(self) -> str:
+        return (
+            f"<log {self.start_offset}..{self.end_offset} epoch {self.last_epoch}, "
+            f"{len(self._segments)} segments, {'full' if self._is_full else 'has room'}>"
+        )
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is there."""
+        return self._base_offsets[0]
+
+    @property
+    def end_offset(self) -> int:
+        """Last offset + 1, whether durable or not."""
+        return self._segments[-1].end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """Epoch of the last record, 0 for an empty log."""
+        return self._epochs.last_epoch
+
+    def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
+        """The largest epoch <= `epoch` in this log with its end offset; (start offset, 0): none."""
+        found = self._epochs.end_of_epoch(epoch, self.end_offset)
+        return OffsetAndEpoch(self.start_offset, 0) if found is None else found
+
+    def append(self, data: bytes, end_offset: int) -> None:
+        """Append whole batches from `self.end_offset` to `end_offset`; whoever got them from outside has
+        validated them.
+
+        Raises DiskFull with the log unchanged and `has_room` False; FlushFailed when a write fails otherwise;
+        ValueError for batches that do not continue the log.
+        """
+        batches = self._batches(data, end_offset)
+        if self._is_full and not self.has_room():
+            raise DiskFull(self._no_room())
+        settings = self._settings
+        segment = self._segments[-1]
+        if segment.size > 0 and (
+            segment.size + len(data) > settings.segment_bytes
+            or batches[-1].max_timestamp_ms - segment.first_timestamp_ms >= settings.segment_ms
+            or end_offset - segment.base_offset > _MOST_OFFSETS
+        ):
+            segment = self._roll()
+        ahead = min(segment.size + len(data) + settings.allocate_bytes, settings.segment_bytes)
+        try:
+            segment.append(data, batches, ahead if settings.allocate_bytes else 0)
+        except OSError as cause:
+            raise self._refused(segment, cause) from cause
+        self._mark_dirty(segment)
+        self._tail.append(batches[0].base_offset, data, end_offset)
+        for batch in batches:
+            if batch.epoch > self._epochs.last_epoch:
+                self._epochs.add(batch.epoch, batch.base_offset)
+                self._checkpoint_is_old = True
+
+    def truncate(self, end_offset: int) -> None:
+        """Cut to the batch boundary at or below `end_offset`; harmless if the log ends there or before.
+
+        Blocks until the cut is durable: bytes of the old log that came back behind a new, shorter tail would
+        be a log that never was. Raises FlushFailed.
+        """
+        if end_offset >= self.end_offset:
+            return
+        end_offset = max(end_offset, self.start_offset)
+        try:
+            self._remove_segments_above(end_offset)
+            segment = self._segments[-1]
+            segment.cut(end_offset)
+            segment.file.sync()
+        except OSError as cause:
+            raise self._failed(self._segments[-1].path, cause) from cause
+        self._tail.clear()
+        if self._epochs.cut(self.end_offset):
+            self._checkpoint_is_old = True
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
+
+    def read(self, offset: int, limit: int, below: int | None = None) -> bytes:
+        """Whole batches from the one that contains `offset`: at least one, as many as fit `limit` bytes, none
+        that ends above `below`. Fewer at the end of a segment, b"" at the end of the log.
+
+        Raises ValueError below the start offset; StorageError when the disk fails to read.
+        """
+        end = self.end_offset if below is None else min(below, self.end_offset)
+        if offset >= end:
+            return b""
+        if offset < self.start_offset:
+            raise ValueError(f"offset {offset} is below the log's start {self.start_offset}")
+        data = self._tail.read(offset, limit, end)
+        if data is not None:
+            return data
+        segment = self._segments[bisect_right(self._base_offsets, offset) - 1]
+        try:
+            return segment.read(offset, limit, end)
+        except OSError as cause:
+            raise StorageError(f"{segment.path} cannot be read: {cause}; check the disk") from cause
+
+    def begin_flush(self) -> Flush:
+        """Take what was appended so far; the call of the result makes it durable. See `Flush`."""
+        if self._flush is not None:
+            if self._flush.is_running:
+                raise RuntimeError("a flush is running: begin the next one when its result has arrived")
+            self._failure = self._failure or self._flush.failure
+        self._close_retired()
+        checkpoint = (self._checkpoint_path, self._epochs.encode()) if self._checkpoint_is_old else None
+        self._flush = Flush(
+            self._disk,
+            self.end_offset,
+            [(segment.path, segment.file) for segment in self._dirty],
+            self._directory if self._folder_is_dirty else None,
+            checkpoint,
+            self._failure,
+        )
+        self._dirty = []
+        self._folder_is_dirty = False
+        self._checkpoint_is_old = False
+        return self._flush
+
+    def has_room(self) -> bool:
+        """False from DiskFull on until the file system has `reserve_bytes` free again."""
+        if self._is_full:
+            self._is_full = self._disk.free_bytes(self._directory) < self._settings.reserve_bytes
+        return not self._is_full
+
+    def close(self) -> None:
+        """Flush, and leave the folder as a stock reader expects it. Not while a flush runs. Blocks.
+
+        After a failed flush it only closes the files. Raises FlushFailed.
+        """
+        try:
+            if self._failure is None and (self._flush is None or self._flush.failure is None):
+                self._leave_tidy()
+        finally:
+            self._close_retired()
+            for segment in self._segments:
+                segment.file.close()
+
+    def _leave_tidy(self) -> None:
+        path = self._directory
+        try:
+            for segment in self._segments:
+                path = segment.path
+                if segment.has_surplus:
+                    segment.give_back()
+                    self._mark_dirty(segment)
+                segment.write_indexes()
+        except OSError as cause:
+            raise self._failed(path, cause) from cause
+        self.begin_flush()()
+
+    def _batches(self, data: bytes, end_offset: int) -> Sequence[BatchHeader]:
+        first = read_header(data, 0)
+        batches = (first,) if first.size == len(data) else tuple(headers(data))
+        if first.base_offset != self.end_offset or batches[-1].end_offset != end_offset:
+            raise ValueError(
+                f"batches {first.base_offset}..{batches[-1].end_offset}, said to end at {end_offset}, "
+                f"do not continue a log that ends at {self.end_offset}"
+            )
+        return batches
+
+    def _mark_dirty(self, segment: Segment) -> None:
+        if not self._dirty or self._dirty[-1] is not segment:
+            self._dirty.append(segment)
+
+    def _roll(self) -> Segment:
+        """Seal the active segment and begin the next one. Raises DiskFull with the log unchanged."""
+        sealed = self._segments[-1]
+        base_offset = sealed.end_offset
+        try:
+            segment = Segment(self._disk, self._directory, base_offset, self._settings.index_interval_bytes)
+        except OSError as cause:
+            raise self._refused(sealed, cause) from cause
+        self._segments.append(segment)
+        self._base_offsets.append(base_offset)
+        self._folder_is_dirty = True
+        self._mark_dirty(sealed)
+        try:
+            sealed.give_back()
+            sealed.write_indexes()
+        except OSError as cause:
+            raise self._failed(sealed.path, cause) from cause
+        return segment
+
+    def _refused(self, segment: Segment, cause: OSError) -> StorageError:
+        """The error for a write that failed, once nothing is left of it.
+
+        Its allocated blocks are given back too: quorum-state needs some room even on a full disk.
+        """
+        try:
+            segment.give_back()
+            # What was written in part must not come back in a crash behind what is appended later.
+            segment.file.sync()
+        except OSError as another:
+            return self._failed(segment.path, another)
+        if not is_disk_full(cause):
+            return self._failed(segment.path, cause)
+        self._is_full = True
+        return DiskFull(self._no_room())
+
+    def _no_room(self) -> str:
+        return (
+            f"no room for the log in {self._directory}: appends are refused until "
+            f"{self._settings.reserve_bytes} bytes are free there"
+        )
+
+    def _failed(self, path: str, cause: OSError) -> FlushFailed:
+        self._failure = flush_failed(path, cause)
+        return self._failure
+
+    def _remove_segments_above(self, end_offset: int) -> None:
+        """The last one first, and durably before anything else is cut: no gap can appear in a crash."""
+        removed = False
+        while self._base_offsets[-1] > end_offset:
+            segment = self._segments.pop()
+            self._base_offsets.pop()
+            segment.remove()
+            self._retired.append(segment)
+            removed = True
+        if removed:
+            self._dirty = [segment for segment in self._dirty if segment in self._segments]
+            self._disk.sync_directory(self._directory)
+
+    def _close_retired(self) -> None:
+        """Files of removed segments stay open as long as a flush may be busy with them."""
+        for segment in self._retired:
+            segment.file.close()
+        self._retired.clear()

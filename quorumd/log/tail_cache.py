@@ -1,0 +1,78 @@
+"""The bytes appended last, kept in memory: what followers fetch in the normal case."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from quorumd.log.batch_walk import find_batch, whole_batches
+
+DEFAULT_CAPACITY = 512 * 1024
+
+
+class TailCache:
+    """The last appends, each as it came. Holds between `capacity` and twice as many bytes."""
+
+    __slots__ = ("_base_offsets", "_bytes", "_capacity", "_chunks", "_end_offset")
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        self._capacity = capacity
+        self._base_offsets: list[int] = []
+        self._chunks: list[bytes] = []
+        self._bytes = 0
+        self._end_offset = -1
+
+    def append(self, base_offset: int, data: bytes, end_offset: int) -> None:
+        """Whole batches from `base_offset`, where the append before ended, to `end_offset`."""
+        self._base_offsets.append(base_offset)
+        self._chunks.append(data)
+        self._end_offset = end_offset
+        self._bytes += len(data)
+        if self._bytes > 2 * self._capacity:
+            self._shrink()
+
+    def clear(self) -> None:
+        """Forget everything: the log was cut."""
+        self._base_offsets.clear()
+        self._chunks.clear()
+        self._bytes = 0
+        self._end_offset = -1
+
+    def read(self, offset: int, limit: int, below: int) -> bytes | None:
+        """As `SegmentedLog.read`; None if `offset` is older than what is here."""
+        offsets = self._base_offsets
+        index = bisect_right(offsets, offset) - 1
+        if index < 0 or offset >= self._end_offset:
+            return None
+        data = self._chunks[index]
+        start = 0 if offsets[index] == offset else find_batch(data, offset)
+        if self._end_of(index) > below or len(data) - start > limit:
+            return data[start : whole_batches(data, start, limit, below)]
+        if index == len(offsets) - 1:
+            return data[start:]
+        parts = [data[start:]]
+        room = limit - len(parts[0])
+        for following in range(index + 1, len(offsets)):
+            data = self._chunks[following]
+            if len(data) > room or self._end_of(following) > below:
+                stop = whole_batches(data, 0, room, below)
+                # `whole_batches` gives at least one batch; here there is one already.
+                if stop <= room:
+                    parts.append(data[:stop])
+                break
+            parts.append(data)
+            room -= len(data)
+        return b"".join(parts)
+
+    def _end_of(self, index: int) -> int:
+        following = index + 1
+        return self._base_offsets[following] if following < len(self._base_offsets) else self._end_offset
+
+    def _shrink(self) -> None:
+        surplus = self._bytes - self._capacity
+        count = 0
+        while surplus > 0:
+            surplus -= len(self._chunks[count])
+            count += 1
+        self._bytes = self._capacity + surplus
+        del self._base_offsets[:count]
+        del self._chunks[:count]

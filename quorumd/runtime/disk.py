@@ -1,0 +1,178 @@
+"""The Disk port on a real file system, and the one thread beside the event thread: the flush thread."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Callable
+from errno import EINVAL, EOPNOTSUPP
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_Job = Callable[[], Callable[[], None]]
+"""Runs an operation and returns the call that hands its result to the event thread."""
+
+
+class OsFile:
+    """The File port on a file descriptor."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def size(self) -> int:
+        """Bytes in the file, allocated ones included."""
+        return os.fstat(self._descriptor).st_size
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """See `ports.File`."""
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        missing = length - len(data)
+        while missing and (data := os.pread(self._descriptor, missing, position + length - missing)):
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def write_at(self, position: int, data: bytes) -> None:
+        """See `ports.File`."""
+        written = os.pwrite(self._descriptor, data, position)
+        if written < len(data):
+            # The rest usually fails, and then with the reason.
+            rest = memoryview(data)[written:]
+            while rest:
+                written = os.pwrite(self._descriptor, rest, position + len(data) - len(rest))
+                rest = rest[written:]
+
+    def truncate(self, size: int) -> None:
+        """See `ports.File`."""
+        os.ftruncate(self._descriptor, size)
+
+    def allocate(self, size: int) -> None:
+        """See `ports.File`. Where the system cannot allocate, the file only gets its size."""
+        current = self.size()
+        if size <= current:
+            return
+        if sys.platform != "darwin":
+            try:
+                os.posix_fallocate(self._descriptor, current, size - current)
+                return
+            except OSError as error:
+                if error.errno not in (EINVAL, EOPNOTSUPP):
+                    raise
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        """See `ports.File`."""
+        if sys.platform == "darwin":
+            # There, fsync stops at the drive's cache.
+            fcntl.fcntl(self._descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the descriptor, and so give up a lock on the file. Harmless when done before."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class OsDisk:
+    """The Disk port. `call_threadsafe` runs a callback on the event thread, as asyncio's
+    `call_soon_threadsafe`; it raises RuntimeError when the event thread is gone.
+    """
+
+    def __init__(self, call_threadsafe: Callable[[Callable[[], None]], object]) -> None:
+        self._call_threadsafe = call_threadsafe
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._flush_thread: Thread | None = None
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        """See `ports.Disk`."""
+        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+        if sys.platform == "linux":
+            # After a failed flush Linux keeps the lost pages in its cache as if they were clean. A process
+            # that recovers from that must see what is on the disk.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return OsFile(descriptor)
+
+    def exists(self, path: str) -> bool:
+        """See `ports.Disk`."""
+        return os.path.exists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        """See `ports.Disk`."""
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        """See `ports.Disk`."""
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """See `ports.Disk`."""
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        """See `ports.Disk`."""
+        os.remove(path)
+
+    def sync_directory(self, path: str) -> None:
+        """See `ports.Disk`."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> OsFile:
+        """See `ports.Disk`. The kernel gives the lock up when the process ends, however it ends."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return OsFile(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        """See `ports.Disk`."""
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """See `ports.Disk`."""
+
+        def job() -> Callable[[], None]:
+            try:
+                return partial(done, operation())
+            except BaseException as error:
+                return partial(done, error)
+
+        if self._flush_thread is None:
+            self._flush_thread = Thread(target=self._work, name="flush", daemon=True)
+            self._flush_thread.start()
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """Run what was submitted and end the flush thread."""
+        if self._flush_thread is not None:
+            self._jobs.put(None)
+            self._flush_thread.join()
+            self._flush_thread = None
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            report = job()
+            try:
+                self._call_threadsafe(report)
+            except RuntimeError:
+                # The event thread is gone: nobody waits for this result, but the rest is still to be done.
+                continue
