@@ -1,7 +1,7 @@
-"""The APIs that this code can speak: keys, names, version ranges, header versions, and their message classes.
+"""The APIs that this code can speak: keys, names, version ranges, header versions, message classes.
 
-Which of them a node answers is for its request router to decide. A message's module is imported when its class is
-first asked for: all of them together would cost a daemon more memory and start-up time than it needs.
+Which of them a node answers is for its request router to decide. A message's module is imported when its
+class is first asked for: all together they would cost a daemon more memory and start-up time than it needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages to bytes and back, with one kind of error for each direction.
 
-What is decoded is `bytes`: slice a frame out once, decoding from a memoryview is slower. Fields of type bytes and
-records are slices of it. Positions in errors count from the beginning of `data`, whatever `position` was.
+What is decoded is `bytes`: slice a frame out once, decoding from a memoryview is slower. Fields of type bytes
+and records are slices of it. Positions in errors count from the beginning of `data`, whatever `position` was.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TypeVar
 
-from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.errors import MalformedMessage, QuorumdError, UnsupportedVersion
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)
@@ -18,8 +18,8 @@ M = TypeVar("M", bound=Message)
 def encode(message: Message, version: int) -> bytes:
     """The bytes of a message in one version.
 
-    Raises UnsupportedVersion where the version is not known or cannot carry a field that is set, ValueError where
-    a value does not fit its type.
+    Raises UnsupportedVersion where the version is not known or cannot carry a field that is set, ValueError
+    where a value does not fit its type.
     """
     out = bytearray()
     encode_into(message, version, out)
@@ -46,10 +46,14 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
 def decode(message_class: type[M], version: int, data: bytes, position: int = 0) -> M:
     """The message that fills `data` from `position` to its end.
 
-    Raises MalformedMessage for anything else, naming message, version and byte, and UnsupportedVersion where the
-    version is not known.
+    Raises MalformedMessage for anything else, naming message, version and byte, and UnsupportedVersion where
+    the version is not known.
     """
-    message, end = decode_prefix(message_class, version, data, position)
+    try:
+        message: M
+        message, end = message_class.DECODE[version](data, position)
+    except (KeyError, MalformedMessage, IndexError, struct.error) as error:
+        raise _decoding_error(message_class, version, data, error) from None
     if end != len(data):
         raise MalformedMessage(
             f"{message_class.NAME} v{version} ends at byte {end}, but {len(data) - end} bytes follow it"
@@ -60,17 +64,18 @@ def decode(message_class: type[M], version: int, data: bytes, position: int = 0)
 def decode_prefix(message_class: type[M], version: int, data: bytes, position: int = 0) -> tuple[M, int]:
     """As `decode`, but more may follow: the message and the position after it."""
     try:
-        decoder = message_class.DECODE[version]
-    except KeyError:
-        raise _unknown_version(message_class, version) from None
-    try:
-        return decoder(data, position)
-    except MalformedMessage as error:
-        raise MalformedMessage(f"{message_class.NAME} v{version}: {error}") from None
-    except (IndexError, struct.error):
-        raise MalformedMessage(
-            f"{message_class.NAME} v{version}: the bytes end at byte {len(data)}, before the message does"
-        ) from None
+        return message_class.DECODE[version](data, position)
+    except (KeyError, MalformedMessage, IndexError, struct.error) as error:
+        raise _decoding_error(message_class, version, data, error) from None
+
+
+def _decoding_error(message_class: type[M], version: int, data: bytes, error: Exception) -> QuorumdError:
+    if isinstance(error, KeyError):
+        return _unknown_version(message_class, version)
+    name = f"{message_class.NAME} v{version}"
+    if isinstance(error, MalformedMessage):
+        return MalformedMessage(f"{name}: {error}")
+    return MalformedMessage(f"{name}: the bytes end at byte {len(data)}, before the message does")
 
 
 def _unknown_version(message_class: type[Message], version: int) -> UnsupportedVersion:

@@ -1,11 +1,12 @@
 """Kafka's primitives: varints, strings, bytes, counts and tagged fields, and the base of generated messages.
 
-Readers take `(buf, pos)` and return `(value, position after it)`. They trust nothing: whatever cannot be right is
-`MalformedMessage`, or IndexError or struct.error where the bytes end too early, which `codec` turns into one.
-A count or length is never believed beyond the bytes that are left, so no input can ask for more memory than its size
-justifies.
+Readers take `(buf, pos)` and return `(value, position after it)`. They trust nothing: whatever cannot be
+right is `MalformedMessage`, or IndexError or struct.error where the bytes end too early, which `codec` turns
+into one. A count or length is never believed beyond the bytes that are left, so no input can ask for more
+memory than its size justifies.
 
-"Compact" is the encoding of flexible versions (KIP-482): lengths are unsigned varints of length + 1, 0 is null.
+"Compact" is the encoding of flexible versions (KIP-482): a length is an unsigned varint of length + 1, or 0
+for null.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Final
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Longer strings are refused in both directions, as Kafka refuses them: its readers could not load such a record."""
+"""Longer strings are refused in both directions, as Kafka refuses them: its readers could not load them."""
 
 NOT_GIVEN: Final[list[Any]] = []
 """Default of list parameters of generated classes, replaced by a new empty list. Never in a message."""
@@ -38,14 +39,15 @@ class MessageStruct:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
 
 
 class Message(MessageStruct):
-    """Base of what has a version: requests, responses, headers and records. `quorumd.protocol.codec` codes them.
+    """Base of what has a version: requests, responses, headers and records. `codec` encodes and decodes them.
 
-    API_KEY is None for headers and control records. FLEXIBLE_FROM is the first version with compact encoding and
-    tagged fields, None if there is none.
+    API_KEY is None for headers and control records. FLEXIBLE_FROM is the first version with compact encoding
+    and tagged fields, None if there is none.
     """
 
     __slots__ = ()
@@ -127,7 +129,8 @@ def _take(buf: bytes, pos: int, length: int) -> tuple[bytes, int]:
 def _bounded(buf: bytes, pos: int, count: int, element_size: int) -> int:
     if count * element_size > len(buf) - pos:
         raise MalformedMessage(
-            f"{count} elements of at least {element_size} bytes are announced at byte {pos}, {len(buf) - pos} bytes are left"
+            f"{count} elements of {element_size} bytes or more are announced at byte {pos}, "
+            f"{len(buf) - pos} bytes are left"
         )
     return count
 
@@ -156,16 +159,21 @@ def read_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, i
 
 def read_compact_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
     """The count of a compact array whose elements take `element_size` bytes or more."""
-    count, pos = read_uvarint(buf, pos)
+    count = buf[pos]
+    pos += 1
     if count == 0:
         raise _null(pos)
+    if count < 0x80 and (count - 1) * element_size <= len(buf) - pos:
+        return count - 1, pos  # nearly every count: no further call
+    count, pos = read_uvarint(buf, pos - 1)
     return _bounded(buf, pos, count - 1, element_size), pos
 
 
 def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
     """As `read_compact_count`; -1 for null."""
-    count, pos = read_uvarint(buf, pos)
-    return _bounded(buf, pos, count - 1, element_size), pos
+    if buf[pos] == 0:
+        return -1, pos + 1
+    return read_compact_count(buf, pos, element_size)
 
 
 # Strings
@@ -178,25 +186,26 @@ def _encoded(value: str) -> bytes:
     return data
 
 
-def _text(buf: bytes, pos: int, length: int) -> tuple[str, int]:
-    end = pos + length
-    if end > len(buf) or length > MAX_STRING_BYTES:
+def _text(buf: bytes, start: int, end: int) -> tuple[str, int]:
+    if end > len(buf) or end - start > MAX_STRING_BYTES:
         raise MalformedMessage(
-            f"a string of {length} bytes is announced at byte {pos}, {len(buf) - pos} are left"
+            f"a string of {end - start} bytes is announced at byte {start}, {len(buf) - start} are left"
         )
     try:
-        return buf[pos:end].decode(), end
+        return buf[start:end].decode(), end
     except UnicodeDecodeError as error:
-        raise MalformedMessage(f"a string is not UTF-8 at byte {pos + error.start}") from None
+        raise MalformedMessage(f"a string is not UTF-8 at byte {start + error.start}") from None
 
 
 def write_string(out: bytearray, value: str) -> None:
+    """A string of versions that are not flexible: int16 length."""
     data = _encoded(value)
     out += _INT16.pack(len(data))
     out += data
 
 
 def write_nullable_string(out: bytearray, value: str | None) -> None:
+    """As `write_string`; -1 for null."""
     if value is None:
         out += b"\xff\xff"
     else:
@@ -204,6 +213,7 @@ def write_nullable_string(out: bytearray, value: str | None) -> None:
 
 
 def write_compact_string(out: bytearray, value: str) -> None:
+    """A string of flexible versions."""
     data = value.encode()
     if len(data) < 0x7F:
         out.append(len(data) + 1)
@@ -213,6 +223,7 @@ def write_compact_string(out: bytearray, value: str) -> None:
 
 
 def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
+    """As `write_compact_string`; 0 for null."""
     if value is None:
         out.append(0)
     else:
@@ -220,32 +231,42 @@ def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
 
 
 def read_string(buf: bytes, pos: int) -> tuple[str, int]:
+    """What `write_string` wrote."""
     (length,) = _INT16.unpack_from(buf, pos)
+    pos += 2
     if length < 0:
-        raise _null(pos + 2)
-    return _text(buf, pos + 2, length)
+        raise _null(pos)
+    return _text(buf, pos, pos + length)
 
 
 def read_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
+    """What `write_nullable_string` wrote."""
     (length,) = _INT16.unpack_from(buf, pos)
     if length == -1:
         return None, pos + 2
-    if length < 0:
-        raise _null(pos + 2)
-    return _text(buf, pos + 2, length)
+    return read_string(buf, pos)
 
 
 def read_compact_string(buf: bytes, pos: int) -> tuple[str, int]:
+    """What `write_compact_string` wrote."""
     length = buf[pos]
     pos += 1
-    if length >= 0x80:
-        length, pos = read_uvarint(buf, pos - 1)
-    elif length == 0:
+    if length == 0:
         raise _null(pos)
-    return _text(buf, pos, length - 1)
+    if length < 0x80:
+        end = pos + length - 1
+        if end <= len(buf):  # nearly every string: no further call
+            try:
+                return buf[pos:end].decode(), end
+            except UnicodeDecodeError:
+                pass
+        return _text(buf, pos, end)
+    length, pos = read_uvarint(buf, pos - 1)
+    return _text(buf, pos, pos + length - 1)
 
 
 def read_compact_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
+    """What `write_compact_nullable_string` wrote."""
     if buf[pos] == 0:
         return None, pos + 1
     return read_compact_string(buf, pos)
@@ -255,11 +276,13 @@ def read_compact_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]
 
 
 def write_bytes(out: bytearray, value: bytes) -> None:
+    """Bytes of versions that are not flexible: int32 length."""
     out += _INT32.pack(len(value))
     out += value
 
 
 def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+    """As `write_bytes`; -1 for null."""
     if value is None:
         out += b"\xff\xff\xff\xff"
     else:
@@ -267,11 +290,13 @@ def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def write_compact_bytes(out: bytearray, value: bytes) -> None:
+    """Bytes of flexible versions."""
     write_uvarint(out, len(value) + 1)
     out += value
 
 
 def write_compact_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+    """As `write_compact_bytes`; 0 for null."""
     if value is None:
         out.append(0)
     else:
@@ -279,6 +304,7 @@ def write_compact_nullable_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
+    """What `write_bytes` wrote."""
     (length,) = _INT32.unpack_from(buf, pos)
     if length < 0:
         raise _null(pos + 4)
@@ -286,6 +312,7 @@ def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
 
 
 def read_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+    """What `write_nullable_bytes` wrote."""
     (length,) = _INT32.unpack_from(buf, pos)
     if length == -1:
         return None, pos + 4
@@ -295,6 +322,7 @@ def read_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
 
 
 def read_compact_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
+    """What `write_compact_bytes` wrote."""
     length, pos = read_uvarint(buf, pos)
     if length == 0:
         raise _null(pos)
@@ -302,6 +330,7 @@ def read_compact_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
 
 
 def read_compact_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+    """What `write_compact_nullable_bytes` wrote."""
     length, pos = read_uvarint(buf, pos)
     if length == 0:
         return None, pos

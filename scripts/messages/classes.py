@@ -11,7 +11,7 @@ COMMENT_WIDTH = 100
 
 
 def emit_class(struct: StructLayout, message: MessageSchema) -> str:
-    """The source of the class of one struct; the message's own class also carries what codec needs to know."""
+    """The source of one struct's class; the message's own also carries what codec needs to know."""
     is_message = struct.name == message.name
     lines = [f"class {struct.name}({'Message' if is_message else 'MessageStruct'}):"]
     if struct.about:

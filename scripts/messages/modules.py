@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from messages.classes import emit_class
 from messages.decoders import Decoder
 from messages.encoders import Encoder
@@ -30,7 +29,7 @@ def emit_module(message: MessageSchema) -> str:
 
 
 def emit_index(messages: list[MessageSchema]) -> str:
-    """The source of the package's `__init__`: what there is, so that a module is imported only when it is asked for."""
+    """The source of the package's `__init__`: what there is, so that modules can be imported when needed."""
     requests = sorted((m for m in messages if m.type == "request"), key=lambda m: m.api_key or 0)
     records = sorted((m for m in messages if m.type == "metadata"), key=lambda m: m.api_key or 0)
     lines = [
@@ -75,7 +74,7 @@ def _title(message: MessageSchema) -> str:
 
 
 def _functions(message: MessageSchema, needs: Needs) -> list[str]:
-    """Every encode_vN and decode_vN; a version with the same body as an earlier one is another name for it."""
+    """Every encode_vN and decode_vN; a version just like an earlier one is another name for that."""
     parts = []
     emitters: list[tuple[str, str, str, type[Encoder] | type[Decoder]]] = [
         ("encode", f"message: {message.name}, out: bytearray", "None", Encoder),

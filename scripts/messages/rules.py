@@ -10,8 +10,8 @@ from messages.layout import FIXED_CODES, VARIABLE_TYPES, is_primitive, literal, 
 from messages.schema import FieldSchema, MessageSchema, Problem, Versions
 
 PRIVATE_TAGS = 10000
-"""First tag of quorumd's own fields. Kafka's tags count from 0, quorumd's from here, both without a gap: a stock
-reader skips tags that it does not know, and Kafka will not grow into this range."""
+"""First tag of quorumd's own fields. Kafka's tags count from 0, quorumd's from here, both without a gap: a
+stock reader skips tags that it does not know, and Kafka will not grow into this range."""
 
 
 def check_message(message: MessageSchema) -> list[Problem]:

@@ -1,7 +1,8 @@
 """Kafka's schema language as pydantic models: what a schema file may say, attribute by attribute.
 
-The language is that of Kafka's own message files, without comments and without the attributes that only Kafka's
-Java generator reads (mapKey, entityType, listeners, zeroCopy). An attribute that is not declared here is an error.
+The language is that of Kafka's own message files, without comments and without the attributes that only the
+generator of Kafka's Java code reads (mapKey, entityType, listeners, zeroCopy). An attribute that is not
+declared here is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ TYPE_PATTERN = r"^(\[\])?[A-Za-z][A-Za-z0-9]*$"
 
 
 class SchemaError(Exception):
-    """Schemas that cannot be used. The text has one line a problem: file, path inside the JSON, what is wrong."""
+    """Schemas that cannot be used. One line a problem: file, path inside the JSON, what is wrong."""
 
 
 class Problem(NamedTuple):
@@ -75,7 +76,7 @@ class _Model(BaseModel):
 
 
 class FieldSchema(_Model):
-    """One field of a struct. `fields` are those of the struct it declares, empty where it names a common one."""
+    """One field of a struct. `fields` are those of a struct that it declares, if it declares one."""
 
     name: str = Field(pattern=NAME_PATTERN)
     type: str = Field(pattern=TYPE_PATTERN)
