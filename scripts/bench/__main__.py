@@ -1,8 +1,8 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk.
 
-One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1, 16,
-64 and 256 writes in flight, so that a noisy minute hits both, and the ratio is that of neighbours in time. How
-many connections suit a system best is tried out first, for each system and number in flight.
+One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
+16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
+How many connections suit a system best is tried out first, for each system and number in flight.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def measure(folder: Path, seconds: float, rounds: int, tell: Callable[[str], Non
         ours = QuorumdCluster(folder / "quorumd")
         try:
             levels = [_measure_level(n, theirs.run, ours.run, seconds, rounds, tell) for n in IN_FLIGHT]
-            ours.check_replicas()
+            ours.check_replicas(VALUE_BYTES)
             memory = {process.name: process.resident_mib() for process in ours.processes}
         finally:
             ours.stop()
@@ -88,8 +88,11 @@ def _measure_level(
     for turn in range(rounds):
         level.etcd.append(theirs(VALUE_BYTES, in_flight, etcd_connections, seconds))
         level.quorumd.append(ours(VALUE_BYTES, in_flight, quorumd_connections, seconds))
-        rates = f"etcd {level.etcd[-1].writes_per_second:,.0f}, quorumd {level.quorumd[-1].writes_per_second:,.0f}"
-        tell(f"{in_flight} in flight, round {turn + 1} of {rounds}: {rates} writes/s")
+        etcd_rate, quorumd_rate = level.etcd[-1].writes_per_second, level.quorumd[-1].writes_per_second
+        tell(
+            f"{in_flight} in flight, round {turn + 1} of {rounds}, writes/s: "
+            f"etcd {etcd_rate:,.0f}, quorumd {quorumd_rate:,.0f}"
+        )
     return level
 
 

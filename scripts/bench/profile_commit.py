@@ -2,9 +2,9 @@
 
     python -m scripts.bench.profile_commit [--in-flight 64] [--seconds 10]
 
-py-spy samples the running daemons from outside, so nothing is switched on inside them. How much CPU a write takes
-comes from /proc and is exact; the samples say how that divides. A sample belongs to the innermost frame of
-quorumd's own code: what Python's library or the kernel does for `runtime/network` counts as `runtime/network`.
+py-spy samples the running daemons from outside, so nothing is switched on inside them. How much CPU a write
+takes comes from /proc and is exact; the samples say how that divides. A sample belongs to the innermost frame
+of quorumd's own code: what the library or the kernel does for `runtime/network` counts as `runtime/network`.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def main(in_flight: int, connections: int, seconds: float) -> None:
     console.print(f"written to {BUILD / 'profile.json'}")
 
 
-def measure(
-    folder: Path, in_flight: int, connections: int, seconds: float
-) -> tuple[list[Profile], float]:
+def measure(folder: Path, in_flight: int, connections: int, seconds: float) -> tuple[list[Profile], float]:
     """The profiles of leader and one follower under load, and the load's writes/s. Raises BenchError."""
     program = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
     if program is None:

@@ -107,7 +107,6 @@ def _value(metrics: str, name: str) -> float:
 def test_systemd_is_told_of_readiness_and_stop(tmp_path: Path) -> None:
     port = free_port()
     daemon = Daemon(tmp_path / "node", 1, port, {1: port})
-    daemon.format()
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(path))

@@ -23,7 +23,6 @@ def filling(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path, extra=SMALL_SEGMENTS)
     try:
         for daemon in cluster:
-            daemon.format()
             daemon.start({"PYTHONPATH": shim, "FULL_DISK_WHILE_EXISTS": str(_flag(daemon))})
         cluster.leader()
         yield cluster

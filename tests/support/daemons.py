@@ -115,7 +115,15 @@ class Daemon:
     ) -> None:
         with self.output.open("ab") as output:
             self.child = subprocess.Popen(
-                [sys.executable, "-m", "quorumd", "start", "--config", str(self.config)],
+                [
+                    sys.executable,
+                    "-m",
+                    "quorumd",
+                    "start",
+                    "--config",
+                    str(self.config),
+                    "--format-if-needed",
+                ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},

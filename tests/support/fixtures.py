@@ -11,11 +11,9 @@ from tests.support.daemons import Cluster
 
 @contextmanager
 def running_cluster(folder: Path, size: int = 3, extra: str = "") -> Iterator[Cluster]:
-    """A formatted, started cluster; stopped at the end. None of its daemons may have printed a traceback."""
+    """A running cluster in a fresh folder; stopped at the end. None of its daemons may have printed a traceback."""
     cluster = Cluster(folder, size, extra)
     try:
-        for daemon in cluster:
-            daemon.format()
         cluster.start()
         yield cluster
     finally:

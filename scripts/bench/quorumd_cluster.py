@@ -1,0 +1,172 @@
+"""Three quorumd daemons as `quorumd cluster up` configures them, and their load from a process of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TypeVar
+
+from quorumd.cli.local_cluster import METRICS_PORT_OFFSET, LocalCluster, is_free
+from quorumd.client.load import CLIENT_METRICS, write_request
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.messages import (
+    describe_configs_request,
+    describe_configs_response,
+    describe_quorum_request,
+    describe_quorum_response,
+)
+from quorumd.protocol.wire import Message
+from scripts.bench.processes import PORTS_BELOW_EPHEMERAL, BenchError, Process, wait_until
+from scripts.bench.summary import Latency, Run
+
+NODES = 3
+M = TypeVar("M", bound=Message)
+Address = tuple[str, int]
+
+
+class QuorumdCluster:
+    """Formatted and started in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._cluster = _format(folder)
+        self.processes = _start(self._cluster)
+        self._addresses = [("127.0.0.1", node.port) for node in self._cluster.nodes]
+        wait_until("quorumd to elect a leader", self._has_leader, self.processes)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.stop()
+
+    def run(self, value_bytes: int, in_flight: int, connections: int, seconds: float) -> Run:
+        """`quorumd bench` for `seconds` at the leader.
+
+        What it counts is acknowledged; the high watermark must have grown by at least as many records.
+        """
+        before = self._quorum().high_watermark
+        bootstrap = ",".join(f"{host}:{port}" for host, port in self._addresses)
+        command = [
+            sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", bootstrap, "--output", "json",
+            "--in-flight", str(in_flight), "--connections", str(connections),
+            "--value-bytes", str(value_bytes), "--seconds", f"{seconds:g}",
+        ]  # fmt: skip
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            raise BenchError(f"quorumd bench failed: {result.stdout}{result.stderr}")
+        (row,) = json.loads(result.stdout)
+        advanced = self._quorum().high_watermark - before
+        if advanced < row["writes"]:
+            raise BenchError(f"quorumd committed {advanced} records, the load counts {row['writes']} writes")
+        latency = Latency(row["writes"], row["p50Ms"], row["p99Ms"])
+        return Run(row["writesPerSecond"], latency, connections)
+
+    def check_replicas(self, value_bytes: int) -> None:
+        """Every node must hold all that is committed, and tell the last values when it is asked for them."""
+        committed = self._quorum().high_watermark
+        wait_until(
+            "all replicas to hold what is committed",
+            lambda: all(voter.log_end_offset >= committed for voter in self._quorum().current_voters),
+            self.processes,
+        )
+        resource = describe_configs_request.DescribeConfigsResource(CLIENT_METRICS, "quorumd-load", None)
+        request = describe_configs_request.DescribeConfigsRequest([resource])
+        for address in self._addresses:
+            answer = _ask(address, request, 4, describe_configs_response.DescribeConfigsResponse)
+            sizes = {len(config.value or "") for config in answer.results[0].configs}
+            if sizes != {value_bytes}:
+                raise BenchError(f"{address} tells values of {sizes} bytes where {value_bytes} were written")
+
+    def leader_and_a_follower(self) -> tuple[Process, Process]:
+        leader = self._quorum().leader_id
+        return self.processes[leader], self.processes[(leader + 1) % NODES]
+
+    def _has_leader(self) -> bool:
+        try:
+            return self._quorum().high_watermark >= 0
+        except (OSError, BenchError):
+            return False
+
+    def _quorum(self) -> describe_quorum_response.PartitionData:
+        """What the leader says of the quorum. Raises BenchError when no node leads."""
+        topic = describe_quorum_request.TopicData(METADATA_TOPIC, [describe_quorum_request.PartitionData(0)])
+        request = describe_quorum_request.DescribeQuorumRequest([topic])
+        for address in self._addresses:
+            answer = _ask(address, request, 2, describe_quorum_response.DescribeQuorumResponse)
+            if answer.error_code == ErrorCode.NONE:
+                partition = answer.topics[0].partitions[0]
+                if partition.error_code == ErrorCode.NONE:
+                    return partition
+        raise BenchError(f"no leader; the logs are in {self._cluster.folder}")
+
+
+def cold_start(folder: Path) -> float:
+    """Seconds from starting three daemons on formatted, empty folders to the first acknowledged write."""
+    cluster = _format(folder)
+    began = time.perf_counter()
+    processes = _start(cluster)
+    try:
+        wait_until(
+            "the first write",
+            lambda: any(_is_acknowledged(("127.0.0.1", node.port)) for node in cluster.nodes),
+            processes,
+        )
+        return time.perf_counter() - began
+    finally:
+        for process in processes:
+            process.stop()
+
+
+def _format(folder: Path) -> LocalCluster:
+    ports = PORTS_BELOW_EPHEMERAL
+    for base in range(ports.start + 5000, ports.stop, METRICS_PORT_OFFSET):
+        if all(is_free(base + i) and is_free(base + METRICS_PORT_OFFSET + i) for i in range(NODES)):
+            break
+    else:
+        raise BenchError(f"no free ports in {ports}")
+    cluster = LocalCluster.make(folder, NODES, base)
+    for node in cluster.nodes:
+        command = [sys.executable, "-m", "quorumd", "format", "--config", str(node.config)]
+        if (result := subprocess.run(command, capture_output=True, text=True)).returncode:
+            raise BenchError(f"quorumd format failed: {result.stderr}")
+    return cluster
+
+
+def _start(cluster: LocalCluster) -> list[Process]:
+    return [
+        Process(
+            [sys.executable, "-m", "quorumd", "start", "--config", str(node.config)],
+            cluster.folder / f"quorumd-{node.id}.log",
+        )
+        for node in cluster.nodes
+    ]
+
+
+def _is_acknowledged(address: Address) -> bool:
+    """Whether a node commits one write now."""
+    try:
+        with socket.create_connection(address, timeout=5) as connection:
+            connection.sendall(write_request("cold-start", 200))
+            answer = connection.recv(4096)
+    except OSError:
+        return False
+    return answer[14:16] == b"\0\0"
+
+
+def _ask(address: Address, request: Message, version: int, response: type[M]) -> M:
+    """One request on a connection of its own. Raises OSError without an answer."""
+    protocol = ClientConnection("bench")
+    _, data = protocol.request(request, version)
+    with socket.create_connection(address, timeout=10) as connection:
+        connection.sendall(data)
+        while True:
+            received = connection.recv(1 << 20)
+            if not received:
+                raise ConnectionResetError(f"{address} closed the connection")
+            for _, answer in protocol.receive(received):
+                assert isinstance(answer, response)
+                return answer
