@@ -6,6 +6,7 @@ import io
 from datetime import UTC, datetime
 
 import pytest
+from crc32c import crc32c
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kio.records.schema import NewRecordBatch
@@ -43,9 +44,9 @@ GOLDEN = bytes.fromhex(
     "ffff"
     "ffffffff"
     "00000002"  # records
-    "10" "00" "00" "00" "01" "04" "6869" "00"  # "hi"
-    "0e" "00" "00" "02" "01" "02" "21" "00"  # "!"
-)  # fmt: skip
+    "10 00 00 00 01 04 6869 00"  # "hi"
+    "0e 00 00 02 01 02 21 00"  # "!"
+)
 
 
 def kio_batch(
@@ -208,7 +209,7 @@ def test_what_cannot_be_a_header_is_refused(at: int, new: bytes) -> None:
 
 def sealed(data: bytearray) -> bytes:
     """The batch with a CRC that matches."""
-    data[17:21] = record_batch.crc32c(bytes(data[21:])).to_bytes(4, "big")
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
     return bytes(data)
 
 

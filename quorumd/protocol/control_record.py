@@ -1,0 +1,77 @@
+"""Control records: what the quorum writes into its own log, beside the metadata.
+
+The key is int16 version 0 and int16 type. The value is the message itself, without any prefix, always in its
+schema version 0: LeaderChange has a version 1, but every stock reader reads version 0. Types 0 and 1 belong
+to transactions, and a stock reader halts on any type that it does not know: only 2 to 6 may be in this log.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
+from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
+from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from quorumd.protocol.messages.voters_record import VotersRecord
+
+ControlMessage = (
+    LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
+)
+
+VALUE_VERSION = 0
+_KEY = Struct(">hh")
+_KEY_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """Types as Kafka has them since 3.0; the KIP-595 draft had other meanings for 2 and 3."""
+
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+_CLASSES: dict[int, type[ControlMessage]] = {
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlType.KRAFT_VOTERS: VotersRecord,
+}
+_KEYS = {message_class: _KEY.pack(_KEY_VERSION, number) for number, message_class in _CLASSES.items()}
+
+
+def encode_control(message: ControlMessage) -> tuple[bytes, bytes]:
+    """Key and value of a control record, for `record_batch.encode_control_batch`.
+
+    Raises UnsupportedVersion for what version 0 cannot carry: directory ids in a LeaderChange.
+    """
+    return _KEYS[type(message)], encode(message, VALUE_VERSION)
+
+
+def control_type(key: bytes) -> int:
+    """The type in the key of a control record, known or not. Raises MalformedMessage."""
+    if len(key) != _KEY.size:
+        raise MalformedMessage(f"the key of a control record has {_KEY.size} bytes, this one {len(key)}")
+    version, number = _KEY.unpack(key)
+    if version != _KEY_VERSION:
+        raise MalformedMessage(f"the key of a control record has version {_KEY_VERSION}, this one {version}")
+    return int(number)
+
+
+def decode_control(key: bytes, value: bytes) -> ControlMessage:
+    """The message of a control record; its class tells the type.
+
+    Raises UnsupportedVersion for a type that is not known, MalformedMessage for what is no control record.
+    """
+    number = control_type(key)
+    message_class = _CLASSES.get(number)
+    if message_class is None:
+        raise UnsupportedVersion(f"control record type {number} is not known: types 2 to 6 are")
+    return decode(message_class, VALUE_VERSION, value)

@@ -1,0 +1,450 @@
+"""Both ends of a connection without a socket: headers, order, negotiation, and everything odd."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from kio.schema.request_header.v1.header import RequestHeader as RequestHeaderV1
+from kio.schema.request_header.v2.header import RequestHeader as RequestHeaderV2
+from kio.schema.response_header.v0.header import ResponseHeader as ResponseHeaderV0
+from kio.schema.response_header.v1.header import ResponseHeader as ResponseHeaderV1
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i16, i32
+
+from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.connection import (
+    ClientConnection,
+    Handshake,
+    Request,
+    ServerConnection,
+    choose_version,
+    encode_answer,
+    read_request,
+)
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest
+from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from quorumd.protocol.wire import Message
+
+SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+LIMIT = 1 << 20
+
+
+def frame(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def kio_bytes(entity: Any) -> bytes:
+    out = io.BytesIO()
+    entity_writer(type(entity))(out, entity)
+    return out.getvalue()
+
+
+def request_bytes(
+    message: Message, version: int, correlation_id: int = 7, client_id: str | None = "test"
+) -> bytes:
+    """A frame whose header kio wrote."""
+    assert message.API_KEY is not None
+    header_class = RequestHeaderV2 if APIS[message.API_KEY].is_flexible(version) else RequestHeaderV1
+    header = header_class(
+        request_api_key=i16(message.API_KEY),
+        request_api_version=i16(version),
+        correlation_id=i32(correlation_id),
+        client_id=client_id,
+    )
+    return frame(kio_bytes(header) + encode(message, version))
+
+
+def server() -> ServerConnection:
+    return ServerConnection(LIMIT, SPOKEN)
+
+
+def ask(connection: ServerConnection, *correlation_ids: int) -> list[Request]:
+    return connection.receive(
+        b"".join(request_bytes(DescribeClusterRequest(), 1, number) for number in correlation_ids)
+    )
+
+
+def answer(cluster_id: str = "c") -> DescribeClusterResponse:
+    return DescribeClusterResponse(cluster_id=cluster_id)
+
+
+def correlation_ids(output: bytes) -> list[int]:
+    found = []
+    while output:
+        size = int.from_bytes(output[:4], "big")
+        found.append(int.from_bytes(output[4:8], "big"))
+        output = output[4 + size :]
+    return found
+
+
+class TestRequests:
+    @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+    @pytest.mark.parametrize("client_id", [None, "", "client", "schön"])
+    def test_headers_as_kio_writes_them(self, version: int, client_id: str | None) -> None:
+        message = ApiVersionsRequest("name", "1.0") if version >= 3 else ApiVersionsRequest()
+        connection = server()
+        (request,) = connection.receive(request_bytes(message, version, 99, client_id))
+        assert (request.api_key, request.api_version, request.correlation_id) == (18, version, 99)
+        assert request.client_id == client_id
+        assert request.message == message
+        assert request.connection is connection
+        assert decode(ApiVersionsRequest, version, request.frame, request.body_offset) == message
+
+    def test_tagged_fields_of_the_header_are_skipped(self) -> None:
+        head = bytes.fromhex("003c 0001 00000005 0001 61")
+        tags = bytes.fromhex("02 00 01 ff 4d 00")
+        (request,) = server().receive(frame(head + tags + encode(DescribeClusterRequest(), 1)))
+        assert (request.correlation_id, request.client_id) == (5, "a")
+        assert request.message == DescribeClusterRequest()
+
+    def test_split_at_every_byte(self) -> None:
+        data = request_bytes(DescribeClusterRequest(), 1, 1) + request_bytes(ApiVersionsRequest(), 0, 2)
+        for cut in range(len(data) + 1):
+            connection = server()
+            found = connection.receive(data[:cut]) + connection.receive(data[cut:])
+            assert [request.correlation_id for request in found] == [1, 2]
+
+    def test_a_repr_names_the_request(self) -> None:
+        (request,) = ask(server(), 4)
+        assert repr(request) == "<request 4: DescribeClusterRequest v1 of 'test'>"
+
+    @pytest.mark.parametrize("length", range(1, 10))
+    def test_a_frame_without_a_whole_header(self, length: int) -> None:
+        with pytest.raises(MalformedMessage, match=f"frame of {length} bytes is too short"):
+            server().receive(frame(b"\0" * length))
+
+    def test_every_prefix_of_a_request_is_malformed(self) -> None:
+        for version in (0, 3):
+            payload = request_bytes(ApiVersionsRequest(), version)[4:]
+            for length in range(len(payload)):
+                with pytest.raises(MalformedMessage):
+                    server().receive(frame(payload[:length]))
+
+    def test_every_changed_byte_gives_a_request_or_malformed(self) -> None:
+        payload = request_bytes(DescribeConfigsRequest(), 4)[4:]
+        for at in range(len(payload)):
+            for value in (0, 1, 0x7F, 0x80, 0xFF):
+                changed = payload[:at] + bytes([value]) + payload[at + 1 :]
+                try:
+                    server().receive(frame(changed))
+                except MalformedMessage:
+                    continue
+
+    @pytest.mark.parametrize(
+        "client_id",
+        [b"\xff\xfeabc", b"\x7f\xffabc", b"\x00\x02\xff\xff"],
+        ids=["negative length", "longer than the frame", "not UTF-8"],
+    )
+    @pytest.mark.parametrize("version", [0, 3])
+    def test_a_malformed_client_id(self, client_id: bytes, version: int) -> None:
+        head = b"\0\x12" + version.to_bytes(2, "big") + b"\0\0\0\1"
+        with pytest.raises(MalformedMessage, match="header of a ApiVersionsRequest is malformed"):
+            server().receive(frame(head + client_id))
+
+    def test_bytes_after_the_message_are_malformed(self) -> None:
+        payload = request_bytes(DescribeClusterRequest(), 1)[4:] + b"\0"
+        with pytest.raises(MalformedMessage, match="DescribeClusterRequest v1 ends at byte"):
+            server().receive(frame(payload))
+
+    def test_a_frame_above_the_ceiling(self) -> None:
+        with pytest.raises(MalformedMessage, match=r"socket\.request\.max\.bytes"):
+            ServerConnection(10, SPOKEN).receive(request_bytes(DescribeClusterRequest(), 1))
+
+    def test_an_api_that_is_not_spoken_closes_the_connection(self) -> None:
+        with pytest.raises(MalformedMessage, match="API key 999 v1 is not spoken here"):
+            server().receive(frame(bytes.fromhex("03e7 0001 00000001 ffff")))
+        with pytest.raises(MalformedMessage, match="DescribeCluster v1 is not spoken here"):
+            ServerConnection(LIMIT, {18: (0, 4)}).receive(request_bytes(DescribeClusterRequest(), 1))
+
+    def test_a_version_that_is_not_spoken_closes_the_connection(self) -> None:
+        connection = ServerConnection(LIMIT, {60: (0, 1)})
+        with pytest.raises(MalformedMessage, match="DescribeCluster v2 is not spoken here, versions 0 to 1"):
+            connection.receive(request_bytes(DescribeClusterRequest(), 2))
+
+    def test_a_request_within_an_envelope(self) -> None:
+        payload = request_bytes(DescribeClusterRequest(), 1, 5)[4:]
+        request = read_request(payload, SPOKEN)
+        assert (request.correlation_id, request.connection) == (5, None)
+        data = encode_answer(request, answer())
+        assert data == b"\0\0\0\5\0" + encode(answer(), 1)
+        with pytest.raises(UnsupportedVersion, match="DescribeCluster v1 is not spoken"):
+            read_request(payload, {})
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        ("message", "response", "version", "header_class"),
+        [
+            (DescribeConfigsRequest(), DescribeConfigsResponse(), 3, ResponseHeaderV0),
+            (DescribeConfigsRequest(), DescribeConfigsResponse(), 4, ResponseHeaderV1),
+            (ApiVersionsRequest(), ApiVersionsResponse(), 0, ResponseHeaderV0),
+            (ApiVersionsRequest(), ApiVersionsResponse(), 4, ResponseHeaderV0),
+        ],
+    )
+    def test_headers_as_kio_reads_them(
+        self, message: Message, response: Message, version: int, header_class: Any
+    ) -> None:
+        connection = server()
+        (request,) = connection.receive(request_bytes(message, version, 31))
+        connection.answer(request, response)
+        header = kio_bytes(header_class(correlation_id=i32(31)))
+        assert connection.take_output() == frame(header + encode(response, version))
+        assert entity_reader(header_class)(header, 0)[0].correlation_id == 31
+
+    def test_leave_in_the_order_of_the_requests(self) -> None:
+        connection = server()
+        requests = ask(connection, 1, 2, 3, 4)
+        connection.answer(requests[2], answer("third"))
+        connection.answer(requests[1], answer("second"))
+        assert connection.take_output() == b""
+        assert connection.unanswered == 4
+        connection.answer(requests[0], answer("first"))
+        assert connection.unanswered == 1
+        output = connection.take_output()
+        assert correlation_ids(output) == [1, 2, 3]
+        assert [output.find(word) for word in (b"first", b"second", b"third")] == sorted(
+            output.find(word) for word in (b"first", b"second", b"third")
+        )
+        connection.answer(requests[3], answer())
+        assert correlation_ids(connection.take_output()) == [4]
+        assert connection.take_output() == b""
+        assert connection.unanswered == 0
+
+    def test_late_and_timely_answers_are_the_same_bytes(self) -> None:
+        outputs = []
+        for order in ((0, 1), (1, 0)):
+            connection = server()
+            requests = ask(connection, 1, 2)
+            for at in order:
+                connection.answer(requests[at], answer())
+            outputs.append(connection.take_output())
+        assert outputs[0] == outputs[1]
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_a_forwarded_answer_takes_its_turn(self, order: tuple[int, int]) -> None:
+        connection = server()
+        requests = ask(connection, 1, 2)
+        for at in order:
+            connection.answer_encoded(requests[at], encode_answer(requests[at], answer()))
+        assert correlation_ids(connection.take_output()) == [1, 2]
+
+    def test_an_answer_that_cannot_be_encoded_leaves_nothing_behind(self) -> None:
+        connection = server()
+        first, second = connection.receive(
+            request_bytes(DescribeClusterRequest(), 0, 1) + request_bytes(DescribeClusterRequest(), 0, 2)
+        )
+        unfit = DescribeClusterResponse(endpoint_type=2)
+        for request in (first, second):
+            with pytest.raises(UnsupportedVersion, match="endpoint_type"):
+                connection.answer(request, unfit)
+        assert (connection.take_output(), connection.unanswered) == (b"", 2)
+        connection.answer(second, answer())
+        connection.answer(first, answer())
+        assert correlation_ids(connection.take_output()) == [1, 2]
+
+    def test_a_second_answer_is_refused(self) -> None:
+        connection = server()
+        first, second = ask(connection, 1, 2)
+        connection.answer(second, answer())
+        with pytest.raises(ValueError, match="answered already"):
+            connection.answer(second, answer())
+        connection.answer(first, answer())
+        with pytest.raises(ValueError, match="answered already"):
+            connection.answer(first, answer())
+        with pytest.raises(ValueError, match="another connection"):
+            server().answer(ask(server(), 3)[0], answer())
+
+    def test_a_repr_shows_what_waits(self) -> None:
+        connection = server()
+        first, _ = ask(connection, 1, 2)
+        connection.answer(first, DescribeClusterResponse())
+        size = len(connection._output)
+        assert repr(connection) == f"<server connection: 1 unanswered, {size} bytes to send>"
+
+
+class TestUnknownApiVersions:
+    def test_is_answered_in_version_0_with_all_ranges(self) -> None:
+        connection = ServerConnection(LIMIT, {60: (0, 2), 18: (0, 4)})
+        newer = bytes.fromhex("0012 0005 00000009 0001 61 00 ffffffffff")
+        assert connection.receive(frame(newer)) == []
+        assert connection.take_output() == frame(
+            bytes.fromhex("00000009 0023 00000002 001200000004 003c00000002")
+        )
+        assert connection.unanswered == 0
+
+    def test_waits_for_its_turn(self) -> None:
+        connection = server()
+        (request,) = ask(connection, 1)
+        connection.receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
+        assert connection.take_output() == b""
+        connection.answer(request, answer())
+        assert correlation_ids(connection.take_output()) == [1, 2]
+
+    def test_a_server_that_does_not_speak_api_versions_closes(self) -> None:
+        with pytest.raises(MalformedMessage, match="ApiVersions v99 is not spoken here"):
+            ServerConnection(LIMIT, {60: (0, 2)}).receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
+
+
+class TestClient:
+    @pytest.mark.parametrize("version", [3, 4])
+    def test_requests_as_kio_writes_them(self, version: int) -> None:
+        client = ClientConnection("test")
+        for expected in (0, 1):
+            correlation_id, data = client.request(DescribeConfigsRequest(), version)
+            assert correlation_id == expected
+            assert data == request_bytes(DescribeConfigsRequest(), version, expected)
+        assert client.in_flight == 2
+        assert repr(client) == "<client connection: 2 in flight>"
+
+    def test_talks_to_a_server_split_at_every_byte(self) -> None:
+        for cut in range(60):
+            client, connection = ClientConnection("a"), server()
+            data = (
+                client.request(DescribeConfigsRequest(), 3)[1]
+                + client.request(DescribeConfigsRequest(), 4)[1]
+            )
+            requests = connection.receive(data[:cut]) + connection.receive(data[cut:])
+            for request in requests:
+                connection.answer(request, DescribeConfigsResponse(throttle_time_ms=request.api_version))
+            output = connection.take_output()
+            responses = client.receive(output[:cut]) + client.receive(output[cut:])
+            assert responses == [
+                (0, DescribeConfigsResponse(throttle_time_ms=3)),
+                (1, DescribeConfigsResponse(throttle_time_ms=4)),
+            ]
+            assert client.in_flight == 0
+
+    def test_a_request_that_cannot_be_encoded_is_not_in_flight(self) -> None:
+        client = ClientConnection("a")
+        with pytest.raises(UnsupportedVersion):
+            client.request(DescribeClusterRequest(endpoint_type=2), 0)
+        assert client.in_flight == 0
+        assert client.request(DescribeClusterRequest(), 0)[0] == 0
+
+    def test_correlation_ids_stay_positive(self) -> None:
+        client = ClientConnection("a")
+        client._next_correlation_id = 0x7FFF_FFFF
+        assert [client.request(DescribeClusterRequest(), 0)[0] for _ in range(2)] == [0x7FFF_FFFF, 0]
+
+    def test_a_response_out_of_order(self) -> None:
+        client = ClientConnection("a")
+        client.request(DescribeClusterRequest(), 1)
+        with pytest.raises(MalformedMessage, match="response 5 came where 0 was due"):
+            client.receive(frame(b"\0\0\0\5\0"))
+
+    def test_a_response_that_nobody_asked_for(self) -> None:
+        with pytest.raises(MalformedMessage, match="response 5 came, but nothing was asked"):
+            ClientConnection("a").receive(frame(b"\0\0\0\5\0"))
+
+    def test_every_prefix_of_a_response_is_malformed(self) -> None:
+        payload = b"\0\0\0\0\0" + encode(answer(), 1)
+        for length in range(len(payload)):
+            client = ClientConnection("a")
+            client.request(DescribeClusterRequest(), 1)
+            with pytest.raises(MalformedMessage):
+                client.receive(frame(payload[:length]))
+
+    def test_tagged_fields_of_the_header_are_skipped(self) -> None:
+        client = ClientConnection("a")
+        client.request(DescribeClusterRequest(), 1)
+        data = bytes.fromhex("00000000 01 05 02 abcd") + encode(answer(), 1)
+        assert client.receive(frame(data)) == [(0, answer())]
+
+    def test_a_response_above_the_ceiling(self) -> None:
+        with pytest.raises(MalformedMessage, match="frame of 1000 bytes"):
+            ClientConnection("a", 999).receive((1000).to_bytes(4, "big"))
+
+
+class TestHandshake:
+    RANGES = [ApiVersion(18, 0, 4), ApiVersion(60, 0, 1)]
+
+    @staticmethod
+    def begun() -> tuple[ClientConnection, Handshake, bytes]:
+        client = ClientConnection("a")
+        handshake = Handshake(client)
+        return client, handshake, handshake.begin()
+
+    def test_learns_the_ranges_of_a_server(self) -> None:
+        client, handshake, data = self.begun()
+        connection = server()
+        (request,) = connection.receive(data)
+        assert request.api_version == 4
+        assert request.message.client_software_name == "quorumd"  # type: ignore[attr-defined]  # of its class
+        connection.answer(request, ApiVersionsResponse(0, self.RANGES))
+        ((_, response),) = client.receive(connection.take_output())
+        assert handshake.answered(response) is None
+        assert handshake.peer_ranges == {18: (0, 4), 60: (0, 1)}
+
+    def test_falls_back_to_what_an_older_server_speaks(self) -> None:
+        client, handshake, data = self.begun()
+        older = ServerConnection(LIMIT, {18: (0, 2), 60: (0, 1)})
+        assert older.receive(data) == []
+        ((_, response),) = client.receive(older.take_output())
+        again = handshake.answered(response)
+        assert again is not None
+        assert handshake.peer_ranges == {}
+        (request,) = older.receive(again)
+        assert request.api_version == 2
+        older.answer(request, ApiVersionsResponse(0, self.RANGES))
+        ((_, response),) = client.receive(older.take_output())
+        assert handshake.answered(response) is None
+        assert handshake.peer_ranges == {18: (0, 4), 60: (0, 1)}
+
+    def test_falls_back_to_version_0_without_any_ranges(self) -> None:
+        """As brokers before 2.4 answer."""
+        client, handshake, _ = self.begun()
+        ((_, response),) = client.receive(frame(bytes.fromhex("00000000 0023 00000000")))
+        again = handshake.answered(response)
+        assert again == request_bytes(ApiVersionsRequest(), 0, 1, "a")
+
+    def test_ends_when_no_version_is_common(self) -> None:
+        client, handshake, _ = self.begun()
+        data = bytes.fromhex("00000000 0023 00000001 001200050007")
+        ((_, response),) = client.receive(frame(data))
+        with pytest.raises(UnsupportedVersion, match="speaks ApiVersions v5 to v7 but refuses v4"):
+            handshake.answered(response)
+
+    def test_ends_with_a_server_that_refuses_every_version(self) -> None:
+        client, handshake, _ = self.begun()
+        refusal = bytes.fromhex("0023 00000001 001200000004")
+        for correlation_id in range(4):
+            ((_, response),) = client.receive(frame(correlation_id.to_bytes(4, "big") + refusal))
+            assert handshake.answered(response) is not None
+        ((_, response),) = client.receive(frame(b"\0\0\0\4" + refusal))
+        with pytest.raises(UnsupportedVersion, match="refuses v0"):
+            handshake.answered(response)
+
+    def test_another_error_or_answer_ends_it(self) -> None:
+        _, handshake, _ = self.begun()
+        with pytest.raises(MalformedMessage, match="UNKNOWN_SERVER_ERROR"):
+            handshake.answered(ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR))
+        with pytest.raises(MalformedMessage, match="DescribeClusterResponse came"):
+            handshake.answered(answer())
+
+
+@pytest.mark.parametrize(
+    ("ranges", "version"),
+    [
+        ({60: (0, 1)}, 1),
+        ({60: (0, 99)}, 2),
+        ({60: (2, 2)}, 2),
+        ({60: (3, 4)}, None),
+        ({60: (1, 0)}, None),
+        ({}, None),
+    ],
+)
+def test_the_highest_common_version(ranges: dict[int, tuple[int, int]], version: int | None) -> None:
+    assert choose_version(ApiKey.DESCRIBE_CLUSTER, ranges) == version
+
+
+def test_no_version_of_an_api_that_is_not_known() -> None:
+    with pytest.raises(UnsupportedVersion, match="999"):
+        choose_version(999, {999: (0, 1)})

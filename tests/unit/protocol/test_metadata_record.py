@@ -1,0 +1,71 @@
+"""Frames of metadata records: golden bytes, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.protocol import messages
+from quorumd.protocol.apis import record_class
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.metadata_record import decode_frame, decode_record, encode_record
+
+FEATURE_LEVEL = bytes.fromhex("010c00 11 6d657461646174612e76657273696f6e 0019 00")
+
+
+def test_golden_bytes() -> None:
+    """Frame version 1, key 12, version 0, then metadata.version = 25."""
+    record = FeatureLevelRecord("metadata.version", 25)
+    assert encode_record(record, 0) == FEATURE_LEVEL
+    assert decode_record(FEATURE_LEVEL) == record
+    assert decode_frame(FEATURE_LEVEL) == (record, 0)
+
+
+def test_a_config_record_with_a_deleted_value() -> None:
+    record = ConfigRecord(4, "1", "log.retention.ms", None)
+    frame = encode_record(record, 0)
+    assert frame[:3] == b"\x01\x04\x00"
+    assert decode_record(frame) == record
+
+
+@pytest.mark.parametrize("api_key", messages.RECORDS)
+def test_every_record_of_the_index_in_every_version(api_key: int) -> None:
+    message_class = record_class(api_key)
+    assert api_key == message_class.API_KEY
+    for version in range(message_class.MIN_VERSION, message_class.MAX_VERSION + 1):
+        record = message_class()
+        assert decode_frame(encode_record(record, version)) == (record, version)
+
+
+def test_a_tag_that_is_not_known_is_skipped() -> None:
+    assert decode_record(b"\x01\x14\x00\x01\x4d\x02hi") == NoOpRecord()
+
+
+def test_another_frame_version_is_malformed() -> None:
+    with pytest.raises(MalformedMessage, match="frame version 2, only 1"):
+        decode_record(b"\x02" + FEATURE_LEVEL[1:])
+
+
+def test_bytes_after_the_body_are_malformed() -> None:
+    with pytest.raises(MalformedMessage, match="FeatureLevelRecord v0 ends at byte"):
+        decode_record(FEATURE_LEVEL + b"\0")
+
+
+@pytest.mark.parametrize("length", range(len(FEATURE_LEVEL)))
+def test_every_prefix_is_malformed(length: int) -> None:
+    with pytest.raises(MalformedMessage):
+        decode_record(FEATURE_LEVEL[:length])
+
+
+def test_an_overlong_varint_is_malformed() -> None:
+    with pytest.raises(MalformedMessage, match="32 bits"):
+        decode_record(b"\x01\xff\xff\xff\xff\xff\x01\x00")
+
+
+def test_a_record_that_is_not_known_is_told_from_a_malformed_one() -> None:
+    with pytest.raises(UnsupportedVersion, match="metadata record 29"):
+        decode_record(b"\x01\x1d\x00\x00")
+    with pytest.raises(UnsupportedVersion, match="FeatureLevelRecord v9"):
+        decode_record(b"\x01\x0c\x09\x00")
