@@ -14,8 +14,8 @@
 `SegmentedLog` (.segmented_log) is what a node uses:
 
     log, report = SegmentedLog.open(disk, directory, settings, known_high_watermark=hw)
-        Recovers (.recovery): cuts the tail at the last valid batch and says so in `report`; raises CorruptLog
-        the files untouched, when that would cut below `known_high_watermark`. All that is left is durable.
+        Recovers (.recovery): cuts the tail at the last valid batch and tells in `report`; raises CorruptLog,
+        files untouched, when that would cut below `known_high_watermark`. All that is left is durable.
     log.start_offset  log.end_offset  log.last_epoch  log.end_of_epoch(epoch)     -> raft.LogView
     log.append(data, end_offset)
         One or more whole batches whose first starts at `log.end_offset`; the caller has checked CRC and

@@ -1,0 +1,111 @@
+"""Small files: the old content or the new one, never a mixture, and an honest error."""
+
+from __future__ import annotations
+
+from errno import EDQUOT, EIO, ENOSPC
+from random import Random
+
+import pytest
+
+from quorumd.errors import DiskFull, FlushFailed, StorageError
+from quorumd.log.atomic_file import folder_of, is_disk_full, keep_spare, read_whole, write_atomically
+from quorumd.ports import Disk
+from quorumd.simulator.disk import PowerLost, SimulatedDisk
+from quorumd.simulator.event_heap import EventHeap, Process
+
+
+def test_replaces_the_content_and_leaves_nothing_beside_it(disk: Disk, folder: str) -> None:
+    path = f"{folder}/name"
+    assert read_whole(disk, path) is None
+    write_atomically(disk, path, b"a rather long first content")
+    write_atomically(disk, path, b"short")
+    assert read_whole(disk, path) == b"short"
+    assert disk.list_directory(folder) == ["name"]
+
+
+def test_what_a_spare_or_a_failed_write_left_is_not_in_the_new_content(disk: Disk, folder: str) -> None:
+    path = f"{folder}/name"
+    keep_spare(disk, path)
+    write_atomically(disk, path, b"content")
+    assert read_whole(disk, path) == b"content"
+
+
+def test_a_crash_at_any_call_leaves_old_or_new_and_new_once_it_returned() -> None:
+    seen = set()
+    for seed in range(40):
+        for calls in range(1, 9):
+            disk = SimulatedDisk(EventHeap(), Random(seed))
+            disk.mount(Process("test"))
+            disk.make_directory("data")
+            disk.sync_directory(".")
+            write_atomically(disk, "data/name", b"old")
+            disk.lose_power_within(calls)
+            returned = False
+            try:
+                write_atomically(disk, "data/name", b"new content")
+                returned = True
+            except PowerLost:
+                pass
+            disk.lose_power()
+            disk.mount(Process("test"))
+            content = read_whole(disk, "data/name")
+            assert content in ([b"new content"] if returned else [b"old", b"new content"])
+            seen.add((returned, content))
+    assert seen == {(True, b"new content"), (False, b"old"), (False, b"new content")}
+
+
+def test_a_full_disk_keeps_the_old_content(memory_disk: SimulatedDisk, folder: str) -> None:
+    write_atomically(memory_disk, f"{folder}/name", b"old")
+    memory_disk.capacity = memory_disk.used_bytes() + 2
+    with pytest.raises(DiskFull, match=r"data/name was not written: .*No space left.*make room"):
+        write_atomically(memory_disk, f"{folder}/name", b"new content")
+    assert read_whole(memory_disk, f"{folder}/name") == b"old"
+
+
+def test_a_spare_makes_the_next_write_work_on_a_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
+    path = f"{folder}/name"
+    write_atomically(memory_disk, path, b"old")
+    keep_spare(memory_disk, path)
+    memory_disk.capacity = memory_disk.used_bytes()
+    write_atomically(memory_disk, path, b"new content")
+    assert read_whole(memory_disk, path) == b"new content"
+    memory_disk.capacity = 0
+    keep_spare(memory_disk, path)  # no room for one, and that is no error
+
+
+def test_a_failed_sync_keeps_the_old_content(memory_disk: SimulatedDisk, folder: str) -> None:
+    write_atomically(memory_disk, f"{folder}/name", b"old")
+    memory_disk.fail_sync()
+    with pytest.raises(StorageError, match="old content is in place") as caught:
+        write_atomically(memory_disk, f"{folder}/name", b"new")
+    assert not isinstance(caught.value, DiskFull | FlushFailed)
+    assert read_whole(memory_disk, f"{folder}/name") == b"old"
+
+
+def test_a_failed_sync_of_the_folder_is_a_failed_flush(
+    memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str) -> None:
+        raise OSError(ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(memory_disk, "sync_directory", fail)
+    with pytest.raises(FlushFailed, match="replaced, but not durably"):
+        write_atomically(memory_disk, f"{folder}/name", b"new")
+
+
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(disk: Disk, folder: str) -> None:
+    with pytest.raises(StorageError, match=f"{folder} cannot be opened"):
+        read_whole(disk, folder)
+
+
+def test_full_is_no_space_and_no_quota() -> None:
+    assert is_disk_full(OSError(ENOSPC, ""))
+    assert is_disk_full(OSError(EDQUOT, ""))
+    assert not is_disk_full(OSError(EIO, ""))
+
+
+@pytest.mark.parametrize(
+    ("path", "folder_name"), [("a/b/c", "a/b"), ("/a", "/"), ("/a/b", "/a"), ("a", ".")]
+)
+def test_folder_of(path: str, folder_name: str) -> None:
+    assert folder_of(path) == folder_name

@@ -1,0 +1,107 @@
+"""meta.properties: Kafka's form, and a folder that never changes its owner by accident."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import CorruptLog, StorageError
+from quorumd.ids import KafkaUuid
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.meta_properties import (
+    MetaProperties,
+    format_folder,
+    load_meta_properties,
+    partition_folder,
+    save_meta_properties,
+)
+from quorumd.ports import Disk
+from quorumd.simulator.disk import SimulatedDisk
+from quorumd.simulator.event_heap import Process
+
+ONE = KafkaUuid.parse("J8aAPcfLQt2bqs1JT_rMgQ")
+TWO = KafkaUuid.parse("K8aAPcfLQt2bqs1JT_rMgQ")
+
+
+@pytest.mark.parametrize("cluster_id", [None, "5L6g3nShT-eMCtK--X86sw", "with=odd:chars#and\\more!"])
+def test_round_trip(disk: Disk, folder: str, cluster_id: str | None) -> None:
+    assert load_meta_properties(disk, folder) is None
+    meta = MetaProperties(3, ONE, cluster_id)
+    save_meta_properties(disk, folder, meta)
+    assert load_meta_properties(disk, folder) == meta
+
+
+def test_has_the_lines_that_kafka_reads(disk: Disk, folder: str) -> None:
+    save_meta_properties(disk, folder, MetaProperties(3, ONE, "5L6g3nShT-eMCtK--X86sw"))
+    assert read_whole(disk, f"{folder}/meta.properties") == (
+        b"version=1\ncluster.id=5L6g3nShT-eMCtK--X86sw\nnode.id=3\ndirectory.id=J8aAPcfLQt2bqs1JT_rMgQ\n"
+    )
+
+
+def test_reads_what_java_writes(disk: Disk, folder: str) -> None:
+    text = (
+        "#\n#Mon Jan 05 10:00:00 UTC 2026\r\n! note\n\nnode.id=3\ndirectory.id = J8aAPcfLQt2bqs1JT_rMgQ\n"
+        "version=1\ncluster.id=a\\:b\n"
+    )
+    write_atomically(disk, f"{folder}/meta.properties", text.encode())
+    assert load_meta_properties(disk, folder) == MetaProperties(3, ONE, "a:b")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "version is None"),
+        ("version=0\nbroker.id=1", "version is '0'"),
+        ("version=1\ndirectory.id=J8aAPcfLQt2bqs1JT_rMgQ", "node.id is missing"),
+        ("version=1\nnode.id=1", "directory.id is missing"),
+        ("version=1\nnode.id=-1\ndirectory.id=J8aAPcfLQt2bqs1JT_rMgQ", "node.id is '-1'"),
+        ("version=1\nnode.id=2147483648\ndirectory.id=J8aAPcfLQt2bqs1JT_rMgQ", "node.id is '2147483648'"),
+        ("version=1\nnode.id=1\ndirectory.id=nope", "'nope' is not a Kafka Uuid"),
+    ],
+)
+def test_refuses_what_it_cannot_use(disk: Disk, folder: str, text: str, fault: str) -> None:
+    write_atomically(disk, f"{folder}/meta.properties", text.encode())
+    with pytest.raises(CorruptLog, match=f"{folder}/meta.properties: {fault}"):
+        load_meta_properties(disk, folder)
+
+
+def test_format_makes_folders_and_files(disk: Disk, folder: str) -> None:
+    data_folder = f"{folder}/deep/node"
+    meta = format_folder(disk, data_folder, node_id=1, directory_id=ONE)
+    assert meta == MetaProperties(1, ONE, None)
+    assert load_meta_properties(disk, data_folder) == meta
+    assert disk.list_directory(partition_folder(data_folder)) == ["partition.metadata"]
+
+
+def test_a_formatted_folder_survives_a_crash(memory_disk: SimulatedDisk) -> None:
+    format_folder(memory_disk, "some/where/node", node_id=1, directory_id=ONE)
+    memory_disk.lose_power()
+    memory_disk.mount(Process("test"))
+    assert load_meta_properties(memory_disk, "some/where/node") == MetaProperties(1, ONE)
+    assert memory_disk.list_directory(partition_folder("some/where/node")) == ["partition.metadata"]
+
+
+def test_formatting_again_keeps_the_directory_id(disk: Disk, folder: str) -> None:
+    format_folder(disk, folder, node_id=1, directory_id=ONE)
+    assert format_folder(disk, folder, node_id=1, directory_id=TWO) == MetaProperties(1, ONE)
+    assert format_folder(disk, folder, node_id=1, directory_id=TWO, cluster_id="A") == MetaProperties(1, ONE, "A")
+    assert format_folder(disk, folder, node_id=1, directory_id=TWO) == MetaProperties(1, ONE, "A")
+    assert load_meta_properties(disk, folder) == MetaProperties(1, ONE, "A")
+
+
+@pytest.mark.parametrize(("node_id", "cluster_id"), [(2, "A"), (1, "B"), (2, None)])
+def test_a_folder_of_another_node_or_cluster_is_left_alone(
+    disk: Disk, folder: str, node_id: int, cluster_id: str | None
+) -> None:
+    format_folder(disk, folder, node_id=1, directory_id=ONE, cluster_id="A")
+    with pytest.raises(StorageError, match=f"{folder} is formatted for node 1 of cluster A, not for node"):
+        format_folder(disk, folder, node_id=node_id, directory_id=TWO, cluster_id=cluster_id)
+    kept = format_folder(
+        disk, folder, node_id=node_id, directory_id=TWO, cluster_id=cluster_id, ignore_formatted=True
+    )
+    assert kept == load_meta_properties(disk, folder) == MetaProperties(1, ONE, "A")
+
+
+def test_a_folder_that_cannot_be_made_is_named(disk: Disk, folder: str) -> None:
+    write_atomically(disk, f"{folder}/file", b"")
+    with pytest.raises(StorageError, match=f"{folder}/file/node cannot be made"):
+        format_folder(disk, f"{folder}/file/node", node_id=1, directory_id=ONE)

@@ -1,0 +1,77 @@
+"""partition.metadata, replication-offset-checkpoint and .lock."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import CorruptLog, StorageError
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.folder_lock import lock_folder
+from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
+from quorumd.log.partition_metadata import ensure_partition_metadata
+from quorumd.ports import Disk
+
+
+def test_partition_metadata_is_written_once(disk: Disk, folder: str) -> None:
+    ensure_partition_metadata(disk, folder)
+    content = read_whole(disk, f"{folder}/partition.metadata")
+    assert content == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
+    ensure_partition_metadata(disk, folder)
+    write_atomically(disk, f"{folder}/partition.metadata", content + b"\n")
+    ensure_partition_metadata(disk, folder)
+
+
+def test_partition_metadata_of_another_topic_is_refused(disk: Disk, folder: str) -> None:
+    write_atomically(
+        disk, f"{folder}/partition.metadata", b"version: 0\ntopic_id: J8aAPcfLQt2bqs1JT_rMgQ"
+    )
+    with pytest.raises(CorruptLog, match="not that of the metadata partition"):
+        ensure_partition_metadata(disk, folder)
+
+
+def test_high_watermark_round_trip_in_kafkas_form(disk: Disk, folder: str) -> None:
+    checkpoint = HighWatermarkCheckpoint(disk, folder)
+    assert checkpoint.load() == 0
+    checkpoint.save(123)
+    checkpoint.save(4567)
+    assert checkpoint.load() == 4567
+    assert read_whole(disk, f"{folder}/replication-offset-checkpoint") == b"0\n1\n__cluster_metadata 0 4567\n"
+
+
+def test_high_watermark_is_found_among_other_partitions(disk: Disk, folder: str) -> None:
+    path = f"{folder}/replication-offset-checkpoint"
+    checkpoint = HighWatermarkCheckpoint(disk, folder)
+    write_atomically(disk, path, b"0\n2\nother 0 9\n__cluster_metadata 0 12\n")
+    assert checkpoint.load() == 12
+    write_atomically(disk, path, b"0\n1\nother 0 9\n")
+    assert checkpoint.load() == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"0\n",
+        b"1\n1\n__cluster_metadata 0 4\n",
+        b"0\n2\n__cluster_metadata 0 4\n",
+        b"0\n1\n__cluster_metadata 0 -4\n",
+        b"0\n1\n__cluster_metadata 0 \xff\n",
+    ],
+)
+def test_a_damaged_high_watermark_checkpoint_is_refused(disk: Disk, folder: str, content: bytes) -> None:
+    write_atomically(disk, f"{folder}/replication-offset-checkpoint", content)
+    with pytest.raises(CorruptLog, match="replication-offset-checkpoint is not a checkpoint"):
+        HighWatermarkCheckpoint(disk, folder).load()
+
+
+def test_one_process_at_a_time(disk: Disk, folder: str) -> None:
+    held = lock_folder(disk, folder)
+    with pytest.raises(StorageError, match=f"{folder} is in use by another process"):
+        lock_folder(disk, folder)
+    held.close()
+    lock_folder(disk, folder).close()
+
+
+def test_a_folder_that_is_not_there_cannot_be_locked(disk: Disk, folder: str) -> None:
+    with pytest.raises(StorageError, match="cannot be locked"):
+        lock_folder(disk, f"{folder}/missing")
