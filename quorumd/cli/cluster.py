@@ -1,0 +1,229 @@
+"""`quorumd cluster`: a whole cluster on this machine, for a first look, for development and for tests."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from quorumd.cli import node_view, options
+from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
+from quorumd.cli.node_view import NodeView
+from quorumd.cli.output import Progress, columns, print_json, progress
+from quorumd.errors import QuorumdError
+
+ELECTION_PATIENCE_S = 15.0
+POLL_S = 0.1
+
+_folder = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder of the cluster.",
+)
+
+
+@click.group()
+def cluster() -> None:
+    """Start, show and stop a cluster on this machine.
+
+    \b
+    Examples:
+      quorumd cluster up --dir run/demo                  # three nodes, until Ctrl-C
+      quorumd cluster up --dir run/demo --detach         # return once a leader is elected
+      quorumd cluster status --dir run/demo
+      quorumd cluster down --dir run/demo
+    """
+
+
+@cluster.command()
+@_folder
+@click.option("--nodes", type=click.IntRange(1, 99), help="How many nodes.  [default: 3]")
+@click.option(
+    "--base-port", type=click.IntRange(1, 65300), help="Node i listens on this port + i.  [default: 9192]"
+)
+@click.option("--detach", is_flag=True, help="Leave the nodes running and return once a leader is elected.")
+def up(folder: Path, nodes: int | None, base_port: int | None, detach: bool) -> None:
+    """Make the cluster if it is not there, start every node that is not running, show its state.
+
+    Node i listens on 127.0.0.1, port base + i, and serves metrics on port base + 100 + i. Without --detach
+    the nodes run until Ctrl-C. Exit code 1 if there is no leader within 15 s.
+
+    \b
+    Examples:
+      quorumd cluster up --dir run/demo
+      quorumd cluster up --dir run/five --nodes 5 --base-port 9300 --detach
+    """
+    local = LocalCluster.make(folder, nodes, base_port)
+    stopped = [node for node in local.nodes if node.pid() is None]
+    if not stopped:
+        click.echo(f"all {len(local.nodes)} nodes are running already")
+    local.check_addresses(stopped)
+    with _stop_signals_as_interrupt():
+        try:
+            started = {node.id: local.start(node) for node in stopped}
+            with progress("starting") as show:
+                wait_for_leader(local, started, show)
+            click.echo(status_table(local))
+            click.echo(f"bootstrap servers: {local.bootstrap}")
+            if not detach:
+                click.echo("running until Ctrl-C")
+                stay(local, started)
+        except KeyboardInterrupt:
+            stop(local)
+            if detach:
+                raise
+        except BaseException:
+            if not detach:
+                stop(local)
+            raise
+
+
+@cluster.command()
+@_folder
+@options.output
+def status(folder: Path, output: str) -> None:
+    """Ask every node how it sees the quorum. Exit code 1 unless all nodes run and agree on a leader.
+
+    \b
+    Examples:
+      quorumd cluster status --dir run/demo
+      quorumd cluster status --dir run/demo --output json | jq '.[] | select(.role == "leader").node'
+    """
+    local = LocalCluster.open(folder)
+    views = observe(local)
+    if output == "json":
+        print_json([_row(node, views[node.id]) for node in local.nodes])
+    else:
+        click.echo(status_table(local, views))
+    if leader_of(list(views.values())) is None:
+        raise click.exceptions.Exit(1)
+
+
+@cluster.command()
+@_folder
+def down(folder: Path) -> None:
+    """Stop every node that runs; the data stays. A leader hands over before it goes.
+
+    \b
+    Example:
+      quorumd cluster down --dir run/demo
+    """
+    local = LocalCluster.open(folder)
+    stop(local)
+
+
+def observe(local: LocalCluster) -> dict[int, NodeView | None]:
+    """How each node that answers sees the quorum."""
+    return {
+        node.id: node_view.ask(HOST, node.metrics_port) if node.pid() is not None else None
+        for node in local.nodes
+    }
+
+
+def leader_of(views: list[NodeView | None]) -> int | None:
+    """The leader that all nodes agree on, and that has committed something in its epoch."""
+    leaders = {(view.leader, view.epoch) if view is not None else None for view in views}
+    if len(leaders) != 1 or None in leaders:
+        return None
+    ((leader, _),) = [pair for pair in leaders if pair is not None]
+    committed = any(view is not None and view.role == "leader" and view.high_watermark > 0 for view in views)
+    return leader if leader >= 0 and committed else None
+
+
+def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[bytes]], show: Progress) -> int:
+    """Wait until all nodes agree on a leader and return it. Raises QuorumdError with the end of the logs."""
+    deadline = time.monotonic() + ELECTION_PATIENCE_S
+    while time.monotonic() < deadline:
+        exited = [node for node in local.nodes if node.id in started and started[node.id].poll() is not None]
+        if exited:
+            codes = ", ".join(
+                f"node {node.id} exited with code {started[node.id].returncode}" for node in exited
+            )
+            raise QuorumdError(f"{codes}; {_log_ends(exited)}")
+        views = list(observe(local).values())
+        leader = leader_of(views)
+        if leader is not None:
+            return leader
+        up_now = sum(view is not None for view in views)
+        show(
+            f"{up_now} of {len(views)} nodes are up" + (", electing a leader" if up_now == len(views) else "")
+        )
+        time.sleep(POLL_S)
+    raise QuorumdError(f"no leader within {ELECTION_PATIENCE_S:.0f} s; {_log_ends(local.nodes)}")
+
+
+def stay(local: LocalCluster, started: dict[int, subprocess.Popen[bytes]]) -> None:
+    """Return when no node runs any more; tell of each that exits. Ctrl-C raises KeyboardInterrupt."""
+    running = {node.id for node in local.nodes}
+    while running:
+        time.sleep(POLL_S)
+        for process in started.values():
+            process.poll()  # reaps it: a dead child would look alive for ever
+        for node in local.nodes:
+            if node.id in running and node.pid() is None:
+                running.discard(node.id)
+                click.echo(f"node {node.id} is gone; {_log_ends([node])}", err=True)
+    raise QuorumdError("no node is running any more")
+
+
+def stop(local: LocalCluster) -> None:
+    """Stop what runs, and say so."""
+    with progress("stopping") as show:
+        stopped = local.stop(lambda text: click.echo(text, err=True))
+        show("stopped")
+    names = ", ".join(str(node.id) for node in stopped)
+    click.echo(f"stopped: node {names}" if stopped else "nothing was running")
+
+
+def status_table(local: LocalCluster, views: dict[int, NodeView | None] | None = None) -> str:
+    """The state of all nodes as columns."""
+    views = observe(local) if views is None else views
+    rows = [list(_row(node, views[node.id]).values()) for node in local.nodes]
+    header = ["NODE", "ADDRESS", "PID", "STATE", "ROLE", "EPOCH", "HIGH WATERMARK", "LOG END OFFSET"]
+    return columns(header, [["-" if cell is None else cell for cell in row] for row in rows])
+
+
+def _row(node: LocalNode, view: NodeView | None) -> dict[str, Any]:
+    pid = node.pid()
+    state = "stopped" if pid is None else "running" if view is not None else "not answering"
+    known = asdict(view) if view is not None else {}
+    return {
+        "node": node.id,
+        "address": f"{HOST}:{node.port}",
+        "pid": pid,
+        "state": state,
+        "role": known.get("role"),
+        "epoch": known.get("epoch"),
+        "highWatermark": known.get("high_watermark"),
+        "logEndOffset": known.get("log_end_offset"),
+    }
+
+
+def _log_ends(nodes: list[LocalNode]) -> str:
+    tails = "\n".join(
+        "\n".join([f"{node.log}:", *(f"  {line}" for line in node.log_tail())]) for node in nodes
+    )
+    return f"the end of the log:\n{tails}"
+
+
+@contextmanager
+def _stop_signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM to this command stops the cluster as Ctrl-C does."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,227 @@
+"""A cluster of daemons on this machine's loopback, each a process of its own: the embedded default.
+
+    <folder>/cluster.json               how many nodes, which ports
+    <folder>/node-<i>/quorumd.properties
+    <folder>/node-<i>/data/             the data folder
+    <folder>/node-<i>/daemon.log        what the daemon says
+    <folder>/node-<i>/pid               the process last started; trusted only while that is our daemon
+
+Node i listens on base_port + i and serves metrics on base_port + 100 + i. Nobody keeps the processes in
+memory: whoever opens the folder sees the same cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from quorumd.errors import ConfigError, QuorumdError
+
+HOST = "127.0.0.1"
+METRICS_PORT_OFFSET = 100
+STOP_TIMEOUT_S = 10.0
+
+
+class AddressTaken(QuorumdError):
+    """Another process listens where a node should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What `cluster.json` keeps."""
+
+    nodes: int
+    base_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """One node: its number, its ports, and the files that belong to it."""
+
+    id: int
+    folder: Path
+    port: int
+    metrics_port: int
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "quorumd.properties"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "daemon.log"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.folder / "pid"
+
+    def pid(self) -> int | None:
+        """The process of this node, or None when it does not run. A stale pid file counts as not running."""
+        try:
+            pid = int(self.pid_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return pid if _runs_from(pid, self.config) else None
+
+    def log_tail(self, lines: int = 8) -> list[str]:
+        """The last lines the daemon wrote."""
+        try:
+            return self.log.read_text(errors="replace").splitlines()[-lines:]
+        except FileNotFoundError:
+            return []
+
+
+class LocalCluster:
+    """The cluster in one folder."""
+
+    def __init__(self, folder: Path, layout: Layout) -> None:
+        self.folder = folder.resolve()
+        self.layout = layout
+        self.nodes = [
+            LocalNode(i, self.folder / f"node-{i}", port, port + METRICS_PORT_OFFSET)
+            for i in range(layout.nodes)
+            for port in (layout.base_port + i,)
+        ]
+
+    @classmethod
+    def open(cls, folder: Path) -> LocalCluster:
+        """The cluster that was made in this folder. Raises ConfigError when there is none."""
+        file = folder / "cluster.json"
+        try:
+            stored = json.loads(file.read_text())
+            return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"])))
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{folder}: no cluster here; make one with: quorumd cluster up --dir {folder}"
+            ) from None
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(
+                f"{file}: not what `quorumd cluster up` writes; remove it and run that"
+            ) from None
+
+    @classmethod
+    def make(cls, folder: Path, nodes: int | None, base_port: int | None) -> LocalCluster:
+        """The cluster in this folder, made now if there is none; None stands for "as it is" or the default.
+
+        Raises ConfigError when the folder holds a cluster of another shape: its log would not fit.
+        """
+        if (folder / "cluster.json").exists():
+            existing = cls.open(folder)
+            wanted = Layout(nodes or existing.layout.nodes, base_port or existing.layout.base_port)
+            if wanted != existing.layout:
+                raise ConfigError(
+                    f"{folder}: holds a cluster of {existing.layout.nodes} nodes from port "
+                    f"{existing.layout.base_port}; leave --nodes and --base-port out, or choose another --dir"
+                )
+            return existing
+        cluster = cls(folder, Layout(nodes or 3, base_port or 9192))
+        for node in cluster.nodes:
+            node.folder.mkdir(parents=True, exist_ok=True)
+            node.config.write_text(cluster.properties(node))
+        (folder / "cluster.json").write_text(json.dumps(asdict(cluster.layout)) + "\n")
+        return cluster
+
+    @property
+    def bootstrap(self) -> str:
+        """All nodes as `host:port,...`."""
+        return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
+
+    def properties(self, node: LocalNode) -> str:
+        """The text of one node's properties file."""
+        voters = ",".join(f"{other.id}@{HOST}:{other.port}" for other in self.nodes)
+        return (
+            f"# Node {node.id} of a cluster on loopback, written by `quorumd cluster up`.\n"
+            f"node.id={node.id}\n"
+            f"listeners=PLAINTEXT://{HOST}:{node.port}\n"
+            f"quorum.voters={voters}\n"
+            f"log.dirs={node.folder / 'data'}\n"
+            f"metrics.listener={HOST}:{node.metrics_port}\n"
+        )
+
+    def start(self, node: LocalNode) -> subprocess.Popen[bytes]:
+        """Start one node that does not run, detached: it survives this process and its terminal."""
+        with node.log.open("ab") as log:
+            command = [
+                sys.executable,
+                "-m",
+                "quorumd",
+                "start",
+                "--config",
+                str(node.config),
+                "--format-if-needed",
+            ]
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        node.pid_file.write_text(f"{process.pid}\n")
+        return process
+
+    def check_addresses(self, nodes: Iterable[LocalNode]) -> None:
+        """Raises AddressTaken if a node that is to be started could not bind its ports."""
+        for node in nodes:
+            for port in (node.port, node.metrics_port):
+                if not is_free(port):
+                    raise AddressTaken(
+                        f"{HOST}:{port}, an address of node {node.id}, is taken by another process; "
+                        f"stop that, or choose another --base-port and --dir"
+                    )
+
+    def stop(self, tell: Callable[[str], None]) -> list[LocalNode]:
+        """Ask every running node to stop, wait, and return those that did; one that will not is killed."""
+        running = [(node, pid) for node in self.nodes if (pid := node.pid()) is not None]
+        for _, pid in running:
+            _signal(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while any(node.pid() is not None for node, _ in running) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for node, pid in running:
+            if node.pid() == pid:
+                tell(f"node {node.id} (pid {pid}) did not stop within {STOP_TIMEOUT_S:.0f} s: killed")
+                _signal(pid, signal.SIGKILL)
+            node.pid_file.unlink(missing_ok=True)
+        return [node for node, _ in running]
+
+
+def is_free(port: int) -> bool:
+    """Whether a listener could bind this port of the loopback address now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _runs_from(pid: int, config: Path) -> bool:
+    """Whether `pid` is a daemon started from this configuration file: process ids are used again."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        if Path("/proc/self/cmdline").exists():
+            return False
+        arguments = _arguments_from_ps(pid)
+    return b"start" in arguments and os.fsencode(config) in arguments
+
+
+def _arguments_from_ps(pid: int) -> list[bytes]:
+    """The arguments of a process where there is no /proc (macOS); folders with blanks are not recognised."""
+    listing = subprocess.run(
+        ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, check=False
+    )
+    return listing.stdout.split()

@@ -1,0 +1,163 @@
+"""`quorumd log`: look into the files of a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from itertools import chain, repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from quorumd.cli import options
+
+if TYPE_CHECKING:
+    from quorumd.cli.log_files import Batch, Piece
+
+Show: TypeAlias = Callable[[dict[str, Any]], None]
+
+
+@click.group()
+def log() -> None:
+    """Look into the files of a log.
+
+    \b
+    Example:
+      quorumd log dump run/demo/node-0/data
+    """
+
+
+@log.command()
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--headers-only", is_flag=True, help="Leave the records out.")
+@options.output
+def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
+    """Show every batch and record of segments (.log), snapshots (.checkpoint), .index and .timeindex files.
+
+    FILE may be a folder: all such files in it, in order. The CRC of each batch is checked, control and
+    metadata records are decoded. Files of stock Kafka controllers work too, and so does a log that is being
+    written. Exit code 1 if anything is damaged; where and why is said at the place and again at the end.
+
+    \b
+    Examples:
+      quorumd log dump run/demo/node-0/data
+      quorumd log dump --headers-only 00000000000000000000.log
+      quorumd log dump --output json 00000000000000000000.log | jq '.[].records[]?'
+    """
+    from quorumd.cli.log_files import files_of
+
+    files = [file for path in paths for file in files_of(path)]
+    with _json_array() if output == "json" else nullcontext(_show_text) as show:
+        faults = [fault for file in files for fault in _dump_file(file, headers_only, show)]
+    for fault in faults:
+        click.echo(f"error: {fault}", err=True)
+    if faults:
+        raise click.exceptions.Exit(1)
+
+
+def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
+    """Show one file; yields where and why for each thing that is wrong with it."""
+    from quorumd.cli.log_files import KINDS, Batch, Fault, read_file
+
+    show({"kind": "file", "file": str(file), "type": KINDS[file.suffix], "size": file.stat().st_size})
+    for piece in read_file(file, headers_only):
+        show(_row(piece))
+        if isinstance(piece, Fault):
+            yield f"{file}, position {piece.position}: {piece.text}"
+        if isinstance(piece, Batch):
+            for fault in piece.faults:
+                yield f"{file}, position {piece.position} (offset {piece.header.base_offset}): {fault}"
+
+
+def _row(piece: Piece) -> dict[str, Any]:
+    from quorumd.cli.log_files import Batch, IndexEntry, Preallocated
+
+    if isinstance(piece, Batch):
+        return _batch_row(piece)
+    if isinstance(piece, IndexEntry):
+        where = (
+            {"position": piece.position} if piece.timestamp_ms is None else {"timestamp": piece.timestamp_ms}
+        )
+        return {"kind": "entry", "offset": piece.offset} | where
+    if isinstance(piece, Preallocated):
+        return {"kind": "preallocated", "position": piece.position, "bytes": piece.bytes}
+    return {"kind": "fault", "position": piece.position, "text": piece.text}
+
+
+def _batch_row(batch: Batch) -> dict[str, Any]:
+    header = batch.header
+    return {
+        "kind": "batch",
+        "baseOffset": header.base_offset,
+        "lastOffset": header.end_offset - 1,
+        "count": header.count,
+        "epoch": header.epoch,
+        "isControl": header.is_control,
+        "compression": header.compression,
+        "position": batch.position,
+        "size": header.size,
+        "timestamp": header.max_timestamp_ms,
+        "crc": header.crc,
+        "valid": batch.valid,
+        "records": batch.records,
+        "faults": batch.faults,
+    }
+
+
+@contextmanager
+def _json_array() -> Iterator[Show]:
+    """Shows rows as one JSON array, a row a line, as they come: a log need not fit into memory."""
+    separators = chain("[", repeat(","))
+    yield lambda row: click.echo(next(separators) + json.dumps(row, separators=(",", ":")))
+    click.echo("]")
+
+
+def _show_text(row: dict[str, Any]) -> None:
+    kind = row["kind"]
+    if kind == "file":
+        click.echo(f"{row['file']}: {row['type']}, {row['size']} bytes")
+    elif kind == "batch":
+        _show_batch(row)
+    elif kind == "entry":
+        target = (
+            f"position: {row['position']}" if "position" in row else f"timestamp: {_time(row['timestamp'])}"
+        )
+        click.echo(f"offset: {row['offset']} {target}")
+    elif kind == "preallocated":
+        click.echo(f"{row['bytes']} bytes preallocated from position {row['position']}")
+    else:
+        click.echo(f"! position {row['position']}: {row['text']}")
+
+
+def _show_batch(row: dict[str, Any]) -> None:
+    named = ("baseOffset", "lastOffset", "count", "epoch", "isControl", "position", "size", "crc", "valid")
+    parts = [f"{name}: {json.dumps(row[name])}" for name in named]
+    parts.insert(-2, f"timestamp: {_time(row['timestamp'])}")
+    click.echo(" ".join(parts))
+    for record in row["records"]:
+        click.echo(f"| offset: {record['offset']} {_record_text(record)}")
+    for fault in row["faults"]:
+        click.echo(f"! {fault}")
+
+
+def _record_text(record: dict[str, Any]) -> str:
+    if "type" in record:
+        version = f" v{record['version']}" if "version" in record else ""
+        return f"{record['type']}{version} {json.dumps(record['data'])}"
+    reason = f"({record['unknown']}) " if "unknown" in record else ""
+    return f"{reason}value: {record['value']}"
+
+
+def _time(timestamp_ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+    return (
+        moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if timestamp_ms >= 0
+        else str(timestamp_ms)
+    )

@@ -1,0 +1,86 @@
+"""What commands print: JSON, columns that line up, and progress of what takes a while."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+TAB = 8
+LINE_INTERVAL_S = 2.0
+"""At most so often does progress print where there is no terminal whose line could change."""
+_NUMBER = re.compile(r"-|-?[\d,.]+")
+
+
+def print_json(document: Any) -> None:
+    """One JSON document, readable and stable."""
+    click.echo(json.dumps(document, indent=2))
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table with two blanks between columns; columns of numbers are right-aligned."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
+    numeric = [bool(rows) and all(_NUMBER.fullmatch(row[i]) for row in cells) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        parts = (
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, numeric, strict=True)
+        )
+        return "  ".join(parts).rstrip()
+
+    return "\n".join([line(header), *(line(row) for row in cells)])
+
+
+def tabbed(rows: Sequence[Sequence[object]]) -> str:
+    """Rows whose columns are separated by as many tabs as it takes to line them up at tab stops of 8."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    last = len(cells[0]) - 1
+    stops = [max(len(row[i]) for row in cells) // TAB + 1 for i in range(last)]
+    return "\n".join(
+        "".join(row[i] + "\t" * (stops[i] - len(row[i]) // TAB) for i in range(last)) + row[last]
+        for row in cells
+    )
+
+
+class Progress(Protocol):
+    """How a long task tells what it is doing."""
+
+    def __call__(self, text: str) -> None:
+        """`text` replaces what was shown before."""
+
+
+@contextmanager
+def progress(first: str) -> Iterator[Progress]:
+    """One changing line with a spinner on a terminal; elsewhere a line on stderr now and then."""
+    if sys.stderr.isatty():
+        with console().status(first) as status:
+            yield lambda text: status.update(text)
+        return
+    click.echo(first, err=True)
+    last_s = time.monotonic()
+
+    def show(text: str) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= LINE_INTERVAL_S:
+            last_s = time.monotonic()
+            click.echo(text, err=True)
+
+    yield show
+
+
+def console() -> Console:
+    """Rich's console on stderr: what it shows never mixes with a result on stdout."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False)

@@ -1,0 +1,33 @@
+"""`quorumd start`: run one node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.format import format_data_folder
+
+
+@click.command()
+@options.config_file
+@click.option("--format-if-needed", is_flag=True, help="Format the data folder first if it is not.")
+def start(config_path: Path, format_if_needed: bool) -> None:
+    """Run one node in the foreground until SIGTERM or Ctrl-C.
+
+    It tells systemd when it is ready (Type=notify). A leader hands over before it stops. The exit codes are
+    those of `quorumd --help`.
+
+    \b
+    Examples:
+      quorumd start --config config/node-1.properties
+      quorumd start --config config/single.properties --format-if-needed
+    """
+    from quorumd.config import load
+    from quorumd.runtime.daemon import run
+
+    settings = load(str(config_path))
+    if format_if_needed:
+        format_data_folder(settings)
+    raise click.exceptions.Exit(run(settings))

@@ -1,0 +1,118 @@
+"""The folder of a local cluster: its shape, its properties files, and whose processes it may stop."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quorumd.cli.local_cluster import AddressTaken, LocalCluster, LocalNode, is_free
+from quorumd.config import load
+from quorumd.errors import ConfigError
+
+WAIT_FOR_A_SIGNAL = "import signal; signal.pause()"
+IGNORE_SIGTERM = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\n"
+    "while True: signal.pause()"
+)
+
+
+def run_as_daemon_of(node: LocalNode, code: str) -> subprocess.Popen[bytes]:
+    """A process that looks like the daemon of `node`, with its pid file."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "start", "--config", str(node.config)], stdout=subprocess.PIPE
+    )
+    node.pid_file.write_text(f"{process.pid}\n")
+    return process
+
+
+def test_every_node_gets_a_file_that_the_daemon_accepts(tmp_path: Path) -> None:
+    cluster = LocalCluster.make(tmp_path / "c", 3, 9300)
+    settings = [load(str(node.config)) for node in cluster.nodes]
+    assert [each.node_id for each in settings] == [0, 1, 2]
+    assert [each.listener.port for each in settings] == [9300, 9301, 9302]
+    assert [each.metrics_listener for each in settings] == [("127.0.0.1", 9400 + i) for i in range(3)]
+    assert len({each.quorum_voters for each in settings}) == 1
+    assert [voter.port for voter in settings[0].quorum_voters] == [9300, 9301, 9302]
+    assert {Path(each.data_directory).parent for each in settings} == {node.folder for node in cluster.nodes}
+    assert cluster.bootstrap == "127.0.0.1:9300,127.0.0.1:9301,127.0.0.1:9302"
+
+
+def test_making_it_again_keeps_it_as_it_is(tmp_path: Path) -> None:
+    node = LocalCluster.make(tmp_path, 5, 9300).nodes[4]
+    node.config.write_text(node.config.read_text() + "log.level=DEBUG\n")
+    again = LocalCluster.make(tmp_path, None, None)
+    assert again.layout == LocalCluster.open(tmp_path).layout
+    assert len(again.nodes) == 5
+    assert "DEBUG" in again.nodes[4].config.read_text()
+
+
+@pytest.mark.parametrize(("nodes", "base_port"), [(4, None), (None, 9301)])
+def test_another_shape_in_the_same_folder_is_refused(
+    tmp_path: Path, nodes: int | None, base_port: int | None
+) -> None:
+    LocalCluster.make(tmp_path, 3, 9300)
+    with pytest.raises(ConfigError, match="holds a cluster of 3 nodes from port 9300"):
+        LocalCluster.make(tmp_path, nodes, base_port)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"nodes": 3}'])
+def test_a_folder_without_a_cluster_is_told(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "cluster.json").write_text(content)
+    with pytest.raises(ConfigError, match="quorumd cluster up"):
+        LocalCluster.open(tmp_path)
+
+
+@pytest.mark.parametrize("content", [str(os.getpid()), "999999999", "", "not a pid"])
+def test_a_stale_pid_file_is_nobody(tmp_path: Path, content: str) -> None:
+    node = LocalCluster.make(tmp_path, 1, 9300).nodes[0]
+    node.pid_file.write_text(content)
+    assert node.pid() is None
+
+
+def test_stop_ends_our_daemons_and_nobody_else(tmp_path: Path) -> None:
+    cluster = LocalCluster.make(tmp_path / "a", 2, 9300)
+    other = LocalCluster.make(tmp_path / "b", 1, 9400)
+    ours = run_as_daemon_of(cluster.nodes[0], WAIT_FOR_A_SIGNAL)
+    theirs = run_as_daemon_of(other.nodes[0], WAIT_FOR_A_SIGNAL)
+    try:
+        # The pid of the other cluster's daemon came to stand in a pid file of ours.
+        cluster.nodes[1].pid_file.write_text(str(theirs.pid))
+        assert [node.id for node in cluster.stop(lambda text: None)] == [0]
+        assert ours.wait() == -15
+        assert theirs.poll() is None
+        assert not cluster.nodes[0].pid_file.exists()
+    finally:
+        for process in (ours, theirs):
+            process.kill()
+            process.communicate()
+
+
+def test_a_daemon_that_will_not_stop_is_killed_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorumd.cli.local_cluster.STOP_TIMEOUT_S", 0.1)
+    cluster = LocalCluster.make(tmp_path, 1, 9300)
+    process = run_as_daemon_of(cluster.nodes[0], IGNORE_SIGTERM)
+    assert process.stdout is not None
+    process.stdout.readline()
+    told: list[str] = []
+    cluster.stop(told.append)
+    process.communicate()
+    assert process.returncode == -9
+    assert "killed" in told[0]
+
+
+def test_an_address_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        cluster = LocalCluster(tmp_path, LocalCluster.make(tmp_path, 1, port).layout)
+        assert not is_free(port)
+        with pytest.raises(AddressTaken, match=f"127.0.0.1:{port}.*--base-port"):
+            cluster.check_addresses(cluster.nodes)
+    assert is_free(port)

@@ -1,0 +1,37 @@
+"""What commands print: columns, tabs, progress off a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.cli.output import columns, progress, tabbed
+
+
+def test_columns_line_up_and_numbers_stand_right() -> None:
+    assert columns(["NODE", "ROLE", "LAG"], [[0, "leader", "1,000"], [12, "follower", "-"]]) == (
+        "NODE  ROLE        LAG\n   0  leader    1,000\n  12  follower      -"
+    )
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    assert columns(["A", "B"], []) == "A  B"
+
+
+def test_tabs_line_up_at_tab_stops() -> None:
+    text = tabbed([["Id", "LogEndOffset", "x"], [1, 2, "yes"], [123456789, 3, "no"]])
+    assert text.splitlines()[1] == "1\t\t2\t\tyes"
+    assert (
+        len({line.expandtabs(8).index(word) for line, word in zip(text.splitlines(), "xyn", strict=True)})
+        == 1
+    )
+
+
+@pytest.mark.parametrize(("interval_s", "shown"), [(0.0, "starting\n1 of 3\n3 of 3\n"), (9.0, "starting\n")])
+def test_progress_off_a_terminal_is_a_line_now_and_then_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, interval_s: float, shown: str
+) -> None:
+    monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", interval_s)
+    with progress("starting") as show:
+        show("1 of 3")
+        show("3 of 3")
+    assert capsys.readouterr() == ("", shown)
