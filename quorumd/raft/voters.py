@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.ids import ZERO_UUID, Endpoint, ReplicaKey
+
+N = TypeVar("N", int, float)
+
+
+def majority(voters: int) -> int:
+    """How many of `voters` voters are more than half of them."""
+    return voters // 2 + 1
+
+
+def reached_by_majority(values: Sequence[N]) -> N:
+    """The largest value that a majority of voters has reached, one value a voter, at least one voter.
+
+    With log end offsets this is the commit point (Raft paper 5.3), with times the last contact with a majority.
+    """
+    return sorted(values, reverse=True)[len(values) // 2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +39,30 @@ class VoterSet:
 
     voters: tuple[Voter, ...] = ()
 
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(voter.key.id for voter in self.voters)
+
+    def by_id(self, node_id: int) -> Voter | None:
+        for voter in self.voters:
+            if voter.key.id == node_id:
+                return voter
+        return None
+
+    def includes(self, replica: ReplicaKey) -> bool:
+        """Whether `replica` is one of the voters.
+
+        A voter recorded without a directory id is known by its node id alone; one recorded with a directory id
+        is that folder and no other, so a node whose disk was replaced is not that voter (KIP-853, hole 40).
+        """
+        voter = self.by_id(replica.id)
+        return voter is not None and voter.key.directory_id in (ZERO_UUID, replica.directory_id)
+
+    def is_majority(self, ids: Iterable[int]) -> bool:
+        """Whether more than half of the voters are among `ids`, none of which is named twice."""
+        members = self.ids
+        return sum(1 for node_id in ids if node_id in members) >= majority(len(members))
+
 
 @dataclass(frozen=True, slots=True)
 class VoterAssignment:
@@ -28,3 +70,48 @@ class VoterAssignment:
 
     current: VoterSet
     target: tuple[int, ...] | None = None
+
+
+class VoterHistory:
+    """Every VoterAssignment of the own log with its offset, oldest first.
+
+    The newest counts from the moment it is in the log, committed or not (hole 5); truncating the log brings back
+    the one before it (hole 33).
+    """
+
+    __slots__ = ("_assignments", "_offsets")
+
+    def __init__(self, entries: Iterable[tuple[int, VoterAssignment]] = ()) -> None:
+        self._offsets: list[int] = []
+        self._assignments: list[VoterAssignment] = []
+        for offset, assignment in entries:
+            self.append(offset, assignment)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __repr__(self) -> str:
+        sets = (f"{o}: {a.current.ids}" for o, a in zip(self._offsets, self._assignments, strict=True))
+        return f"VoterHistory({', '.join(sets)})"
+
+    @property
+    def latest(self) -> VoterAssignment | None:
+        return self._assignments[-1] if self._assignments else None
+
+    @property
+    def latest_offset(self) -> int:
+        """Offset of the newest record, -1 for none."""
+        return self._offsets[-1] if self._offsets else -1
+
+    def append(self, offset: int, assignment: VoterAssignment) -> None:
+        """Raises ValueError for an offset at or below the newest."""
+        if offset <= self.latest_offset:
+            raise ValueError(f"voter record at offset {offset} after one at {self.latest_offset}")
+        self._offsets.append(offset)
+        self._assignments.append(assignment)
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Forget what is at or above `end_offset`."""
+        keep = bisect_left(self._offsets, end_offset)
+        del self._offsets[keep:]
+        del self._assignments[keep:]

@@ -11,7 +11,7 @@ from tests.support.daemons import Cluster
 
 @contextmanager
 def running_cluster(folder: Path, size: int = 3, extra: str = "") -> Iterator[Cluster]:
-    """A running cluster in a fresh folder; stopped at the end. None of its daemons may have printed a traceback."""
+    """A running cluster in a new folder, stopped at the end; none of its daemons may have printed a traceback."""
     cluster = Cluster(folder, size, extra)
     try:
         cluster.start()

@@ -1,0 +1,117 @@
+"""Vote rules: who gets this replica's vote or pre-vote, and why not.
+
+Raft paper 5.2 (one vote an epoch, saved before it is given) and 5.4.1 (never for a log older than the own);
+KIP-996 (pre-votes); KIP-853 (directory ids). Membership is no ground for a refusal: right after a voter was added
+or removed the own log may not say so yet (hole 10). What is refused besides:
+
+    * An own voter record, or the request, names another directory id for this node: its vote was cast from a
+      disk that is gone, so this is not that voter (hole 40).
+    * As long as no log has a voter record, a candidate counts only if both sides are in the own `quorum.voters`:
+      nodes that were given different sets must not elect two leaders (hole 24).
+    * A node that began with an empty log may be a voter whose disk was replaced before the log knew its
+      directory id. Until it has caught up it votes only in a first bootstrap, or when it is asked by the
+      directory id it has: a log that names this folder has all that this folder ever acknowledged (hole 40).
+"""
+
+from __future__ import annotations
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, ZERO_UUID, ReplicaKey
+from quorumd.raft.events import PeerAsked
+from quorumd.raft.messages import VoteRequest, VoteResponse
+from quorumd.raft.replica import Replica
+from quorumd.raft.roles import Follower, Role, RoleState
+from quorumd.raft.transitions import become_unattached, knows_leader
+
+
+def vote_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+    """Answer a vote or pre-vote. A higher epoch is adopted first, whatever the answer: a stock Kafka peer drops an
+    answer of a lower epoch and asks again without pause."""
+    request = event.request
+    assert isinstance(request, VoteRequest)
+    if is_malformed(request):
+        refuse(replica, event, ErrorCode.INVALID_REQUEST)
+    elif request.epoch < replica.epoch:
+        refuse(replica, event, ErrorCode.FENCED_LEADER_EPOCH)
+    else:
+        if request.epoch > replica.epoch:
+            become_unattached(replica, request.epoch)
+        if why_refused(replica, request):
+            refuse(replica, event, ErrorCode.NONE)
+        elif request.pre_vote:
+            replica.answer(event.reply, VoteResponse(ErrorCode.NONE, replica.leader_id, replica.epoch, True))
+        else:
+            grant(replica, event, request)
+
+
+def refuse(replica: Replica, event: PeerAsked, error: ErrorCode) -> None:
+    replica.answer(event.reply, VoteResponse(error, replica.leader_id, replica.epoch, False))
+
+
+def grant(replica: Replica, event: PeerAsked, request: VoteRequest) -> None:
+    if replica.saved.voted is None:
+        become_unattached(replica, replica.epoch, request.candidate)
+    if request.last.offset == 0:
+        replica.catching_up = False  # takes part in the first bootstrap, so it is no replacement for anybody
+    replica.answer_after_flush(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, replica.epoch, True))
+
+
+def is_malformed(request: VoteRequest) -> bool:
+    """A candidate bumped its epoch beyond that of its last record; who asks for a pre-vote did not yet."""
+    last = request.last
+    if last.offset < 0 or last.epoch < 0 or request.candidate.id < 0:
+        return True
+    return last.epoch > request.epoch if request.pre_vote else last.epoch >= request.epoch
+
+
+def why_refused(replica: Replica, request: VoteRequest) -> str | None:
+    """Why `request`, of the own epoch, is not granted; None if it is."""
+    if request.candidate.id == replica.id:
+        return "the candidate has this node's id"
+    if request.voter.id != NO_NODE and not request.voter.matches(replica.identity):
+        return "another replica was asked"
+    reason = why_no_pre_vote(replica) if request.pre_vote else why_no_vote(replica, request.candidate)
+    return reason or why_not_trusted(replica, request) or why_not_up_to_date(replica, request)
+
+
+def why_no_pre_vote(replica: Replica) -> str | None:
+    """KIP-996: whoever has a live leader refuses, so that nobody disturbs a quorum that works."""
+    if replica.state.role is Role.LEADER:
+        return "leads this epoch"
+    if isinstance(replica.state, Follower) and has_live_leader(replica, replica.state):
+        return "follows a live leader"
+    return None
+
+
+def has_live_leader(replica: Replica, state: Follower) -> bool:
+    """Whether the leader answered a fetch within the fetch timeout and gave no sign of leaving since."""
+    return not state.lost and replica.now - state.last_success < replica.settings.fetch_timeout_ms
+
+
+def why_no_vote(replica: Replica, candidate: ReplicaKey) -> str | None:
+    """One vote an epoch, and none in an epoch that has a leader."""
+    if knows_leader(replica):
+        return "this epoch has a leader"
+    voted = replica.saved.voted
+    if voted is None:
+        return None
+    same = voted.id == candidate.id and voted.directory_id in (ZERO_UUID, candidate.directory_id)
+    return None if same else "voted for another"
+
+
+def why_not_trusted(replica: Replica, request: VoteRequest) -> str | None:
+    own = replica.voter_set.by_id(replica.id)
+    if own is not None and not own.key.matches(replica.identity):
+        return "the voter of this id had another disk"
+    asked_by_directory = request.voter.directory_id != ZERO_UUID  # and it matches, or it was refused before
+    if replica.is_bootstrapping and request.last.offset == 0:
+        expected = replica.settings.bootstrap_voters
+        if request.candidate.id not in expected or replica.id not in expected:
+            return "not in the same quorum.voters"
+    elif replica.catching_up and not asked_by_directory:
+        return "not caught up yet"
+    return None
+
+
+def why_not_up_to_date(replica: Replica, request: VoteRequest) -> str | None:
+    return None if request.last.at_least(replica.end) else "the own log is newer"

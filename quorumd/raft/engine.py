@@ -1,0 +1,223 @@
+"""The engine: one event in, one Effects out. Here is only who handles what; see the package docstring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
+from quorumd.raft import candidate, election, fetch_service, follower, leader, other, unattached
+from quorumd.raft.description import QuorumDescription, describe
+from quorumd.raft.effects import Effects
+from quorumd.raft.events import (
+    Event,
+    Flushed,
+    LeaderHeard,
+    PeerAnswered,
+    PeerAsked,
+    PeerDiscovered,
+    PeerFailed,
+    Propose,
+    ReadAsked,
+    ShutDown,
+    StorageFree,
+    StorageFull,
+    TimerFired,
+)
+from quorumd.raft.log_view import LogView
+from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, VoteRequest
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.roles import Leader, Role
+from quorumd.raft.settings import RaftSettings
+from quorumd.raft.start import begin_role
+from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
+
+Handler = Callable[[Replica, Any, Any], None]
+"""Handles an event in a role: (memory, the role's state, the event)."""
+
+Kind = type[Any] | tuple[type[Any], type[Any]]
+"""The type of an event; for what comes from peers also the type of the request."""
+
+
+def in_every_role(handler: Handler) -> dict[Role, Handler]:
+    return dict.fromkeys(Role, handler)
+
+
+CAMPAIGNING = (Role.PROSPECTIVE, Role.CANDIDATE)
+
+HANDLERS: dict[Kind, dict[Role, Handler]] = {
+    (PeerAsked, VoteRequest): in_every_role(election.vote_asked),
+    (PeerAsked, BeginRequest): in_every_role(follower.begin_asked),
+    (PeerAsked, EndRequest): in_every_role(follower.end_asked),
+    (PeerAsked, FetchRequest): in_every_role(fetch_service.refuse) | {Role.LEADER: leader.fetch_asked},
+    (PeerAnswered, VoteRequest): in_every_role(other.answered)
+    | dict.fromkeys(CAMPAIGNING, candidate.vote_answered),
+    (PeerAnswered, BeginRequest): in_every_role(other.answered) | {Role.LEADER: leader.begin_answered},
+    (PeerAnswered, EndRequest): in_every_role(other.answered),
+    (PeerAnswered, FetchRequest): in_every_role(other.answered)
+    | {Role.FOLLOWER: follower.fetch_answered, Role.UNATTACHED: unattached.fetch_answered},
+    (PeerFailed, VoteRequest): in_every_role(other.ignored)
+    | dict.fromkeys(CAMPAIGNING, candidate.vote_failed),
+    (PeerFailed, BeginRequest): in_every_role(other.ignored) | {Role.LEADER: leader.begin_failed},
+    (PeerFailed, EndRequest): in_every_role(other.ignored),
+    (PeerFailed, FetchRequest): in_every_role(other.ignored)
+    | {Role.FOLLOWER: follower.fetch_failed, Role.UNATTACHED: unattached.look_again_later},
+    TimerFired: {
+        Role.UNATTACHED: unattached.timer_fired,
+        Role.PROSPECTIVE: candidate.timer_fired,
+        Role.CANDIDATE: candidate.timer_fired,
+        Role.LEADER: leader.timer_fired,
+        Role.FOLLOWER: follower.timer_fired,
+        Role.RESIGNED: unattached.end_resignation,
+    },
+    LeaderHeard: in_every_role(other.leader_heard),
+    PeerDiscovered: in_every_role(other.peer_discovered)
+    | {Role.UNATTACHED: unattached.peer_discovered, Role.LEADER: leader.peer_discovered},
+    Flushed: in_every_role(other.flushed) | {Role.LEADER: leader.flushed},
+    Propose: in_every_role(other.proposed_to_non_leader) | {Role.LEADER: leader.propose},
+    ReadAsked: in_every_role(other.read_asked_of_non_leader) | {Role.LEADER: leader.read_asked},
+    ShutDown: in_every_role(other.shut_down)
+    | {Role.LEADER: leader.shut_down, Role.PROSPECTIVE: candidate.shut_down},
+    StorageFull: in_every_role(other.storage_full)
+    | {
+        Role.LEADER: leader.storage_full,
+        Role.FOLLOWER: follower.storage_full,
+        Role.PROSPECTIVE: candidate.storage_full,
+    },
+    StorageFree: in_every_role(other.storage_free),
+}
+
+
+class RaftEngine:
+    """One replica of the log as a state machine of events.
+
+    `saved`, `log` and `voters` are what was found on disk; the engine keeps `voters` up to date from then on.
+    `below(bound)` is a uniform integer in [0, bound), the only chance in here. Times are monotonic milliseconds.
+    """
+
+    __slots__ = ("_replica",)
+
+    def __init__(
+        self,
+        settings: RaftSettings,
+        identity: ReplicaKey,
+        saved: QuorumState,
+        log: LogView,
+        voters: VoterHistory,
+        below: Callable[[int], int],
+    ) -> None:
+        self._replica = Replica(settings, identity, saved, log, voters, below)
+
+    def start(self, now: float) -> Effects:
+        """Take up the role that the saved state says. Once, before the first `step`."""
+        return self._run(now, begin_role, self._replica)
+
+    def step(self, event: Event, now: float) -> Effects:
+        """Handle one event. `now` never falls from one step to the next."""
+        replica = self._replica
+        if isinstance(event, PeerAsked | PeerAnswered | PeerFailed):
+            kind: Kind = (type(event), type(event.request))
+        else:
+            kind = type(event)
+        return self._run(now, HANDLERS[kind][replica.state.role], replica, replica.state, event)
+
+    def _run(self, now: float, handler: Callable[..., None], *arguments: object) -> Effects:
+        replica = self._replica
+        replica.now = now
+        replica.end = OffsetAndEpoch(replica.log.end_offset, replica.log.last_epoch)
+        effects = replica.effects = Effects()
+        before = (replica.state.role, replica.epoch, replica.leader_id)
+        try:
+            handler(*arguments)
+        except BrokenPromise as broken:
+            return Effects(fatal=str(broken))
+        effects.leadership_changed = before != (replica.state.role, replica.epoch, replica.leader_id)
+        return effects
+
+    def __repr__(self) -> str:
+        replica = self._replica
+        return (
+            f"RaftEngine(node {replica.id}, {self.role_name} of epoch {replica.epoch}, leader {replica.leader_id}, "
+            f"log end {replica.log.end_offset}, high watermark {self.high_watermark})"
+        )
+
+    @property
+    def role(self) -> Role:
+        return self._replica.state.role
+
+    @property
+    def role_name(self) -> str:
+        """The role as the metric `current-state` names it (KIP-595, KIP-996)."""
+        replica = self._replica
+        if replica.state.role in (Role.UNATTACHED, Role.FOLLOWER) and not replica.is_voter:
+            return "observer"
+        if replica.state.role is Role.UNATTACHED and replica.saved.voted is not None:
+            return "voted"
+        return replica.state.role.value
+
+    @property
+    def epoch(self) -> int:
+        return self._replica.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads `epoch`, NO_NODE while this replica neither leads nor follows."""
+        return self._replica.leader_id
+
+    @property
+    def voted(self) -> ReplicaKey | None:
+        """Whom this replica voted for in `epoch`."""
+        return self._replica.saved.voted
+
+    @property
+    def is_leader(self) -> bool:
+        return self._replica.state.role is Role.LEADER
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether the newest voter set of the own log, or the configured one before that, has this replica."""
+        return self._replica.is_voter
+
+    @property
+    def high_watermark(self) -> int:
+        """Records below it are committed; -1 where unknown, as it is to a new leader (hole 31)."""
+        state = self._replica.state
+        return state.high_watermark if isinstance(state, Leader) else self._replica.committed
+
+    @property
+    def voters(self) -> VoterAssignment:
+        """The newest VoterAssignment of the own log, committed or not; an empty one before the first."""
+        return self._replica.voters.latest or VoterAssignment(VoterSet())
+
+    @property
+    def deadline(self) -> float:
+        """When to step TimerFired; inf for never."""
+        return self._replica.state.deadline
+
+    @property
+    def leader_epoch_start(self) -> int:
+        """Leader: the offset of the first record of its epoch; -1 in other roles."""
+        state = self._replica.state
+        return state.epoch_start if isinstance(state, Leader) else -1
+
+    @property
+    def handed_over(self) -> bool:
+        """After ShutDown: this replica has nothing left to do for the quorum."""
+        replica = self._replica
+        if not replica.shutting_down:
+            return False
+        others = [node_id for node_id in replica.voter_set.ids if node_id != replica.id]
+        return not replica.handing_over or replica.leader_id != NO_NODE or not others
+
+    def wants_leader_probe(self, now: float) -> bool:
+        """Whether others should be asked who leads (Metadata): a leader cut off from its majority may be a zombie
+        (KIP-595; hole 14), and a replica without leader has nobody to follow."""
+        replica = self._replica
+        state = replica.state
+        if isinstance(state, Leader):
+            return now - leader.majority_contact(state, now) >= replica.settings.fetch_timeout_ms
+        return state.role is Role.UNATTACHED
+
+    def describe(self, now: float) -> QuorumDescription:
+        return describe(self._replica, now)

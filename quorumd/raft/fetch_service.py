@@ -1,0 +1,228 @@
+"""The leader's side of fetching: what is refused, what is answered now, what is parked, what wakes it (KIP-595)."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
+from quorumd.raft.events import PeerAsked
+from quorumd.raft.log_view import LogView
+from quorumd.raft.messages import FetchRequest, FetchResponse
+from quorumd.raft.replica import Replica
+from quorumd.raft.roles import Leader, ParkedFetch, Progress, RoleState
+from quorumd.raft.voters import reached_by_majority
+
+
+def refuse(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+    """A fetch that reached a replica which does not lead: the answer tells whom to ask."""
+    request = event.request
+    assert isinstance(request, FetchRequest)
+    answer_error(replica, event.reply, replica.fetch_error(request.epoch))
+
+
+def answer_error(replica: Replica, reply: Any, error: ErrorCode) -> None:
+    replica.answer(reply, FetchResponse(error, replica.leader_id, replica.epoch))
+
+
+def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
+    """Why the leader does not serve `request`. INVALID_REQUEST kills a stock observer: only for impossible ones."""
+    is_consumer = request.replica.id == NO_NODE
+    if not (is_consumer and request.epoch < 0):
+        error = replica.fetch_error(request.epoch)
+        if error is not ErrorCode.NONE:
+            return error
+    if request.replica.id == replica.id or request.offset < 0 or request.max_wait_ms < 0:
+        return ErrorCode.INVALID_REQUEST
+    if not is_consumer and not 0 <= request.last_epoch <= request.epoch:
+        return ErrorCode.INVALID_REQUEST
+    if request.offset < replica.log.start_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return ErrorCode.NONE
+
+
+def divergence(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
+    """Where the log of the asker left this one, None if it is a prefix of it (Raft paper 5.3, log matching)."""
+    end = log.end_of_epoch(request.last_epoch)
+    if end.epoch == request.last_epoch and request.offset <= end.offset:
+        return None
+    return end
+
+
+def record_fetch(replica: Replica, leader: Leader, event: PeerAsked) -> Progress | None:
+    """Note how far a replica has come, for `answer_or_park` to follow; None where the fetch is answered already,
+    with an error or with the point where the logs diverge."""
+    request = event.request
+    assert isinstance(request, FetchRequest)
+    error = fetch_error(replica, request)
+    if error is not ErrorCode.NONE:
+        answer_error(replica, event.reply, error)
+        return None
+    progress = progress_of(replica, leader, request.replica)
+    diverging = divergence(replica.log, request)
+    if diverging is not None:
+        progress.last_fetch = replica.now
+        hw = leader.high_watermark
+        start = replica.log.start_offset
+        response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, hw, start, diverging)
+        response.read_round = leader.reads.carry()
+        replica.answer(event.reply, response)
+        return None
+    record(replica, progress, request)
+    return progress
+
+
+def progress_of(replica: Replica, leader: Leader, key: ReplicaKey) -> Progress:
+    """Where the progress of `key` is kept: a voter's counts for the high watermark, an observer's does not."""
+    voter = leader.voters.get(key.id)
+    if voter is not None and voter.key.directory_id in (ZERO_UUID, key.directory_id):
+        return voter
+    observer = leader.observers.get(key)
+    if observer is None:
+        forget_silent_observers(replica, leader)
+        observer = leader.observers[key] = Progress(key, replica.now)
+    return observer
+
+
+def forget_silent_observers(replica: Replica, leader: Leader) -> None:
+    oldest = replica.now - replica.settings.observer_session_ms
+    for key in [key for key, observer in leader.observers.items() if observer.last_fetch < oldest]:
+        del leader.observers[key]
+
+
+def record(replica: Replica, progress: Progress, request: FetchRequest) -> None:
+    """A fetch at an offset says that everything below is durable there."""
+    if request.offset >= replica.end.offset:
+        progress.caught_up = replica.now
+    elif progress.fetched and request.offset >= progress.leader_end_at_last_fetch:
+        progress.caught_up = max(progress.caught_up, progress.last_fetch)
+    progress.leader_end_at_last_fetch = replica.end.offset
+    progress.fetched = True
+    progress.last_fetch = replica.now
+    progress.end_offset = request.offset
+    progress.read_round = max(progress.read_round, request.read_round)
+    if progress.key.directory_id == ZERO_UUID:
+        progress.directory_seen = request.replica.directory_id
+
+
+def answer_or_park(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+    """Answer at once if there are records or a new read round, else wait for them (long poll).
+
+    A higher watermark alone waits a moment: under load the next record brings it along for nothing.
+    """
+    request = event.request
+    assert isinstance(request, FetchRequest)
+    superseded = leader.parked.pop(request.replica, None)
+    if superseded is not None:
+        answer_records(replica, leader, superseded)
+    parked = ParkedFetch(event.reply, request, replica.now + request.max_wait_ms)
+    news = request.offset < replica.end.offset or leader.reads.is_awaited(request.read_round)
+    if news or request.max_wait_ms == 0:
+        answer_records(replica, leader, parked)
+        return
+    if request.known_high_watermark < leader.high_watermark:
+        parked.deadline = min(parked.deadline, replica.now + replica.settings.high_watermark_linger_ms)
+    leader.parked[request.replica] = parked
+    leader.parked_until = min(leader.parked_until, parked.deadline)
+
+
+def answer_records(replica: Replica, leader: Leader, parked: ParkedFetch) -> None:
+    """Answer with what there is from the offset asked for, perhaps nothing."""
+    request = parked.request
+    response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, leader.high_watermark)
+    response.log_start_offset = replica.log.start_offset
+    response.read_round = leader.reads.carry()
+    if request.offset < replica.end.offset:
+        response.read_from = request.offset
+        response.read_limit = request.max_bytes
+    if request.is_follower and not replica.voter_set.includes(request.replica):
+        response.error = ErrorCode.NOT_FOLLOWER
+    replica.answer(parked.reply, response)
+
+
+# Consumers see what is committed, and their position says nothing about any replica (hole 37)
+
+
+def serve_consumer(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+    request = event.request
+    assert isinstance(request, FetchRequest)
+    error = fetch_error(replica, request)
+    if error is ErrorCode.NONE and request.offset > max(leader.high_watermark, replica.log.start_offset):
+        error = ErrorCode.OFFSET_OUT_OF_RANGE if leader.high_watermark >= 0 else error
+    if error is not ErrorCode.NONE:
+        answer_error(replica, event.reply, error)
+        return
+    parked = ParkedFetch(event.reply, request, replica.now + request.max_wait_ms)
+    if request.offset < leader.high_watermark or request.max_wait_ms == 0:
+        answer_committed(replica, leader, parked)
+    else:
+        leader.parked_consumers.append(parked)
+        leader.parked_until = min(leader.parked_until, parked.deadline)
+
+
+def answer_committed(replica: Replica, leader: Leader, parked: ParkedFetch) -> None:
+    request = parked.request
+    response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, leader.high_watermark)
+    response.log_start_offset = replica.log.start_offset
+    response.read_round = leader.reads.carry()
+    if request.offset < leader.high_watermark:
+        response.read_from = request.offset
+        response.read_limit = request.max_bytes
+        response.read_below = leader.high_watermark
+    replica.answer(parked.reply, response)
+
+
+# What wakes parked fetches
+
+
+def release_replicas(replica: Replica, leader: Leader) -> None:
+    """Records were appended: whoever waits at the old end gets them."""
+    parked, leader.parked = leader.parked, {}
+    for fetch in parked.values():
+        answer_records(replica, leader, fetch)
+
+
+def release_voters(replica: Replica, leader: Leader) -> None:
+    """A read waits for its round: send the round out at once."""
+    for key in [key for key in leader.parked if key.id in leader.voters]:
+        answer_records(replica, leader, leader.parked.pop(key))
+
+
+def release_for_high_watermark(replica: Replica, leader: Leader) -> None:
+    """The high watermark rose: consumers get records now, replicas hear of it a moment later at the latest."""
+    soon = replica.now + replica.settings.high_watermark_linger_ms
+    for fetch in leader.parked.values():
+        if fetch.request.known_high_watermark < leader.high_watermark and fetch.deadline > soon:
+            fetch.deadline = soon
+            leader.parked_until = min(leader.parked_until, soon)
+    waiting, leader.parked_consumers = leader.parked_consumers, []
+    for fetch in waiting:
+        if fetch.request.offset < leader.high_watermark:
+            answer_committed(replica, leader, fetch)
+        else:
+            leader.parked_consumers.append(fetch)
+
+
+def answer_due(replica: Replica, leader: Leader) -> None:
+    """Answer the parked fetches that have waited long enough."""
+    for key in [key for key, fetch in leader.parked.items() if fetch.deadline <= replica.now]:
+        answer_records(replica, leader, leader.parked.pop(key))
+    waiting, leader.parked_consumers = leader.parked_consumers, []
+    for fetch in waiting:
+        if fetch.deadline <= replica.now:
+            answer_committed(replica, leader, fetch)
+        else:
+            leader.parked_consumers.append(fetch)
+    parked = [*leader.parked.values(), *leader.parked_consumers]
+    leader.parked_until = min((fetch.deadline for fetch in parked), default=inf)
+
+
+def confirm_reads(replica: Replica, leader: Leader) -> None:
+    """Let go the reads whose round a majority of the voters has answered, this leader counted."""
+    if not leader.reads.waiting:
+        return
+    rounds = [progress.read_round for progress in leader.voters.values()]
+    if leader.in_voter_set:
+        rounds.append(leader.reads.current)
+    replica.effects.reads_ready += leader.reads.confirm(reached_by_majority(rounds), leader.high_watermark)

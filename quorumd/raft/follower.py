@@ -1,0 +1,231 @@
+"""Follower and observer: fetching from the leader, and what the leader announces.
+
+The follower's side of KIP-595 section "Fetch": truncate where the logs diverge, append what came, take over the
+high watermark, fetch again once all of that is durable - the next fetch is the acknowledgement.
+"""
+
+from __future__ import annotations
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import OffsetAndEpoch
+from quorumd.raft import other
+from quorumd.raft.candidate import become_prospective
+from quorumd.raft.events import PeerAnswered, PeerAsked, PeerFailed, StorageFull, TimerFired
+from quorumd.raft.messages import BeginRequest, EndRequest, FetchedBatch, FetchResponse, LeaderResponse
+from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.roles import Follower, Role, RoleState
+from quorumd.raft.transitions import (
+    become_follower,
+    become_unattached,
+    fetch_from_leader,
+    knows_leader,
+    observe,
+)
+
+
+def timer_fired(replica: Replica, state: Follower, event: TimerFired) -> None:
+    if replica.now >= state.fetch_deadline:
+        if replica.may_campaign:
+            become_prospective(replica)
+        else:
+            become_unattached(replica, replica.epoch)
+    elif state.fetch is None and replica.now >= state.fetch_at:
+        fetch_from_leader(replica, state)
+
+
+def fetch_answered(replica: Replica, state: Follower, event: PeerAnswered) -> None:
+    response = event.response
+    assert isinstance(response, FetchResponse)
+    observe(replica, response.epoch, response.leader_id)
+    if replica.state is not state or event.request is not state.fetch:
+        return
+    state.fetch = None
+    if response.epoch < replica.epoch:
+        fetch_later(replica, state)
+    elif response.error in (ErrorCode.NONE, ErrorCode.NOT_FOLLOWER):
+        if response.error is ErrorCode.NOT_FOLLOWER:
+            replica.downgraded = True
+        accept(replica, state, response)
+    elif response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE):
+        lose_leader(replica, state)
+    else:
+        fetch_later(replica, state)
+
+
+def fetch_failed(replica: Replica, state: Follower, event: PeerFailed) -> None:
+    if event.request is not state.fetch:
+        return
+    state.fetch = None
+    if event.refused:
+        lose_leader(replica, state)
+    else:
+        fetch_later(replica, state)
+
+
+def fetch_later(replica: Replica, state: Follower) -> None:
+    state.fetch_at = replica.retry_after(state.attempts)
+    state.attempts += 1
+
+
+def lose_leader(replica: Replica, state: Follower) -> None:
+    """The leader is gone for certain: wait only long enough not to collide with the other followers."""
+    if not state.lost:
+        state.lost = True
+        wait = replica.below(max(1, replica.settings.election_timeout_ms // 4))
+        state.fetch_deadline = min(state.fetch_deadline, replica.now + wait)
+    fetch_later(replica, state)
+
+
+def accept(replica: Replica, state: Follower, response: FetchResponse) -> None:
+    """A successful answer. Only these keep the leader alive in our eyes (hole 41)."""
+    state.last_success = replica.now
+    state.fetch_deadline = replica.now + replica.settings.fetch_timeout_ms
+    state.lost = False
+    state.attempts = 0
+    state.read_round = max(state.read_round, response.read_round)
+    replica.failed_elections = 0
+    if response.diverging is not None:
+        truncate(replica, state, response.diverging)
+        return
+    came = bool(response.batches)
+    appended = append(replica, response)
+    replica.commit(min(replica.end.offset, response.high_watermark))
+    if 0 <= response.high_watermark <= replica.end.offset or replica.voters_name_us:
+        replica.catching_up = False
+    if came and not appended:
+        fetch_later(replica, state)
+    else:
+        fetch_from_leader(replica, state)
+
+
+def append(replica: Replica, response: FetchResponse) -> bool:
+    """Append the batches that continue the own log; whether there were any."""
+    wanted = continuation(replica.end, replica.epoch, response.batches)
+    if not wanted:
+        return False
+    last = wanted[-1]
+    beyond = [batch.position for batch in response.batches if batch.base_offset >= last.end_offset]
+    stop = beyond[0] if beyond else len(response.records)
+    replica.append(response.records[wanted[0].position : stop], OffsetAndEpoch(last.end_offset, last.epoch))
+    for batch in wanted:
+        for offset, assignment in batch.voters:
+            replica.voters.append(offset, assignment)
+            replica.downgraded = False
+    return True
+
+
+def continuation(end: OffsetAndEpoch, epoch: int, batches: tuple[FetchedBatch, ...]) -> list[FetchedBatch]:
+    """The batches that may follow a log ending at `end` in `epoch`.
+
+    What is there already is skipped. From the first batch that would overwrite records, leave a gap, be of an
+    epoch newer than ours or older than its predecessor, nothing is taken.
+    """
+    wanted: list[FetchedBatch] = []
+    for batch in batches:
+        if batch.end_offset <= end.offset:
+            continue
+        if batch.base_offset != end.offset or not end.epoch <= batch.epoch <= epoch:
+            break
+        wanted.append(batch)
+        end = OffsetAndEpoch(batch.end_offset, batch.epoch)
+    return wanted
+
+
+def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> None:
+    """Cut off what the leader's log does not have (Raft paper 5.3, KIP-595 truncation by epoch, hole 33).
+
+    Raises BrokenPromise for cutting committed records.
+    """
+    local = replica.log.end_of_epoch(diverging.epoch)
+    target = min(local.offset, diverging.offset) if local.epoch == diverging.epoch else local.offset
+    if target < replica.committed:
+        raise BrokenPromise(
+            f"leader {state.leader_id} of epoch {replica.epoch} asks to truncate to {target}, "
+            f"below the high watermark {replica.committed}"
+        )
+    if target >= replica.end.offset:
+        fetch_later(replica, state)
+        return
+    replica.effects.truncate_to = target
+    replica.flushed = min(replica.flushed, target)
+    replica.voters.truncate_to(target)
+    state.fetch_at = replica.now  # by timer: the log itself then tells the epoch before its new end
+
+
+def storage_full(replica: Replica, state: Follower, event: StorageFull) -> None:
+    """Stay in touch with the leader, seldom: each answer is a try whether there is room again."""
+    other.storage_full(replica, state, event)
+    state.fetch = None
+    state.fetch_at = replica.now + replica.settings.retry_backoff_max_ms
+
+
+def begin_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+    """A new leader announces itself; accepted whatever the own log says of its membership (hole 34)."""
+    request = event.request
+    assert isinstance(request, BeginRequest)
+    error = announcement_error(replica, request)
+    if error is ErrorCode.NONE:
+        if not follows(replica, request):
+            become_follower(replica, request.leader_id, request.epoch)
+        elif isinstance(replica.state, Follower):
+            replica.state.lost = False
+            if replica.state.fetch is None:
+                fetch_from_leader(replica, replica.state)
+    answer(replica, event, error)
+
+
+def end_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+    """The leader leaves: campaign now or later, by the place among its preferred successors."""
+    request = event.request
+    assert isinstance(request, EndRequest)
+    error = announcement_error(replica, request)
+    if error is ErrorCode.NONE:
+        campaigns = replica.state.role is Role.PROSPECTIVE and request.epoch == replica.epoch
+        if not campaigns and not follows(replica, request):
+            become_follower(replica, request.leader_id, request.epoch)
+        if isinstance(replica.state, Follower):
+            await_election(replica, replica.state, request)
+    answer(replica, event, error)
+
+
+def await_election(replica: Replica, state: Follower, request: EndRequest) -> None:
+    state.lost = True
+    state.fetch_deadline = min(state.fetch_deadline, replica.now + succession_delay(replica, request))
+    fetch_later(replica, state)
+    if replica.now >= state.fetch_deadline and replica.may_campaign:
+        become_prospective(replica)
+
+
+def succession_delay(replica: Replica, request: EndRequest) -> int:
+    """Milliseconds: none for the first, then doubling up to the longest back-off, which the unlisted wait."""
+    longest = replica.settings.election_backoff_max_ms
+    for position, successor in enumerate(request.successors):
+        if successor.matches(replica.identity):
+            if position == 0:
+                return 0
+            return min(longest, (longest >> (len(request.successors) - 1)) << (position - 1))
+    return longest
+
+
+def follows(replica: Replica, request: BeginRequest | EndRequest) -> bool:
+    state = replica.state
+    return isinstance(state, Follower) and (replica.epoch, state.leader_id) == (
+        request.epoch,
+        request.leader_id,
+    )
+
+
+def announcement_error(replica: Replica, request: BeginRequest | EndRequest) -> ErrorCode:
+    """What is wrong with what a leader says of itself."""
+    if request.leader_id < 0 or request.epoch < 0:
+        return ErrorCode.INVALID_REQUEST
+    if request.epoch < replica.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    other_leads = knows_leader(replica) and replica.saved.leader_id != request.leader_id
+    if request.leader_id == replica.id or (request.epoch == replica.epoch and other_leads):
+        return ErrorCode.INVALID_QUORUM_STATE
+    return ErrorCode.NONE
+
+
+def answer(replica: Replica, event: PeerAsked, error: ErrorCode) -> None:
+    replica.answer(event.reply, LeaderResponse(error, replica.leader_id, replica.epoch))

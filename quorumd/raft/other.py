@@ -1,0 +1,71 @@
+"""What is handled alike in most roles."""
+
+from __future__ import annotations
+
+from quorumd.ids import ZERO_UUID
+from quorumd.raft.events import (
+    Flushed,
+    LeaderHeard,
+    PeerAnswered,
+    PeerDiscovered,
+    PeerFailed,
+    Propose,
+    ReadAsked,
+    ShutDown,
+    StorageFree,
+    StorageFull,
+)
+from quorumd.raft.replica import BrokenPromise, Peer, Replica
+from quorumd.raft.roles import RoleState
+from quorumd.raft.transitions import knows_leader, observe
+
+
+def answered(replica: Replica, state: RoleState, event: PeerAnswered) -> None:
+    """An answer that this role did not wait for still tells leader and epoch."""
+    observe(replica, event.response.epoch, event.response.leader_id)
+
+
+def ignored(replica: Replica, state: RoleState, event: PeerFailed) -> None:
+    """Nobody waits for that answer any more."""
+
+
+def leader_heard(replica: Replica, state: RoleState, event: LeaderHeard) -> None:
+    """Hearsay: good for finding a leader, too weak to contradict what is known."""
+    if event.epoch > replica.epoch or not knows_leader(replica):
+        observe(replica, event.epoch, event.leader_id)
+
+
+def peer_discovered(replica: Replica, state: RoleState, event: PeerDiscovered) -> None:
+    """Remember an address. A directory id once known is not forgotten for a source that does not tell it."""
+    key = event.key
+    if key.directory_id == ZERO_UUID:
+        key = replica.discovered_key(key.id)
+    replica.peers[key.id] = Peer(key, event.endpoint)
+
+
+def flushed(replica: Replica, state: RoleState, event: Flushed) -> None:
+    replica.flushed = event.end_offset
+
+
+def proposed_to_non_leader(replica: Replica, state: RoleState, event: Propose) -> None:
+    raise BrokenPromise(f"a batch was proposed to a replica that is {state.role.value}")
+
+
+def read_asked_of_non_leader(replica: Replica, state: RoleState, event: ReadAsked) -> None:
+    replica.effects.reads_failed.append(event.token)
+
+
+def shut_down(replica: Replica, state: RoleState, event: ShutDown) -> None:
+    """From now on no campaigning and no serving; votes are still given, they let others go on sooner."""
+    replica.shutting_down = True
+
+
+def storage_full(replica: Replica, state: RoleState, event: StorageFull) -> None:
+    """What the refused append should have brought is not there: forget it."""
+    replica.storage_full = True
+    replica.voters.truncate_to(replica.end.offset)
+    replica.committed = min(replica.committed, replica.end.offset)
+
+
+def storage_free(replica: Replica, state: RoleState, event: StorageFree) -> None:
+    replica.storage_full = False

@@ -1,0 +1,268 @@
+"""What one replica remembers between events, and the verbs that every role uses on it.
+
+`Replica` decides nothing by itself: it keeps the memory of all roles, collects the effects of the step that is
+running, and checks each change of role against the table in `roles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, OffsetAndEpoch, ReplicaKey
+from quorumd.raft.effects import Answer, ControlBatch, Effects, KRaftVersion, LeaderChange, Send
+from quorumd.raft.log_view import LogView
+from quorumd.raft.messages import FetchRequest, Request, Response
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.roles import HIGHER_EPOCH, SAME_EPOCH, Role, RoleState, Unattached
+from quorumd.raft.settings import RaftSettings
+from quorumd.raft.voters import Voter, VoterAssignment, VoterHistory, VoterSet, majority
+
+
+class BrokenPromise(Exception):
+    """Something that the protocol rules out has happened: a bug, or a peer or disk that broke its promise."""
+
+
+@dataclass(slots=True)
+class Peer:
+    """The address of another node, as gossip or configuration gave it."""
+
+    key: ReplicaKey
+    endpoint: Endpoint
+
+
+class Replica:
+    """One replica's memory. Public attributes are read by the role modules; roles change only through `enter`."""
+
+    __slots__ = (
+        "below",
+        "catching_up",
+        "committed",
+        "downgraded",
+        "effects",
+        "end",
+        "failed_elections",
+        "flushed",
+        "handing_over",
+        "identity",
+        "log",
+        "now",
+        "peers",
+        "saved",
+        "settings",
+        "shutting_down",
+        "state",
+        "storage_full",
+        "voters",
+    )
+
+    def __init__(
+        self,
+        settings: RaftSettings,
+        identity: ReplicaKey,
+        saved: QuorumState,
+        log: LogView,
+        voters: VoterHistory,
+        below: Callable[[int], int],
+    ) -> None:
+        self.settings = settings
+        self.identity = identity
+        self.saved = saved
+        self.log = log
+        self.voters = voters
+        self.below = below
+        self.now = 0.0
+        self.effects = Effects()
+        self.state: RoleState = Unattached(0.0, 0.0)
+        self.end = OffsetAndEpoch(log.end_offset, log.last_epoch)
+        """The own log's end as of this moment of the step: `log` shows appends only after the step."""
+        self.flushed = 0
+        """What is durable of the own log. 0 at start: the first flush tells."""
+        self.committed = -1
+        """The largest high watermark this replica ever knew, -1 for none. Never falls."""
+        self.peers: dict[int, Peer] = {}
+        self.failed_elections = 0
+        self.storage_full = False
+        self.shutting_down = False
+        self.handing_over = False
+        """Led when the shutdown began: another leader should be known before the process ends."""
+        self.downgraded = False
+        """The leader says that this node is no voter (NOT_FOLLOWER), whatever the own log says (KIP-595)."""
+        self.catching_up = log.end_offset == 0
+        """Began with an empty log, so this may be a voter whose disk was replaced. See `election` (hole 40)."""
+
+    # Who we are
+
+    @property
+    def id(self) -> int:
+        return self.identity.id
+
+    @property
+    def epoch(self) -> int:
+        return self.saved.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads this epoch and can be fetched from, as far as we know: what others are told."""
+        return self.saved.leader_id if self.state.role in (Role.LEADER, Role.FOLLOWER) else NO_NODE
+
+    @property
+    def voter_set(self) -> VoterSet:
+        """The newest voter set of the own log; before there is one, the one of the configuration."""
+        latest = self.voters.latest
+        return latest.current if latest is not None else self.bootstrap_set()
+
+    def bootstrap_set(self) -> VoterSet:
+        """`quorum.voters` as a voter set, without directory ids: those are not known reliably before a leader."""
+        ids = sorted(self.settings.bootstrap_voters)
+        return VoterSet(tuple(Voter(ReplicaKey(node_id), self.endpoints_of(node_id)) for node_id in ids))
+
+    def endpoints_of(self, node_id: int) -> tuple[Endpoint, ...]:
+        peer = self.peers.get(node_id)
+        return (peer.endpoint,) if peer is not None else ()
+
+    @property
+    def is_voter(self) -> bool:
+        return not self.downgraded and self.voter_set.includes(self.identity)
+
+    @property
+    def voters_name_us(self) -> bool:
+        """Whether the newest voter record of the own log names this very folder."""
+        own = self.voter_set.by_id(self.id)
+        return own is not None and own.key == self.identity
+
+    @property
+    def is_bootstrapping(self) -> bool:
+        """Whether no leader ever wrote a voter set, as far as the own log knows."""
+        return self.voters.latest is None
+
+    @property
+    def may_campaign(self) -> bool:
+        """Whether an election timeout leads to an election: only nodes whose own log says "voter" (hole 10)."""
+        if not self.is_voter or not self.may_lead:
+            return False
+        if self.is_bootstrapping and not self.knows_majority_of_bootstrap_voters:
+            return False
+        return not (self.catching_up and self.end.offset > 0)
+
+    @property
+    def may_lead(self) -> bool:
+        return not self.storage_full and not self.shutting_down
+
+    @property
+    def knows_majority_of_bootstrap_voters(self) -> bool:
+        ids = self.settings.bootstrap_voters
+        known = sum(1 for node_id in ids if node_id == self.id or node_id in self.peers)
+        return known >= majority(len(ids))
+
+    # What we do in this step
+
+    def send(self, peer: int, request: Request) -> None:
+        self.effects.send.append(Send(peer, request))
+
+    def send_after_flush(self, peer: int, request: Request) -> None:
+        self.effects.send_after_flush.append(Send(peer, request))
+
+    def answer(self, reply: Any, response: Response) -> None:
+        self.effects.send.append(Answer(reply, response))
+
+    def answer_after_flush(self, reply: Any, response: Response) -> None:
+        self.effects.send_after_flush.append(Answer(reply, response))
+
+    def enter(self, state: RoleState, saved: QuorumState) -> None:
+        """Change role, and with it perhaps what is saved. Raises BrokenPromise for what `roles` does not allow."""
+        before, old = self.state.role, self.saved
+        allowed = SAME_EPOCH if saved.epoch == old.epoch else HIGHER_EPOCH
+        if saved.epoch < old.epoch or state.role not in allowed[before]:
+            raise BrokenPromise(
+                f"from {before.value} in epoch {old.epoch} to {state.role.value} in {saved.epoch}"
+            )
+        if saved.epoch == old.epoch and old.voted is not None and saved.voted != old.voted:
+            raise BrokenPromise(f"vote of epoch {old.epoch} changed from {old.voted} to {saved.voted}")
+        if saved.epoch > old.epoch:
+            self.downgraded = False
+        self.state = state
+        self.save(saved)
+
+    def save(self, saved: QuorumState) -> None:
+        if saved != self.saved:
+            self.saved = saved
+            self.effects.save = saved
+
+    def append_control(self, records: tuple[LeaderChange | KRaftVersion | VoterAssignment, ...]) -> None:
+        """Append control records of the own epoch; a voter set among them counts from now on."""
+        for position, record in enumerate(records):
+            if isinstance(record, VoterAssignment):
+                self.voters.append(self.end.offset + position, record)
+        self.append(ControlBatch(records), OffsetAndEpoch(self.end.offset + len(records), self.epoch))
+
+    def append(self, batches: bytes | ControlBatch, end: OffsetAndEpoch) -> None:
+        self.effects.append = batches
+        self.effects.append_end_offset = end.offset
+        self.end = end
+
+    def commit(self, high_watermark: int) -> None:
+        """Records below `high_watermark` are committed; a lower one than known is ignored (hole 32)."""
+        if high_watermark > self.committed:
+            self.committed = high_watermark
+            self.effects.committed_up_to = high_watermark
+
+    def fetch_from(self, peer: int, *, max_wait_ms: int, read_round: int = 0) -> FetchRequest:
+        """Ask `peer` for what follows the own log. It leaves after the flush: it says what is durable here."""
+        request = FetchRequest(
+            self.identity,
+            self.epoch,
+            self.end.offset,
+            self.end.epoch,
+            max_wait_ms,
+            self.settings.fetch_max_bytes,
+            self.is_voter,
+            self.committed,
+            read_round,
+        )
+        self.send_after_flush(peer, request)
+        return request
+
+    # Random waits
+
+    def election_timeout(self) -> float:
+        """Now + a uniform wait in [T, 2T) (Raft paper 5.2: split votes are rare)."""
+        timeout = self.settings.election_timeout_ms
+        return self.now + timeout + self.below(max(1, timeout))
+
+    def election_backoff(self) -> float:
+        """Now + the wait after a failed election: 100 ms times a random part of 2^failures, bounded."""
+        self.failed_elections += 1
+        step = self.below(2 << min(20, self.failed_elections - 1))
+        return self.now + min(100 * step + self.below(50), self.settings.election_backoff_max_ms)
+
+    def retry_after(self, attempts: int) -> float:
+        """Now + exponential back-off with a jitter of a fifth (KIP-580); `attempts` have failed before."""
+        wait = min(self.settings.retry_backoff_max_ms, self.settings.retry_backoff_ms << min(attempts, 20))
+        return self.now + wait * 4 // 5 + self.below(max(1, wait * 2 // 5))
+
+    # What others are told
+
+    def fetch_error(self, epoch: int) -> ErrorCode:
+        """Why a fetch at `epoch` is not served by this replica; NONE for a leader of that epoch."""
+        if self.shutting_down:
+            return ErrorCode.BROKER_NOT_AVAILABLE
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if self.state.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def known_peers(self) -> list[int]:
+        """Ids of all other nodes that can be asked, in order."""
+        ids = {voter.key.id for voter in self.voter_set.voters if voter.endpoints} | set(self.peers)
+        return sorted(ids - {self.id})
+
+    def discovered_key(self, node_id: int) -> ReplicaKey:
+        """The replica that runs as `node_id` now, as far as gossip told."""
+        if node_id == self.id:
+            return self.identity
+        peer = self.peers.get(node_id)
+        return peer.key if peer is not None else ReplicaKey(node_id, ZERO_UUID)

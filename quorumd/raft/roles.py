@@ -1,0 +1,204 @@
+"""The roles of a replica, which may follow which, and what each remembers while it lasts.
+
+    start --> UNATTACHED | FOLLOWER | RESIGNED     (what the saved state says)
+
+    within one epoch
+        UNATTACHED  --> UNATTACHED (gave its vote), PROSPECTIVE (election timeout), FOLLOWER (leader found)
+        PROSPECTIVE --> UNATTACHED (gave its vote, or pre-vote lost), FOLLOWER (leader found, or pre-vote lost)
+        CANDIDATE   --> LEADER (majority), PROSPECTIVE (lost, after back-off), FOLLOWER (leader found)
+        FOLLOWER    --> PROSPECTIVE (leader silent), UNATTACHED (leader silent and it may not campaign)
+        LEADER      --> RESIGNED (shutdown, full disk, no majority fetches)
+    with a higher epoch
+        any         --> UNATTACHED, FOLLOWER
+        PROSPECTIVE --> CANDIDATE (majority of pre-votes)
+
+Observers are UNATTACHED or FOLLOWER. A leader never follows in its own epoch, an epoch never falls. The source is
+KIP-595 with the states that KIP-996 and shipped Kafka added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf
+from typing import Any, ClassVar
+
+from quorumd.ids import ZERO_UUID, KafkaUuid, ReplicaKey
+from quorumd.raft.messages import BeginRequest, FetchRequest, VoteRequest
+from quorumd.raft.reads import ReadRounds
+
+
+class Role(Enum):
+    UNATTACHED = "unattached"
+    PROSPECTIVE = "prospective"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    RESIGNED = "resigned"
+
+
+SAME_EPOCH: dict[Role, tuple[Role, ...]] = {
+    Role.UNATTACHED: (Role.UNATTACHED, Role.PROSPECTIVE, Role.FOLLOWER),
+    Role.PROSPECTIVE: (Role.UNATTACHED, Role.FOLLOWER),
+    Role.CANDIDATE: (Role.LEADER, Role.PROSPECTIVE, Role.FOLLOWER),
+    Role.LEADER: (Role.RESIGNED,),
+    Role.FOLLOWER: (Role.PROSPECTIVE, Role.UNATTACHED),
+    Role.RESIGNED: (),
+}
+
+HIGHER_EPOCH: dict[Role, tuple[Role, ...]] = {
+    Role.UNATTACHED: (Role.UNATTACHED, Role.FOLLOWER),
+    Role.PROSPECTIVE: (Role.UNATTACHED, Role.FOLLOWER, Role.CANDIDATE),
+    Role.CANDIDATE: (Role.UNATTACHED, Role.FOLLOWER),
+    Role.LEADER: (Role.UNATTACHED, Role.FOLLOWER),
+    Role.FOLLOWER: (Role.UNATTACHED, Role.FOLLOWER),
+    Role.RESIGNED: (Role.UNATTACHED, Role.FOLLOWER),
+}
+
+
+@dataclass(slots=True)
+class Unattached:
+    """Knows an epoch and no leader to fetch from; asks around by fetching from anybody."""
+
+    role: ClassVar[Role] = Role.UNATTACHED
+    election_deadline: float
+    fetch_at: float
+    fetch: FetchRequest | None = None
+    attempts: int = 0
+
+    @property
+    def deadline(self) -> float:
+        return min(self.election_deadline, inf if self.fetch else self.fetch_at)
+
+
+@dataclass(slots=True)
+class Ballot:
+    """One round of asking the other voters for their (pre-)votes; `granted` begins with the own vote."""
+
+    granted: list[int]
+    refused: list[int] = field(default_factory=list)
+    asked: dict[int, VoteRequest] = field(default_factory=dict)
+    retry_at: dict[int, float] = field(default_factory=dict)
+    attempts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Prospective:
+    """Asks for pre-votes at its current epoch (KIP-996). Nothing of it is saved."""
+
+    role: ClassVar[Role] = Role.PROSPECTIVE
+    election_deadline: float
+    ballot: Ballot
+
+    @property
+    def deadline(self) -> float:
+        return min(self.election_deadline, min(self.ballot.retry_at.values(), default=inf))
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Voted for itself in a new epoch. After it lost it waits out its back-off here, vote kept (hole 15)."""
+
+    role: ClassVar[Role] = Role.CANDIDATE
+    election_deadline: float
+    ballot: Ballot
+    backing_off: bool = False
+
+    @property
+    def deadline(self) -> float:
+        if self.backing_off:
+            return self.election_deadline
+        return min(self.election_deadline, min(self.ballot.retry_at.values(), default=inf))
+
+
+@dataclass(slots=True)
+class Follower:
+    """Fetches from the leader of its epoch, one fetch at a time."""
+
+    role: ClassVar[Role] = Role.FOLLOWER
+    leader_id: int
+    fetch_deadline: float
+    """Without a successful fetch until then the leader counts as dead."""
+    fetch_at: float
+    fetch: FetchRequest | None = None
+    attempts: int = 0
+    last_success: float = -inf
+    lost: bool = False
+    """The leader refused a connection, resigned or is shutting down: pre-votes may be granted at once."""
+    read_round: int = 0
+
+    @property
+    def deadline(self) -> float:
+        return min(self.fetch_deadline, inf if self.fetch else self.fetch_at)
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Led this epoch and will write nothing more in it; memory only, a restart of a leader comes back here."""
+
+    role: ClassVar[Role] = Role.RESIGNED
+    election_deadline: float
+
+    @property
+    def deadline(self) -> float:
+        return self.election_deadline
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the leader knows of one other replica."""
+
+    key: ReplicaKey
+    last_fetch: float
+    """When it last fetched; for a voter that never did, when the leader took office."""
+    fetched: bool = False
+    """Whether it has fetched in this epoch."""
+    end_offset: int = -1
+    caught_up: float = -inf
+    """When it last had all that the leader had (KIP-595, DescribeQuorum)."""
+    leader_end_at_last_fetch: int = -1
+    read_round: int = 0
+    directory_seen: KafkaUuid = ZERO_UUID
+    """What its fetches call themselves, where the voter record has no directory id yet."""
+    begin: BeginRequest | None = None
+    """The BeginQuorumEpoch that is under way to it."""
+    begin_attempts: int = 0
+
+
+@dataclass(slots=True)
+class ParkedFetch:
+    """A fetch that waits for something to answer with."""
+
+    reply: Any
+    request: FetchRequest
+    deadline: float
+
+
+@dataclass(slots=True)
+class Leader:
+    role: ClassVar[Role] = Role.LEADER
+    epoch_start: int
+    """Offset of the first record of this epoch."""
+    in_voter_set: bool
+    """A leader that is no voter (any more) does not count itself."""
+    voters: dict[int, Progress]
+    """The other voters by node id."""
+    check_quorum_at: float
+    begin_at: float
+    observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    high_watermark: int = -1
+    """-1 until a record of this epoch is on a majority (hole 31)."""
+    reads: ReadRounds = field(default_factory=ReadRounds)
+    parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
+    parked_consumers: list[ParkedFetch] = field(default_factory=list)
+    parked_until: float = inf
+    """No parked fetch is due before this."""
+    pin_wanted: bool = True
+    """Something was learned that may complete the voter record (directory ids, endpoints)."""
+
+    @property
+    def deadline(self) -> float:
+        return min(self.check_quorum_at, self.begin_at, self.parked_until)
+
+
+RoleState = Unattached | Prospective | Candidate | Leader | Follower | Resigned

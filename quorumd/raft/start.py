@@ -1,0 +1,39 @@
+"""The role that a replica takes up when its process starts, from what it saved (KIP-595, "Start procedure")."""
+
+from __future__ import annotations
+
+from quorumd.ids import NO_NODE
+from quorumd.raft.leader import say_goodbye
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.replica import Replica
+from quorumd.raft.roles import Resigned, Unattached
+from quorumd.raft.transitions import become_follower
+from quorumd.raft.unattached import hurry
+
+
+def begin_role(replica: Replica) -> None:
+    """Resume in the saved epoch, or in that of the log where the log is ahead.
+
+    A leader comes back resigned: it must not write twice to one (offset, epoch) (hole 12). A candidate comes back
+    with its vote and without its candidacy: whether it had won already is not known.
+    """
+    saved = replica.saved
+    if replica.end.epoch > saved.epoch:
+        replica.save(QuorumState(replica.end.epoch))
+    elif saved.leader_id == replica.id:
+        replica.state = Resigned(replica.now if is_sole_voter(replica) else replica.election_timeout())
+        if replica.is_voter:
+            say_goodbye(replica, tuple(v.key for v in replica.voter_set.voters if v.key.id != replica.id))
+        return
+    replica.state = Unattached(replica.election_timeout(), replica.now)
+    if saved.leader_id != NO_NODE and saved.epoch == replica.epoch:
+        become_follower(replica, saved.leader_id, saved.epoch)
+    elif is_sole_voter(replica):
+        replica.state.election_deadline = replica.now
+    else:
+        hurry(replica, replica.state)
+
+
+def is_sole_voter(replica: Replica) -> bool:
+    """Nobody to wait for."""
+    return replica.voter_set.ids == (replica.id,) and replica.is_voter

@@ -1,0 +1,95 @@
+"""Moves between roles that any role can make: a newer epoch, a leader found.
+
+`become_prospective` and `become_candidate` are in `candidate`, `become_leader` and `resign` in `leader`.
+"""
+
+from __future__ import annotations
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, ReplicaKey
+from quorumd.raft.messages import FetchResponse
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.roles import Candidate, Follower, Leader, Prospective, Role, Unattached
+
+
+def become_unattached(
+    replica: Replica, epoch: int, voted: ReplicaKey | None = None, election_deadline: float | None = None
+) -> None:
+    """Leave for `epoch` with no leader known, or stay in the own epoch having voted for `voted`.
+
+    A granted vote restarts the election timer (Raft paper 5.2). Seeing a newer epoch does not, or a peer that
+    cannot win would keep those from campaigning that can.
+    """
+    old = replica.state
+    deadline = replica.election_timeout() if election_deadline is None else election_deadline
+    if voted is None and election_deadline is None and isinstance(old, Unattached | Prospective | Candidate):
+        deadline = min(deadline, old.election_deadline)
+    saved = QuorumState(epoch, NO_NODE, voted)
+    if epoch == replica.epoch:
+        saved = QuorumState(epoch, replica.saved.leader_id, voted or replica.saved.voted)
+    replica.enter(Unattached(deadline, replica.retry_after(0)), saved)
+    leave_leadership(replica, old)
+
+
+def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
+    """Follow `leader_id` and fetch from it at once. Keeps a vote of that epoch (hole 13)."""
+    old = replica.state
+    voted = replica.saved.voted if epoch == replica.epoch else None
+    replica.failed_elections = 0
+    state = Follower(leader_id, replica.now + replica.settings.fetch_timeout_ms, replica.now)
+    replica.enter(state, QuorumState(epoch, leader_id, voted))
+    fetch_from_leader(replica, state)
+    leave_leadership(replica, old)
+
+
+def fetch_from_leader(replica: Replica, state: Follower) -> None:
+    wait = replica.settings.fetch_max_wait_ms
+    state.fetch = replica.fetch_from(state.leader_id, max_wait_ms=wait, read_round=state.read_round)
+
+
+def observe(replica: Replica, epoch: int, leader_id: int) -> None:
+    """Take in what somebody says about the leader (KIP-595: every answer piggybacks leader and epoch).
+
+    Raises BrokenPromise for a second leader in the own epoch.
+    """
+    if epoch > replica.epoch:
+        if leader_id in (
+            NO_NODE,
+            replica.id,
+        ):  # self: an earlier life of this node led it, with a state now lost
+            become_unattached(replica, epoch)
+        else:
+            become_follower(replica, leader_id, epoch)
+    elif epoch == replica.epoch and leader_id != NO_NODE:
+        check_leader(replica, leader_id)
+        role = replica.state.role
+        searching = role in (Role.UNATTACHED, Role.CANDIDATE)
+        if leader_id != replica.id and (
+            searching or (role is Role.PROSPECTIVE and not knows_leader(replica))
+        ):
+            become_follower(replica, leader_id, epoch)
+
+
+def knows_leader(replica: Replica) -> bool:
+    """Whether the own epoch is known to have a leader, alive or not."""
+    return replica.saved.leader_id != NO_NODE
+
+
+def check_leader(replica: Replica, leader_id: int) -> None:
+    """Raises BrokenPromise if the own epoch has another leader than `leader_id` (Raft paper: election safety)."""
+    known = replica.saved.leader_id
+    if known != NO_NODE and known != leader_id:
+        raise BrokenPromise(f"two leaders in epoch {replica.epoch}: {known} and {leader_id}")
+
+
+def leave_leadership(replica: Replica, old: object) -> None:
+    """Tell those who wait for a leader that it is none any longer."""
+    if not isinstance(old, Leader):
+        return
+    replica.effects.reads_failed += old.reads.abandon()
+    for parked in [*old.parked.values(), *old.parked_consumers]:
+        error = replica.fetch_error(parked.request.epoch)
+        if error is ErrorCode.NONE:
+            raise BrokenPromise(f"left leadership of epoch {replica.epoch} and still leads it")
+        replica.answer(parked.reply, FetchResponse(error, replica.leader_id, replica.epoch))

@@ -1,0 +1,72 @@
+"""Unattached and resigned: an epoch in which this replica has no leader to fetch from."""
+
+from __future__ import annotations
+
+from math import inf
+
+from quorumd.ids import ZERO_UUID
+from quorumd.raft import other
+from quorumd.raft.candidate import become_prospective
+from quorumd.raft.events import PeerAnswered, PeerDiscovered, PeerFailed, TimerFired
+from quorumd.raft.messages import FetchResponse
+from quorumd.raft.replica import Replica
+from quorumd.raft.roles import Resigned, Unattached
+from quorumd.raft.transitions import become_unattached, observe
+
+
+def timer_fired(replica: Replica, state: Unattached, event: TimerFired) -> None:
+    if replica.now >= state.election_deadline:
+        if replica.may_campaign:
+            become_prospective(replica)
+            return
+        state.election_deadline = replica.election_timeout()
+    if state.fetch is None and replica.now >= state.fetch_at:
+        look_for_leader(replica, state)
+
+
+def look_for_leader(replica: Replica, state: Unattached) -> None:
+    """Fetch from anybody: the answer says who leads, and if it was the leader it costs nothing."""
+    peers = replica.known_peers()
+    if peers:
+        state.fetch = replica.fetch_from(peers[replica.below(len(peers))], max_wait_ms=0)
+    else:
+        state.fetch_at = inf
+
+
+def fetch_answered(replica: Replica, state: Unattached, event: PeerAnswered) -> None:
+    response = event.response
+    assert isinstance(response, FetchResponse)
+    observe(replica, response.epoch, response.leader_id)
+    if replica.state is state:
+        look_again_later(replica, state, event)
+
+
+def look_again_later(replica: Replica, state: Unattached, event: PeerAnswered | PeerFailed) -> None:
+    if event.request is state.fetch:
+        state.fetch = None
+        state.fetch_at = replica.retry_after(state.attempts)
+        state.attempts += 1
+
+
+def peer_discovered(replica: Replica, state: Unattached, event: PeerDiscovered) -> None:
+    other.peer_discovered(replica, state, event)
+    state.fetch_at = min(state.fetch_at, replica.now)
+    hurry(replica, state)
+
+
+def hurry(replica: Replica, state: Unattached) -> None:
+    """At the first start of a cluster there is no leader to wait for: once all voters are known, elect one."""
+    if replica.epoch > 0 or not replica.is_bootstrapping or not replica.is_voter:
+        return
+    expected = replica.settings.bootstrap_voters
+    if all(replica.discovered_key(node_id).directory_id != ZERO_UUID for node_id in expected):
+        wait = replica.below(max(1, replica.settings.election_timeout_ms // 4))
+        state.election_deadline = min(state.election_deadline, replica.now + wait)
+
+
+def end_resignation(replica: Replica, state: Resigned, event: TimerFired) -> None:
+    """No successor showed up: the next epoch is free for all, this replica included."""
+    if replica.shutting_down:
+        state.election_deadline = inf
+    elif replica.now >= state.election_deadline:
+        become_unattached(replica, replica.epoch + 1)

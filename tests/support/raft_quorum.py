@@ -1,0 +1,380 @@
+"""Engines wired to each other with perfect memory: in-memory logs, one heap of events, virtual milliseconds.
+
+Not the simulator: nothing of a node but its engine runs here. Links can be cut one way, nodes crash and lose what
+they did not flush. After every step the promises of Raft are checked (`Quorum.check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import inf
+from random import Random
+from typing import Any
+
+from quorumd.ids import Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
+from quorumd.raft.effects import Answer, ControlBatch, Effects, Send
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import (
+    Event,
+    Flushed,
+    PeerAnswered,
+    PeerAsked,
+    PeerDiscovered,
+    PeerFailed,
+    Propose,
+    ReadAsked,
+    TimerFired,
+)
+from quorumd.raft.messages import FetchedBatch, FetchResponse, Request, Response
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.roles import Role
+from quorumd.raft.settings import RaftSettings
+from quorumd.raft.voters import Voter, VoterAssignment, VoterHistory, VoterSet
+
+REQUEST_TIMEOUT_MS = 2000
+
+
+def directory(node_id: int, life: int = 1) -> KafkaUuid:
+    return KafkaUuid(bytes([life, node_id]) * 8)
+
+
+def key(node_id: int, life: int = 1) -> ReplicaKey:
+    return ReplicaKey(node_id, directory(node_id, life))
+
+
+def endpoint(node_id: int) -> Endpoint:
+    return Endpoint("CONTROLLER", "localhost", 9000 + node_id)
+
+
+def voter_set(*ids: int) -> VoterSet:
+    return VoterSet(tuple(Voter(key(node_id), (endpoint(node_id),)) for node_id in sorted(ids)))
+
+
+@dataclass(frozen=True)
+class Batch:
+    base: int
+    end: int
+    epoch: int
+    body: Any
+
+
+@dataclass
+class MemoryLog:
+    """A LogView that keeps batches as objects. `bytes` of a batch is its number in a table of bodies."""
+
+    batches: list[Batch] = field(default_factory=list)
+    start_offset: int = 0
+
+    @classmethod
+    def of_epochs(cls, *epochs: int) -> MemoryLog:
+        """One record a batch, of these epochs: the logs of the figures in the Raft paper."""
+        return cls([Batch(offset, offset + 1, epoch, b"x") for offset, epoch in enumerate(epochs)])
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1].end if self.batches else self.start_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return self.batches[-1].epoch if self.batches else 0
+
+    @property
+    def epochs(self) -> list[int]:
+        return [batch.epoch for batch in self.batches for _ in range(batch.base, batch.end)]
+
+    def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
+        for batch in reversed(self.batches):
+            if batch.epoch <= epoch:
+                return OffsetAndEpoch(batch.end, batch.epoch)
+        return OffsetAndEpoch(self.start_offset, 0)
+
+    def truncate(self, end_offset: int) -> None:
+        self.batches = [batch for batch in self.batches if batch.end <= end_offset]
+
+    def voter_history(self) -> VoterHistory:
+        history = VoterHistory()
+        for batch in self.batches:
+            for offset, assignment in voters_in(batch):
+                history.append(offset, assignment)
+        return history
+
+    def read(self, offset: int, below: int = -1) -> list[Batch]:
+        return [b for b in self.batches if b.base >= offset and (below < 0 or b.end <= below)]
+
+
+def voters_in(batch: Batch) -> tuple[tuple[int, VoterAssignment], ...]:
+    if not isinstance(batch.body, ControlBatch):
+        return ()
+    records = enumerate(batch.body.records)
+    return tuple((batch.base + n, record) for n, record in records if isinstance(record, VoterAssignment))
+
+
+BODIES: list[Batch] = []
+
+
+def encode(batches: Iterable[Batch]) -> tuple[bytes, tuple[FetchedBatch, ...]]:
+    data = bytearray()
+    headers = []
+    for batch in batches:
+        headers.append(FetchedBatch(batch.base, batch.end, batch.epoch, len(data), voters_in(batch)))
+        data += len(BODIES).to_bytes(8, "big")
+        BODIES.append(batch)
+    return bytes(data), tuple(headers)
+
+
+def decode(data: bytes) -> list[Batch]:
+    return [BODIES[int.from_bytes(data[n : n + 8], "big")] for n in range(0, len(data), 8)]
+
+
+class Node:
+    """One engine with its log, what of it is durable, and what came out of it."""
+
+    def __init__(self, key: ReplicaKey, settings: RaftSettings, seed: int) -> None:
+        self.key = key
+        self.settings = settings
+        self.random = Random(seed * 1000 + key.id)
+        self.saved = QuorumState()
+        self.log = MemoryLog()
+        self.durable = 0
+        self.up = False
+        self.flushes = True
+        self.held: list[Send | Answer] = []
+        self.ready: dict[Any, int] = {}
+        self.failed: list[Any] = []
+        self.committed = -1
+        self.saves: list[QuorumState] = []
+        self.engine: RaftEngine
+
+    @property
+    def id(self) -> int:
+        return self.key.id
+
+    def create_engine(self) -> None:
+        history = self.log.voter_history()
+        args = (self.settings, self.key, self.saved, self.log, history, self.random.randrange)
+        self.engine = RaftEngine(*args)
+        self.up, self.committed, self.held = True, -1, []
+
+
+class Quorum:
+    """Nodes 1..n (voters) and observers, a network between them, a clock."""
+
+    def __init__(
+        self,
+        voters: int = 3,
+        observers: int = 0,
+        seed: int = 0,
+        settings: RaftSettings | None = None,
+        discovered: bool = True,
+    ) -> None:
+        ids = tuple(range(1, voters + 1))
+        self.settings = settings or RaftSettings(bootstrap_voters=ids)
+        self.now = 0.0
+        self.nodes = {
+            n: Node(key(n), self.settings, seed) for n in [*ids, *range(voters + 1, voters + observers + 1)]
+        }
+        self.cuts: set[tuple[int, int]] = set()
+        self.leaders: dict[int, int] = {}
+        self.agreed: list[Batch] = []
+        self.trace: list[tuple[float, int, int, Request]] = []
+        self.discovered = discovered
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    # Driving
+
+    def start(self, *ids: int) -> None:
+        for node_id in ids or tuple(self.nodes):
+            node = self.nodes[node_id]
+            node.create_engine()
+            self.perform(node, node.engine.start(self.now))
+            if self.discovered:
+                for other in self.nodes:
+                    self.step(node_id, PeerDiscovered(self.nodes[other].key, endpoint(other)))
+
+    def crash(self, node_id: int) -> None:
+        """The process is gone; what was not flushed is lost."""
+        node = self.nodes[node_id]
+        node.up = False
+        node.log.truncate(node.durable)
+
+    def wipe(self, node_id: int, life: int = 2) -> None:
+        """The node gets a new disk."""
+        self.crash(node_id)
+        old = self.nodes[node_id]
+        self.nodes[node_id] = Node(key(node_id, life), old.settings, life)
+
+    def cut(self, source: int, target: int, both: bool = True) -> None:
+        self.cuts.add((source, target))
+        if both:
+            self.cuts.add((target, source))
+
+    def isolate(self, node_id: int) -> None:
+        for other in self.nodes:
+            self.cut(node_id, other)
+
+    def heal(self) -> None:
+        self.cuts.clear()
+
+    def step(self, node_id: int, event: Event) -> Effects:
+        node = self.nodes[node_id]
+        effects = node.engine.step(event, self.now)
+        self.perform(node, effects)
+        return effects
+
+    def propose(self, node_id: int, body: bytes = b"data", records: int = 1) -> int:
+        """Append one batch at a leader; the offset after it."""
+        node = self.nodes[node_id]
+        end = node.log.end_offset + records
+        self.step(node_id, Propose(body, end))
+        return end
+
+    def read(self, node_id: int, token: Any) -> Effects:
+        return self.step(node_id, ReadAsked(token))
+
+    def run(self, duration_ms: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Let time pass until `until` holds (True) or the duration is over (False)."""
+        end = self.now + duration_ms
+        while not until():
+            due = min((n.engine.deadline for n in self.nodes.values() if n.up), default=inf)
+            message = self._heap[0][0] if self._heap else inf
+            if min(due, message) > end:
+                self.now = end
+                return until()
+            self.now = max(self.now, min(due, message))
+            if message <= due:
+                heappop(self._heap)[2]()
+            else:
+                for node in list(self.nodes.values()):
+                    if node.up and node.engine.deadline <= self.now:
+                        self.step(node.id, TimerFired())
+        return True
+
+    def run_to_leader(self, duration_ms: float = 30_000) -> int:
+        """Until a leader of the newest epoch is followed by a majority; its id."""
+        assert self.run(duration_ms, lambda: self.leader() is not None), f"no leader: {self}"
+        leader = self.leader()
+        assert leader is not None
+        return leader
+
+    def leader(self) -> int | None:
+        up = [node for node in self.nodes.values() if node.up]
+        for node in up:
+            if node.engine.is_leader and node.engine.high_watermark >= 0:
+                epoch = node.engine.epoch
+                followers = [n for n in up if (n.engine.leader_id, n.engine.epoch) == (node.id, epoch)]
+                if len(followers) * 2 > len(self.settings.bootstrap_voters):
+                    return node.id
+        return None
+
+    def run_to_commit(self, offset: int, *ids: int, duration_ms: float = 30_000) -> None:
+        nodes = [self.nodes[n] for n in ids or tuple(self.nodes)]
+        reached = self.run(duration_ms, lambda: all(node.committed >= offset for node in nodes))
+        assert reached, f"not committed up to {offset}: {self}"
+
+    def __repr__(self) -> str:
+        return "\n".join(repr(node.engine) if node.up else f"node {node.id} down" for node in self.nodes.values())
+
+    # The world
+
+    def at(self, delay: float, action: Callable[[], None]) -> None:
+        self._count += 1
+        heappush(self._heap, (self.now + delay, self._count, action))
+
+    def perform(self, node: Node, effects: Effects) -> None:
+        assert effects.fatal is None, effects.fatal
+        if effects.save is not None:
+            assert effects.save.epoch >= node.saved.epoch
+            node.saved = effects.save
+            node.saves.append(effects.save)
+        if effects.truncate_to is not None:
+            node.log.truncate(effects.truncate_to)
+            node.durable = min(node.durable, effects.truncate_to)
+        if effects.append is not None:
+            self.append(node, effects)
+        for message in effects.send:
+            self.dispatch(node, message)
+        node.held += effects.send_after_flush
+        if effects.committed_up_to is not None:
+            assert effects.committed_up_to > node.committed
+            node.committed = effects.committed_up_to
+        for read in effects.reads_ready:
+            node.ready[read.token] = read.offset
+        node.failed += effects.reads_failed
+        self.check(node)
+        if node.flushes:
+            self.flush(node)
+
+    def append(self, node: Node, effects: Effects) -> None:
+        body, base = effects.append, node.log.end_offset
+        if isinstance(body, ControlBatch) or node.engine.is_leader:
+            batches = [Batch(base, effects.append_end_offset, node.engine.epoch, body)]
+        else:
+            assert isinstance(body, bytes)
+            batches = decode(body)
+        for batch in batches:
+            assert batch.base == node.log.end_offset, "a gap or an overlap"
+            assert batch.epoch >= node.log.last_epoch
+            node.log.batches.append(batch)
+        assert node.log.end_offset == effects.append_end_offset
+
+    def flush(self, node: Node) -> None:
+        held, node.held = node.held, []
+        changed = node.durable != node.log.end_offset
+        node.durable = node.log.end_offset
+        for message in held:
+            self.dispatch(node, message)
+        if changed:
+            self.step(node.id, Flushed(node.durable))
+
+    def dispatch(self, node: Node, message: Send | Answer) -> None:
+        if isinstance(message, Answer):
+            response = message.response
+            if isinstance(response, FetchResponse) and response.read_from >= 0:
+                found = node.log.read(response.read_from, response.read_below)
+                assert not found or found[0].base == response.read_from
+                response.records, response.batches = encode(found)
+            message.reply(response)
+            return
+        self.trace.append((self.now, node.id, message.peer, message.request))
+        self.at(1, lambda: self.deliver(node, node.engine, message))
+
+    def deliver(self, source: Node, engine: RaftEngine, message: Send) -> None:
+        target = self.nodes.get(message.peer)
+        waiting = [True]
+
+        def come_back(event: Event) -> None:
+            if waiting and source.up and source.engine is engine:
+                waiting.clear()
+                self.step(source.id, event)
+
+        def respond(response: Response) -> None:
+            assert target is not None
+            if (target.id, source.id) not in self.cuts:
+                self.at(1, lambda: come_back(PeerAnswered(message.peer, message.request, response)))
+
+        if (source.id, message.peer) in self.cuts:
+            self.at(REQUEST_TIMEOUT_MS, lambda: come_back(PeerFailed(message.peer, message.request)))
+        elif target is None or not target.up:
+            come_back(PeerFailed(message.peer, message.request, refused=True))
+        else:
+            self.at(REQUEST_TIMEOUT_MS, lambda: come_back(PeerFailed(message.peer, message.request)))
+            self.step(target.id, PeerAsked(respond, message.request))
+
+    # What must hold after every step
+
+    def check(self, node: Node) -> None:
+        engine = node.engine
+        assert engine.epoch == node.saved.epoch
+        if engine.is_leader:
+            assert self.leaders.setdefault(engine.epoch, node.id) == node.id, "election safety"
+        known = [batch for batch in node.log.batches if batch.end <= node.committed]
+        for mine, agreed in zip(known, self.agreed, strict=False):
+            assert mine == agreed, "state machine safety"
+        self.agreed += known[len(self.agreed) :]
+        if engine.role is Role.LEADER:
+            assert node.log.batches[: len(self.agreed)] == self.agreed or engine.high_watermark < 0, (
+                "leader completeness"
+            )
