@@ -84,6 +84,7 @@ class OpenFile:
         self._disk.about_to_change()
         if self._disk.room_for(self._file, size) < size:
             raise _error(ENOSPC)
+        self._disk.cuts += 1
         self._file.truncate(size)
 
     def allocate(self, size: int) -> None:
@@ -121,6 +122,10 @@ class SimulatedDisk:
         self.after_sync: Callable[[], None] = _nothing
         """Called when something has become durable, at that very moment."""
         self.syncs_failed = 0
+        self.changes = 0
+        """Changing calls so far: where it is the same as before, so are the files."""
+        self.cuts = 0
+        """How often so far something that was written may have gone: truncations, removals, losses."""
         self._heap = heap
         self._random = random
         self._latency = latency or DiskLatency()
@@ -147,6 +152,7 @@ class SimulatedDisk:
         """Nothing that was not synced is sure to survive. The next process begins with `mount`."""
         self._powered = False
         self._locked.clear()
+        self.cuts += 1
         return self._root.crash(self._random)
 
     def lose_power_within(self, calls: int) -> None:
@@ -160,6 +166,13 @@ class SimulatedDisk:
     def stall(self, duration_ms: float) -> None:
         """Submitted operations that have not begun wait for that long."""
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
+
+    def repair(self) -> None:
+        """No fault is left and none is about to come."""
+        self.capacity = ROOMY_BYTES
+        self._calls_to_power_loss = 0
+        self._syncs_to_failure = 0
+        self._busy_until = min(self._busy_until, self._heap.now_ms)
 
     # ---- what is sure to survive a crash at this moment; the checkers' view
 
@@ -236,6 +249,7 @@ class SimulatedDisk:
         if name not in folder.entries:
             raise _error(ENOENT, path)
         self.about_to_change()
+        self.cuts += 1
         folder.change((name, None))
 
     def sync_directory(self, path: str) -> None:
@@ -284,6 +298,7 @@ class SimulatedDisk:
             raise PowerLost
 
     def about_to_change(self) -> None:
+        self.changes += 1
         if self._calls_to_power_loss:
             self._calls_to_power_loss -= 1
             if self._calls_to_power_loss == 0:
@@ -295,6 +310,7 @@ class SimulatedDisk:
             self._syncs_to_failure -= 1
             if self._syncs_to_failure == 0:
                 self.syncs_failed += 1
+                self.cuts += 1
                 file.crash(self._random)
                 raise _error(EIO)
 

@@ -1,0 +1,69 @@
+"""What checkers are told, and how they complain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from quorumd.simulator.log_mirror import Batch
+
+
+class Broken(Exception):
+    """A promise does not hold. The text says what was seen and what it contradicts."""
+
+    def __init__(self, promise: str, text: str) -> None:
+        super().__init__(f"{promise}: {text}")
+        self.promise = promise
+        self.text = text
+
+
+@dataclass(slots=True)
+class Observation:
+    """One node right after an event. `life` counts its processes: a restarted node is another life."""
+
+    node_id: int
+    life: int
+    epoch: int
+    leader_id: int = -1
+    is_leader: bool = False
+    high_watermark: int = -1
+    """-1 while it is not known."""
+    voters: tuple[int, ...] = ()
+    log: Sequence[Batch] = ()
+    """The whole log; the same list every time, changed in place."""
+    removed: Sequence[Batch] = ()
+    appended: Sequence[Batch] = ()
+    """What was cut from and then added to the log since the last observation of this life."""
+    applied_offset: int = -1
+    image: object = field(default=None)
+    """What everything below `applied_offset` adds up to; None while that cannot be told."""
+
+
+class SavedVote(NamedTuple):
+    """What a node's quorum-state file says: certain to be read again after a crash."""
+
+    node_id: int
+    epoch: int
+    voted_id: int
+
+
+class Checker:
+    """A promise; the methods are what can be seen of a cluster. By default nothing breaks it."""
+
+    promise = ""
+
+    def observed(self, seen: Observation) -> None:
+        """A node after an event that changed one of these values."""
+
+    def saved(self, vote: SavedVote) -> None:
+        """A quorum-state file has become durable."""
+
+    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
+        """A node's process is gone; `kept` is the prefix of its log that its next life must find."""
+
+    def acknowledged(self, value: str) -> None:
+        """A client was told that the write of this value is done."""
+
+    def broken(self, text: str) -> Broken:
+        return Broken(self.promise, text)

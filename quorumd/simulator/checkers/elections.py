@@ -1,0 +1,103 @@
+"""Promises about epochs, votes and leaders (Raft paper 5.2; KIP-595 draft)."""
+
+from __future__ import annotations
+
+from quorumd.ids import NO_NODE
+from quorumd.protocol.control_record import decode_control
+from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
+from quorumd.protocol.record_batch import headers, records
+from quorumd.simulator.checkers.base import Checker, Observation, SavedVote
+
+
+class OneLeaderPerEpoch(Checker):
+    """Election safety: at most one leader can be elected in an epoch, and all who know one know the same."""
+
+    promise = "one leader an epoch"
+
+    def __init__(self) -> None:
+        self._leaders: dict[int, tuple[int, int]] = {}
+
+    @property
+    def elections(self) -> int:
+        """Epochs in which somebody led."""
+        return len(self._leaders)
+
+    def observed(self, seen: Observation) -> None:
+        leader_id = seen.node_id if seen.is_leader else seen.leader_id
+        if leader_id == NO_NODE:
+            return
+        known, told_by = self._leaders.setdefault(seen.epoch, (leader_id, seen.node_id))
+        if known != leader_id:
+            raise self.broken(
+                f"in epoch {seen.epoch} node {seen.node_id} takes {leader_id} for the leader, "
+                f"node {told_by} took {known}"
+            )
+
+
+class OneVotePerEpoch(Checker):
+    """A node gives its vote of an epoch to one candidate and never forgets it, whatever crashes."""
+
+    promise = "one vote an epoch"
+
+    def __init__(self) -> None:
+        self._votes: dict[tuple[int, int], int] = {}
+
+    def saved(self, vote: SavedVote) -> None:
+        before = self._votes.get((vote.node_id, vote.epoch), NO_NODE)
+        if before not in (NO_NODE, vote.voted_id):
+            now = "forgot that" if vote.voted_id == NO_NODE else f"votes for {vote.voted_id}"
+            raise self.broken(f"in epoch {vote.epoch} node {vote.node_id} voted for {before} and now {now}")
+        self._votes[vote.node_id, vote.epoch] = vote.voted_id
+
+
+class VotesAreDurable(Checker):
+    """Who a leader names as having voted for it had that vote on its disk before."""
+
+    promise = "votes are durable before they count"
+
+    def __init__(self) -> None:
+        self._votes: set[tuple[int, int, int]] = set()
+
+    def saved(self, vote: SavedVote) -> None:
+        self._votes.add(vote)
+
+    def observed(self, seen: Observation) -> None:
+        if not seen.is_leader:
+            return
+        for batch in seen.appended:
+            if batch.is_control and batch.epoch == seen.epoch:
+                for header in headers(batch.data):
+                    for record in records(batch.data, header):
+                        message = decode_control(record.key or b"", record.value or b"")
+                        if isinstance(message, LeaderChangeMessage):
+                            self._check(seen, message)
+
+    def _check(self, seen: Observation, message: LeaderChangeMessage) -> None:
+        for voter in message.granting_voters:
+            if (voter.voter_id, seen.epoch, seen.node_id) not in self._votes:
+                raise self.broken(
+                    f"node {seen.node_id} leads epoch {seen.epoch} with the vote of node {voter.voter_id}, "
+                    "whose disk does not have it"
+                )
+
+
+class EpochNeverDecreases(Checker):
+    """A node's epoch never decreases, in memory within a life and on disk across all of them."""
+
+    promise = "epochs never decrease"
+
+    def __init__(self) -> None:
+        self._in_memory: dict[tuple[int, int], int] = {}
+        self._on_disk: dict[int, int] = {}
+
+    def observed(self, seen: Observation) -> None:
+        before = self._in_memory.get((seen.node_id, seen.life), self._on_disk.get(seen.node_id, 0))
+        if seen.epoch < before:
+            raise self.broken(f"node {seen.node_id} went from epoch {before} to {seen.epoch}")
+        self._in_memory[seen.node_id, seen.life] = seen.epoch
+
+    def saved(self, vote: SavedVote) -> None:
+        before = self._on_disk.get(vote.node_id, 0)
+        if vote.epoch < before:
+            raise self.broken(f"the quorum-state of node {vote.node_id} went from {before} to {vote.epoch}")
+        self._on_disk[vote.node_id] = vote.epoch

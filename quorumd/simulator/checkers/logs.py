@@ -1,0 +1,202 @@
+"""Promises about logs (Raft paper 5.3, 5.4; the rules of the high watermark in KIP-595)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from quorumd.simulator.checkers.base import Checker, Observation
+from quorumd.simulator.log_mirror import Batch, DurableLog
+
+UNKNOWN = -1
+
+
+class LogMatching(Checker):
+    """Two logs that have a batch of the same end offset and epoch are the same up to there, byte for byte.
+
+    Checked batch by batch: the same bytes, and the same batch before; the rest follows by induction.
+    """
+
+    promise = "log matching"
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[Batch, Batch | None, int]] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if not seen.appended:
+            return
+        index = len(seen.log) - len(seen.appended)
+        before = seen.log[index - 1] if index else None
+        for batch in seen.appended:
+            known, known_before, node_id = self._known.setdefault(
+                (batch.end_offset, batch.epoch), (batch, before, seen.node_id)
+            )
+            if known != batch or known_before != before:
+                difference = "not the same one" if known != batch else "not the same log before it"
+                raise self.broken(
+                    f"nodes {node_id} and {seen.node_id} both have a batch of epoch {batch.epoch} "
+                    f"that ends at {batch.end_offset}, but {difference}"
+                )
+            if before is not None and (batch.base_offset != before.end_offset or batch.epoch < before.epoch):
+                raise self.broken(f"node {seen.node_id} appended {_name(batch)} after {_name(before)}")
+            before = batch
+
+
+class LeaderAppendOnly(Checker):
+    """A leader never removes anything from its log."""
+
+    promise = "a leader only appends"
+
+    def __init__(self) -> None:
+        self._leading: dict[tuple[int, int], int] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if seen.is_leader and seen.removed and self._leading.get((seen.node_id, seen.life)) == seen.epoch:
+            raise self.broken(f"leader {seen.node_id} of epoch {seen.epoch} removed {_name(seen.removed[0])}")
+        if seen.is_leader:
+            self._leading[seen.node_id, seen.life] = seen.epoch
+
+
+class CommittedNeverChanges(Checker):
+    """State machine safety: what one node calls committed, every node that gets so far calls committed too,
+    and no node that has it removes it again. Keeps the committed log for the other checkers."""
+
+    promise = "committed data never changes"
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.epochs: list[int] = []
+        """In which epoch the node was that committed each batch first."""
+        self.end_offset = 0
+        self._index: dict[int, int] = {}
+        self._checked: dict[tuple[int, int], int] = {}
+
+    def observed(self, seen: Observation) -> None:
+        for batch in seen.removed:
+            index = self._index.get(batch.base_offset)
+            if index is not None and self.batches[index] == batch:
+                raise self.broken(f"node {seen.node_id} removed {_name(batch)}, which is committed")
+        checked = self._checked.get((seen.node_id, seen.life), 0)
+        if checked > len(seen.log):
+            raise self.broken(f"node {seen.node_id} lost committed data")
+        while checked < len(seen.log) and seen.log[checked].end_offset <= seen.high_watermark:
+            self._agree(seen, seen.log[checked])
+            checked += 1
+        self._checked[seen.node_id, seen.life] = checked
+
+    def _agree(self, seen: Observation, batch: Batch) -> None:
+        index = self._index.get(batch.base_offset)
+        if index is not None:
+            if self.batches[index] != batch:
+                known = _name(self.batches[index])
+                raise self.broken(f"node {seen.node_id} committed {_name(batch)} where {known} is committed")
+            return
+        if batch.base_offset != self.end_offset:
+            raise self.broken(
+                f"node {seen.node_id} committed {_name(batch)}, the committed data ends at {self.end_offset}"
+            )
+        self._index[batch.base_offset] = len(self.batches)
+        self.batches.append(batch)
+        self.epochs.append(seen.epoch)
+        self.end_offset = batch.end_offset
+
+
+class LeaderCompleteness(Checker):
+    """What was committed in an earlier epoch is in the log of every leader of a later one."""
+
+    promise = "leader completeness"
+
+    def __init__(self, committed: CommittedNeverChanges) -> None:
+        self._committed = committed
+        self._checked: dict[int, bool] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if not seen.is_leader or seen.epoch in self._checked:
+            return
+        self._checked[seen.epoch] = True
+        for index, (batch, epoch) in enumerate(
+            zip(self._committed.batches, self._committed.epochs, strict=True)
+        ):
+            if epoch < seen.epoch and (index >= len(seen.log) or seen.log[index] != batch):
+                raise self.broken(
+                    f"node {seen.node_id} leads epoch {seen.epoch} without {_name(batch)}, "
+                    f"which was committed in epoch {epoch}"
+                )
+
+
+class HighWatermarkMonotonic(Checker):
+    """Within one life a high watermark that is known never decreases, nor does it pass the end of the log.
+
+    A new leader does not know it until a record of its own epoch is committed (hole 31 of the KIP-595 draft).
+    """
+
+    promise = "the high watermark is monotonic"
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], int] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if seen.high_watermark == UNKNOWN:
+            return
+        before = self._seen.get((seen.node_id, seen.life), UNKNOWN)
+        if seen.high_watermark < before:
+            raise self.broken(f"node {seen.node_id} went from {before} to {seen.high_watermark}")
+        end_offset = seen.log[-1].end_offset if seen.log else 0
+        if seen.high_watermark > end_offset:
+            raise self.broken(
+                f"node {seen.node_id} has high watermark {seen.high_watermark}, its log ends at {end_offset}"
+            )
+        self._seen[seen.node_id, seen.life] = seen.high_watermark
+
+
+class CommittedOnMajority(Checker):
+    """What a leader calls committed is on the disks of a majority of the voters and survives if all crash
+    now."""
+
+    promise = "committed data is durable on a majority"
+
+    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+        self._committed = committed
+        self._disks = disks
+        self._checked = 0
+
+    def observed(self, seen: Observation) -> None:
+        batches = self._committed.batches
+        if not seen.is_leader or len(batches) == self._checked:
+            return
+        holding = [
+            voter
+            for voter in seen.voters
+            if voter in self._disks and self._disks[voter].holds(batches) == len(batches)
+        ]
+        if len(holding) <= len(seen.voters) // 2:
+            raise self.broken(
+                f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
+                f"of the voters {_ids(seen.voters)} only {_ids(holding)} have it on disk"
+            )
+        self._checked = len(batches)
+
+
+class RecoveryKeepsDurable(Checker):
+    """A node finds in its log after a crash all that was durable before it."""
+
+    promise = "recovery keeps what was durable"
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Sequence[Batch]] = {}
+
+    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
+        self._kept[node_id] = kept
+
+    def observed(self, seen: Observation) -> None:
+        kept = self._kept.pop(seen.node_id, ())
+        for index, batch in enumerate(kept):
+            if index >= len(seen.log) or seen.log[index] != batch:
+                raise self.broken(f"node {seen.node_id} came back without {_name(batch)}")
+
+
+def _name(batch: Batch) -> str:
+    return f"batch {batch.base_offset}..{batch.end_offset} of epoch {batch.epoch}"
+
+
+def _ids(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

@@ -1,0 +1,48 @@
+"""Promises about what the committed records add up to."""
+
+from __future__ import annotations
+
+import re
+
+from quorumd.simulator.checkers.base import Checker, Observation
+from quorumd.simulator.checkers.logs import CommittedNeverChanges
+
+WRITTEN_VALUE = re.compile(rb"w[0-9]+-[0-9]+;")
+"""How the workload's values look: unique, and found in a batch without decoding it."""
+
+
+class AcknowledgedWrites(Checker):
+    """A write is in the committed log before its client is told so; there it never changes again."""
+
+    promise = "acknowledged writes are committed"
+
+    def __init__(self, committed: CommittedNeverChanges) -> None:
+        self._committed = committed
+        self._searched = 0
+        self._values: set[str] = set()
+
+    def acknowledged(self, value: str) -> None:
+        for batch in self._committed.batches[self._searched :]:
+            self._values.update(found.decode() for found in WRITTEN_VALUE.findall(batch.data))
+        self._searched = len(self._committed.batches)
+        if value not in self._values:
+            raise self.broken(f"{value} was acknowledged and is not committed")
+
+
+class ImagesEqual(Checker):
+    """Nodes that have applied the same prefix of the log have equal images."""
+
+    promise = "equal logs give equal images"
+
+    def __init__(self) -> None:
+        self._images: dict[int, tuple[object, int]] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if seen.image is None:
+            return
+        image, node_id = self._images.setdefault(seen.applied_offset, (seen.image, seen.node_id))
+        if image != seen.image:
+            raise self.broken(
+                f"nodes {node_id} and {seen.node_id} have applied all below {seen.applied_offset} "
+                f"and hold {image!r} and {seen.image!r}"
+            )

@@ -1,0 +1,258 @@
+"""The simulated machines and the nodes on them: formatting, starting, crashes and restarts.
+
+A machine (disk, address, clock) outlives the processes on it. Ending a process drops the node object: its
+timers never fire, its connections are closed for it, and after a power loss its unsynced data is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from quorumd.errors import DiskFull, StorageError
+from quorumd.ids import Endpoint
+from quorumd.log import LogSettings
+from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.node.node import Node
+from quorumd.node.settings import NodeSettings
+from quorumd.raft.settings import RaftSettings
+from quorumd.simulator.checkers import Broken
+from quorumd.simulator.clock import SimulatedClock
+from quorumd.simulator.disk import ROOMY_BYTES, SimulatedDisk
+from quorumd.simulator.entropy import SimulatedEntropy, Streams
+from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.log_mirror import Batch, DurableLog, LogMirror
+from quorumd.simulator.network import SimulatedNetwork
+from quorumd.simulator.options import SimulationOptions
+
+DATA_FOLDER = "/data"
+PORT = 9092
+EXIT_STOPPED = 0
+EXIT_FLUSH_FAILED = 4
+WALL_START_MS = 1_750_000_000_000.0
+RESTART_MS = 1000.0
+
+
+@dataclass(slots=True)
+class Machine:
+    """One machine and what runs on it now."""
+
+    node_id: int
+    host: str
+    disk: SimulatedDisk
+    durable_log: DurableLog
+    clock_offset_ms: float
+    clock_rate: float
+    process: Process | None = None
+    node: Node | None = None
+    """None while no process runs."""
+    life: int = 0
+    mirror: LogMirror = field(default_factory=LogMirror)
+    syncs_failed_before: int = 0
+    retired: bool = False
+    """Whether the machine never runs again."""
+    unlucky_calls: int = 0
+    """At which changing disk call the next process loses power, 0 for never."""
+    stopping: bool = False
+    """Whether the running process was asked to stop."""
+
+
+class Cluster:
+    """All machines by node id: voters first, then observers."""
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        streams: Streams,
+        options: SimulationOptions,
+        stopped: Callable[[int, list[Batch]], None],
+    ) -> None:
+        self.heap = heap
+        self.options = options
+        self.network = SimulatedNetwork(heap, streams.stream("network"), options.links)
+        self.counters: Counter[str] = Counter()
+        self.voters = tuple(range(1, options.voters + 1))
+        self.machines: dict[int, Machine] = {}
+        self._streams = streams
+        self._stopped = stopped
+        self._restarts = streams.stream("restarts")
+        for node_id in range(1, options.voters + options.observers + 1):
+            self.machines[node_id] = self._make_machine(node_id)
+
+    # ---- what can be done to machines
+
+    def boot(self, node_id: int) -> None:
+        """Start a process on a machine; nothing happens if one runs there."""
+        machine = self.machines[node_id]
+        if machine.process is not None or machine.retired:
+            return
+        machine.life += 1
+        machine.process = process = Process(f"node-{node_id}", node_id, machine.life)
+        machine.stopping = False
+        machine.syncs_failed_before = machine.disk.syncs_failed
+        machine.disk.mount(process)
+        machine.disk.lose_power_within(machine.unlucky_calls)
+        machine.unlucky_calls = 0
+        self.network.power_on(machine.host)
+        self.heap.touched = process
+        self.counters["starts"] += 1
+        machine.node = node = Node(
+            self._settings(machine),
+            SimulatedClock(
+                self.heap, process, machine.clock_offset_ms, machine.clock_rate, WALL_START_MS + node_id
+            ),
+            SimulatedEntropy(self._streams.stream("node", node_id, machine.life)),
+            machine.disk,
+            self.network.host(machine.host, process),
+            partial(self._node_stopped, machine, process),
+        )
+        machine.mirror = LogMirror()
+        try:
+            node.start()
+        except DiskFull:
+            self._end(machine)
+            self.restart_later(node_id)
+        except (StorageError, OSError) as error:
+            if machine.disk.capacity == ROOMY_BYTES:
+                raise Broken("a node starts after every crash", f"node {node_id}: {error}") from error
+            self._end(machine)
+            self.restart_later(node_id)
+
+    def kill(self, node_id: int) -> None:
+        """kill -9: the process is gone, what it had written is the kernel's now."""
+        machine = self.machines[node_id]
+        if machine.process is not None:
+            self._end(machine)
+
+    def lose_power(self, node_id: int) -> None:
+        """The machine is off; what was not synced may be lost."""
+        machine = self.machines[node_id]
+        if machine.process is not None:
+            self._end(machine, without_power=True)
+
+    def shut_down(self, node_id: int) -> None:
+        """Ask the process to stop."""
+        machine = self.machines[node_id]
+        if machine.node is not None and machine.process is not None:
+            machine.stopping = True
+            self.heap.touched = machine.process
+            machine.node.shut_down()
+
+    def restart_later(self, node_id: int) -> None:
+        """Start a process on the machine after a while, if none runs by then."""
+        delay = self._restarts.random() ** 2 * 4 * RESTART_MS
+        self.heap.call_later(delay, partial(self.boot, node_id), b"boot")
+
+    def repair(self) -> None:
+        """No fault is left, and none is about to come; processes that are down stay down."""
+        self.network.heal()
+        for machine in self.machines.values():
+            machine.disk.repair()
+            machine.unlucky_calls = 0
+
+    def retire(self, node_id: int) -> None:
+        """The machine is off for good."""
+        self.machines[node_id].retired = True
+        self.lose_power(node_id)
+
+    def boot_without_luck(self, node_id: int, calls: int) -> None:
+        """Start a process whose machine loses power at one of its first changing disk calls."""
+        self.machines[node_id].unlucky_calls = calls
+        self.restart_later(node_id)
+
+    def running(self) -> list[Machine]:
+        """The machines with a process, by node id."""
+        return [machine for machine in self.machines.values() if machine.process is not None]
+
+    def addresses(self) -> list[tuple[str, int]]:
+        return [(machine.host, PORT) for machine in self.machines.values()]
+
+    # ---- the end of processes
+
+    def _node_stopped(self, machine: Machine, process: Process, exit_code: int, reason: str) -> None:
+        """The node says that its process would exit now; it is still on the call stack."""
+        if process.alive:
+            self.heap.call_later(
+                0.0, partial(self._exit, machine, process, exit_code, reason), b"exit", process
+            )
+
+    def _exit(self, machine: Machine, process: Process, exit_code: int, reason: str) -> None:
+        self.counters[f"exits with code {exit_code}"] += 1
+        if exit_code == EXIT_STOPPED and machine.stopping:
+            self._end(machine)
+        elif exit_code == EXIT_FLUSH_FAILED and machine.disk.syncs_failed > machine.syncs_failed_before:
+            # After a failed flush nobody knows what the page cache shows: an operator restarts the machine.
+            self._end(machine, without_power=True)
+        elif machine.disk.capacity < ROOMY_BYTES and exit_code in (3, EXIT_FLUSH_FAILED):
+            self._end(machine)
+        else:
+            raise Broken(
+                "nodes do not stop by themselves", f"node {process.node_id}: code {exit_code}, {reason}"
+            )
+        self.restart_later(process.node_id)
+
+    def process_lost_power(self, process: Process) -> None:
+        """A disk call of this process raised PowerLost."""
+        machine = self.machines[process.node_id]
+        self.lose_power(machine.node_id)
+        self.restart_later(machine.node_id)
+
+    def _end(self, machine: Machine, *, without_power: bool = False) -> None:
+        process = machine.process
+        assert process is not None
+        log = machine.mirror.batches
+        kept = log[: machine.durable_log.holds(log)] if without_power else list(log)
+        process.alive = False
+        machine.process = machine.node = None
+        self.network.process_ended(process, silently=without_power)
+        if without_power:
+            self.network.power_off(machine.host)
+            loss = machine.disk.lose_power()
+            self.counters["power losses"] += 1
+            self.counters["lost sectors"] += loss.lost_sectors
+            self.counters["torn writes"] += loss.torn_writes
+            self.counters["lost names"] += loss.lost_names
+        self._stopped(machine.node_id, kept)
+
+    # ---- making machines
+
+    def _make_machine(self, node_id: int) -> Machine:
+        disk = SimulatedDisk(self.heap, self._streams.stream("disk", node_id), self.options.disk)
+        random = self._streams.stream("machine", node_id)
+        drift = self.options.clock_drift
+        format_folder(
+            disk, DATA_FOLDER, node_id=node_id, directory_id=SimulatedEntropy(random).uuid(), cluster_id=None
+        )
+        # What `quorumd format` said it did must survive whatever comes next.
+        disk.lose_power()
+        return Machine(
+            node_id,
+            f"10.0.0.{node_id}",
+            disk,
+            DurableLog(disk, partition_folder(DATA_FOLDER)),
+            clock_offset_ms=random.random() * 1e9,
+            clock_rate=1.0 + drift * (2 * random.random() - 1),
+        )
+
+    def _settings(self, machine: Machine) -> NodeSettings:
+        options = self.options
+        endpoint = Endpoint("CONTROLLER", machine.host, PORT)
+        return NodeSettings(
+            node_id=machine.node_id,
+            data_directory=DATA_FOLDER,
+            listen=endpoint,
+            advertised=endpoint,
+            bootstrap_servers=tuple((self.machines[voter].host, PORT) for voter in self.voters),
+            voter_addresses=tuple((voter, self.machines[voter].host, PORT) for voter in self.voters),
+            raft=RaftSettings(
+                bootstrap_voters=self.voters,
+                fetch_timeout_ms=options.fetch_timeout_ms,
+                election_timeout_ms=options.election_timeout_ms,
+                election_backoff_max_ms=options.election_timeout_ms,
+            ),
+            log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,
+                            reserve_bytes=4096),
+            request_timeout_ms=2 * options.election_timeout_ms,
+        )  # fmt: skip

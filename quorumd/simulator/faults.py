@@ -1,0 +1,260 @@
+"""What can go wrong, one class each: whether it can happen now, and how it happens.
+
+A fault arranges its own end (a restart, a healed way) when it is injected, so that any mix of faults can be
+drawn at any time. `Cluster.repair` ends them all early.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from quorumd.ports import Transport
+from quorumd.protocol.apis import ApiKey
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.disk import ROOMY_BYTES
+from quorumd.simulator.stream import Side
+
+
+class Fault(Protocol):
+    name: str
+
+    def available(self, cluster: Cluster) -> bool:
+        """Whether it can happen now."""
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        """Let it happen. Only when `available`."""
+
+
+class _ToRunningNode:
+    """A fault of one machine with a running process."""
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(cluster.running())
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        self.hurt(cluster, random, random.choice(cluster.running()))
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None: ...
+
+
+class PowerLoss(_ToRunningNode):
+    """One machine, or all at once, lose power and what was not synced."""
+
+    name = "power loss"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        victims = cluster.running() if random.random() < 0.15 else [machine]
+        for victim in victims:
+            cluster.lose_power(victim.node_id)
+            cluster.restart_later(victim.node_id)
+
+
+class PowerLossInDiskCall(_ToRunningNode):
+    """Power fails in the middle of what the node is writing: between the steps of a save or of a recovery."""
+
+    name = "power loss in a disk call"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        if random.random() < 0.3:
+            cluster.kill(machine.node_id)
+            cluster.boot_without_luck(machine.node_id, 1 + random.randrange(12))
+        else:
+            machine.disk.lose_power_within(1 + random.randrange(20))
+
+
+class Kill(_ToRunningNode):
+    """kill -9."""
+
+    name = "kill"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        cluster.kill(machine.node_id)
+        cluster.restart_later(machine.node_id)
+
+
+class ShutDown(_ToRunningNode):
+    """An operator restarts a node."""
+
+    name = "shutdown"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        cluster.shut_down(machine.node_id)
+
+
+class Partition:
+    """Two groups of machines do not reach each other."""
+
+    name = "partition"
+    one_way = False
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.machines) > 1
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        hosts = [machine.host for machine in cluster.machines.values()]
+        random.shuffle(hosts)
+        cut = random.randrange(1, len(hosts))
+        ways = [(near, far) for near in hosts[:cut] for far in hosts[cut:]]
+        if not self.one_way:
+            ways += [(far, near) for near, far in ways]
+        block_for_a_while(cluster, random, ways)
+
+
+class OneWayPartition(Partition):
+    """One group's bytes do not reach the other group, which is heard all the same."""
+
+    name = "one-way partition"
+    one_way = True
+
+
+class CloggedLink:
+    """Nothing gets from one machine to another for a while; often short."""
+
+    name = "clogged link"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.machines) > 1
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        near, far = random.sample([machine.host for machine in cluster.machines.values()], 2)
+        block_for_a_while(cluster, random, [(near, far)], longest_ms=1500.0)
+
+
+class BrokenLink:
+    """A connection is reset."""
+
+    name = "broken link"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(cluster.network.links)
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        cluster.network.break_link(random.choice(list(cluster.network.links)))
+
+
+class ReplayedConnection:
+    """Requests that one node sent another arrive again, later, over a connection of their own.
+
+    Only what quorums and gossip say is replayed: TCP itself never duplicates, and a client's write that is
+    forwarded twice is not a fault that quorumd promises to hide.
+    """
+
+    name = "replayed connection"
+    replayed = frozenset(
+        {
+            ApiKey.VOTE,
+            ApiKey.BEGIN_QUORUM_EPOCH,
+            ApiKey.END_QUORUM_EPOCH,
+            ApiKey.FETCH,
+            ApiKey.FETCH_QUORUM_RECORDS,
+            ApiKey.DISCOVER_BROKERS,
+        }
+    )
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(self._candidates(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        side, frames = random.choice(self._candidates(cluster))
+        first = random.randrange(len(frames))
+        replay = Replay(frames[first : first + 1 + random.randrange(8)])
+        host, port = side.peer.rsplit(":", 1)
+        delay_ms = random.random() * random.choice((5.0, 500.0, 5000.0))
+        connect = partial(cluster.network.connect, side.host, None, (host, int(port)), replay)
+        cluster.heap.call_later(delay_ms, connect, b"replay")
+
+    def _candidates(self, cluster: Cluster) -> list[tuple[Side, list[bytes]]]:
+        nodes = {machine.host for machine in cluster.machines.values()}
+        found = []
+        for side in cluster.network.links:
+            if side.host in nodes:
+                frames = [data for data in side.remembered if self._is_replayable(data)]
+                if frames:
+                    found.append((side, frames))
+        return found
+
+    def _is_replayable(self, data: bytes) -> bool:
+        is_one_frame = len(data) > 6 and int.from_bytes(data[:4]) == len(data) - 4
+        return is_one_frame and int.from_bytes(data[4:6]) in self.replayed
+
+
+class Replay:
+    """The sending end of a replayed connection; nobody reads the answers."""
+
+    def __init__(self, frames: list[bytes]) -> None:
+        self._frames = frames
+
+    def connected(self, transport: Transport) -> None:
+        for frame in self._frames:
+            transport.write(frame)
+
+    def received(self, data: bytes) -> None:
+        return None
+
+    def closed(self, reason: str, refused: bool) -> None:
+        return None
+
+
+class DiskStall(_ToRunningNode):
+    """A disk takes long for what it is asked next."""
+
+    name = "disk stall"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.stall(random.random() * random.choice((200.0, 2000.0, 10_000.0)))
+
+
+class DiskFull(_ToRunningNode):
+    """A disk has hardly any room, or none, for a while."""
+
+    name = "disk full"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        disk = machine.disk
+        disk.capacity = disk.used_bytes() + random.choice((0, 300, 5000))
+        cluster.heap.call_later(random.random() * 5000.0, partial(self._make_room, machine), b"room")
+
+    def _make_room(self, machine: Machine) -> None:
+        machine.disk.capacity = ROOMY_BYTES
+
+
+class FailedSync(_ToRunningNode):
+    """One of the next syncs of a file fails, and what could not be written is lost."""
+
+    name = "failed sync"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.fail_sync(1 + random.randrange(5))
+
+
+def block_for_a_while(
+    cluster: Cluster, random: Random, ways: list[tuple[str, str]], longest_ms: float = 8000.0
+) -> None:
+    """Block these ways, and open them again after a random time."""
+    network = cluster.network
+    for way in ways:
+        network.block(*way)
+
+    def open_again() -> None:
+        for way in ways:
+            network.unblock(*way)
+
+    cluster.heap.call_later(random.random() ** 2 * longest_ms, open_again, b"unblock")
+
+
+ALL_FAULTS: tuple[Fault, ...] = (
+    PowerLoss(),
+    PowerLossInDiskCall(),
+    Kill(),
+    ShutDown(),
+    Partition(),
+    OneWayPartition(),
+    CloggedLink(),
+    BrokenLink(),
+    ReplayedConnection(),
+    DiskStall(),
+    DiskFull(),
+    FailedSync(),
+)

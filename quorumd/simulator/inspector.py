@@ -1,0 +1,129 @@
+"""Looks at a node after every event that may have changed it, and asks the checkers.
+
+Looking is cheap when nothing changed: a few attributes are compared. A changed log is read from where it
+changed.
+"""
+
+from __future__ import annotations
+
+import json
+
+from quorumd.log.meta_properties import partition_folder
+from quorumd.simulator.checkers import (
+    AcknowledgedWrites,
+    Checker,
+    CommittedNeverChanges,
+    CommittedOnMajority,
+    EpochNeverDecreases,
+    HighWatermarkMonotonic,
+    ImagesEqual,
+    LeaderAppendOnly,
+    LeaderCompleteness,
+    LogMatching,
+    Observation,
+    OneLeaderPerEpoch,
+    OneVotePerEpoch,
+    RecoveryKeepsDurable,
+    SavedVote,
+    VotesAreDurable,
+)
+from quorumd.simulator.cluster import DATA_FOLDER, Machine
+from quorumd.simulator.event_heap import Process
+from quorumd.simulator.log_mirror import Batch, DurableLog
+
+QUORUM_STATE = f"{partition_folder(DATA_FOLDER)}/quorum-state"
+
+
+class Inspector:
+    """All checkers of one simulation, and what they are told."""
+
+    def __init__(self) -> None:
+        self._disks: dict[int, DurableLog] = {}
+        self.committed = CommittedNeverChanges()
+        self.leaders = OneLeaderPerEpoch()
+        # The committed log comes first: others compare with it.
+        self.checkers: list[Checker] = [
+            self.leaders,
+            RecoveryKeepsDurable(),
+            EpochNeverDecreases(),
+            OneVotePerEpoch(),
+            VotesAreDurable(),
+            LogMatching(),
+            LeaderAppendOnly(),
+            HighWatermarkMonotonic(),
+            self.committed,
+            LeaderCompleteness(self.committed),
+            CommittedOnMajority(self.committed, self._disks),
+            AcknowledgedWrites(self.committed),
+            ImagesEqual(),
+        ]
+        self._saved: list[SavedVote] = []
+        self._quorum_states: dict[int, bytes] = {}
+        self._signatures: dict[Process, tuple[object, ...]] = {}
+
+    def watch(self, machine: Machine) -> None:
+        """From now on, note what becomes durable on this machine."""
+        self._disks[machine.node_id] = machine.durable_log
+
+        def look_at_quorum_state() -> None:
+            data = machine.disk.certain_bytes(QUORUM_STATE, 0, 1 << 16)
+            if data and data != self._quorum_states.get(machine.node_id):
+                self._quorum_states[machine.node_id] = data
+                state = json.loads(data.partition(b"\n")[0])
+                self._saved.append(SavedVote(machine.node_id, state["leaderEpoch"], state["votedId"]))
+
+        machine.disk.after_sync = look_at_quorum_state
+
+    def look(self, machine: Machine) -> None:
+        """Ask the checkers about what the last event changed. Raises Broken."""
+        self._tell_saved()
+        node, process = machine.node, machine.process
+        if node is None or process is None:
+            return
+        engine, log = node.engine, node.log
+        signature = (
+            engine.epoch,
+            engine.leader_id,
+            engine.is_leader,
+            engine.high_watermark,
+            log.end_offset,
+            node.state_machine.applied_offset,
+            machine.disk.changes,
+        )
+        if self._signatures.get(process) == signature:
+            return
+        self._signatures[process] = signature
+        change = machine.mirror.refresh(log.read)
+        seen = Observation(
+            machine.node_id,
+            machine.life,
+            engine.epoch,
+            engine.leader_id,
+            engine.is_leader,
+            engine.high_watermark,
+            tuple(voter.key.id for voter in engine.voters.current.voters),
+            machine.mirror.batches,
+            change.removed,
+            change.appended,
+        )
+        if not engine.is_leader:
+            # A leader's image holds what it has not committed yet.
+            seen.applied_offset = node.state_machine.applied_offset
+            seen.image = node.state_machine.image.fingerprint()
+        for checker in self.checkers:
+            checker.observed(seen)
+
+    def stopped(self, node_id: int, kept: list[Batch]) -> None:
+        self._tell_saved()
+        for checker in self.checkers:
+            checker.stopped(node_id, kept)
+
+    def acknowledged(self, value: str) -> None:
+        for checker in self.checkers:
+            checker.acknowledged(value)
+
+    def _tell_saved(self) -> None:
+        saved, self._saved = self._saved, []
+        for vote in saved:
+            for checker in self.checkers:
+                checker.saved(vote)

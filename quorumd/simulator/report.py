@@ -1,0 +1,64 @@
+"""What came out of one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from quorumd.simulator.options import SimulationOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that did not hold; `time_ms` is virtual."""
+
+    time_ms: float
+    promise: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"at {self.time_ms:.3f} ms: {self.promise}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`trace_hash` is the same whenever the same code runs the same seed with the same options."""
+
+    seed: int
+    options: SimulationOptions
+    trace_hash: str
+    virtual_ms: float
+    events: int
+    violations: tuple[Violation, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """What happened, by name: elections, commits, faults and what they cost."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
+
+    @property
+    def reproduce(self) -> str:
+        return f"quorumd simulate --seed {self.seed}"
+
+    def __str__(self) -> str:
+        if self.ok:
+            virtual_s = self.virtual_ms / 1000
+            return f"seed {self.seed}: ok, {self.events} events in {virtual_s:.1f} s of virtual time"
+        lines = [f"seed {self.seed}: BROKEN", *(f"  {violation}" for violation in self.violations)]
+        return "\n".join([*lines, f"  reproduce: {self.reproduce}"])
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `--output json`."""
+        return {
+            "seed": self.seed,
+            "ok": self.ok,
+            "violations": [asdict(violation) for violation in self.violations],
+            "trace_hash": self.trace_hash,
+            "virtual_ms": self.virtual_ms,
+            "events": self.events,
+            "counters": dict(self.counters),
+            "options": asdict(self.options),
+            "reproduce": self.reproduce,
+        }

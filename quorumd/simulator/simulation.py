@@ -1,0 +1,210 @@
+"""One seed in, one verdict out: a cluster under faults, then the same cluster given a chance.
+
+Safety phase: faults of all drawn kinds, clients at work, every promise checked after every event. Liveness
+phase: no fault is left and a majority of the voters runs; within a bounded time there is a leader, writes
+succeed again, and every running node has all that is committed. At last the clients' histories are judged.
+"""
+
+from __future__ import annotations
+
+import traceback
+from functools import partial
+
+from quorumd.simulator.checkers import Broken
+from quorumd.simulator.checkers.linearizability import check_register
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.disk import PowerLost
+from quorumd.simulator.entropy import Streams
+from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.faults import ALL_FAULTS
+from quorumd.simulator.inspector import Inspector
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.report import Report, Violation
+from quorumd.simulator.workload import History, SimulatedClient
+
+LOOK_EVERY_MS = 50.0
+"""How often the liveness phase looks whether it is over."""
+
+
+class Simulation:
+    """Everything of one run. `Simulation(seed).run()` is the whole interface."""
+
+    def __init__(self, seed: int, options: SimulationOptions | None = None) -> None:
+        streams = Streams(seed)
+        self._seed = seed
+        self._options = options or SimulationOptions.drawn(streams.stream("options"))
+        self._heap = EventHeap()
+        self._inspector = Inspector()
+        self._cluster = Cluster(self._heap, streams, self._options, self._inspector.stopped)
+        self._history = History(self._inspector.acknowledged)
+        self._random = streams.stream("faults")
+        self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
+        self._injecting = bool(self._faults)
+        self._clients = [
+            self._make_client(number, streams) for number in range(self._options.workload.clients)
+        ]
+        for machine in self._cluster.machines.values():
+            self._inspector.watch(machine)
+
+    def run(self) -> Report:
+        """Run to the end, or to the first broken promise."""
+        violations: tuple[Violation, ...] = ()
+        try:
+            for node_id in self._cluster.machines:
+                self._heap.call_later(
+                    self._random.random() * 100.0, partial(self._cluster.boot, node_id), b"boot"
+                )
+            for client in self._clients:
+                client.start()
+            self._schedule_fault()
+            self._run_until(self._options.safety_ms)
+            self._require_liveness()
+            self._judge_histories()
+        except Broken as broken:
+            violations = (Violation(self._heap.now_ms, broken.promise, broken.text),)
+        return Report(
+            self._seed,
+            self._options,
+            self._heap.trace_hash(),
+            self._heap.now_ms,
+            self._heap.events,
+            violations,
+            self._counters(),
+        )
+
+    # ---- running
+
+    def _run_until(self, until_ms: float) -> None:
+        while self._step(until_ms):
+            pass
+
+    def _step(self, until_ms: float) -> bool:
+        heap = self._heap
+        try:
+            if not heap.step(until_ms):
+                return False
+        except PowerLost:
+            assert heap.touched is not None
+            self._cluster.process_lost_power(heap.touched)
+        except Broken:
+            raise
+        except Exception as error:
+            who = heap.touched.name if heap.touched is not None else "the simulator"
+            text = "".join(traceback.format_exception(error))
+            raise Broken("no unexpected errors", f"{who}: {error!r}\n{text}") from error
+        touched = heap.touched
+        if touched is not None and touched.alive and touched.node_id >= 0:
+            self._inspector.look(self._cluster.machines[touched.node_id])
+        return True
+
+    def _schedule_fault(self) -> None:
+        if self._faults:
+            delay = self._random.random() * 2 * self._options.fault_interval_ms
+            self._heap.call_later(delay, self._inject_fault, b"fault")
+
+    def _inject_fault(self) -> None:
+        if not self._injecting:
+            return
+        weights = [self._options.faults[fault.name] for fault in self._faults]
+        (fault,) = self._random.choices(self._faults, weights)
+        if fault.available(self._cluster):
+            self._cluster.counters[f"fault: {fault.name}"] += 1
+            fault.inject(self._cluster, self._random)
+        self._schedule_fault()
+
+    # ---- the liveness phase
+
+    def _require_liveness(self) -> None:
+        """No more faults: a majority of the voters must become a working quorum."""
+        self._injecting = False
+        self._cluster.repair()
+        core = self._choose_core()
+        for node_id in self._cluster.machines:
+            if node_id in core:
+                self._cluster.boot(node_id)
+            else:
+                self._cluster.retire(node_id)
+        acknowledged = self._history.acknowledged_writes
+        deadline = self._heap.now_ms + self._options.liveness_ms
+        while self._history.acknowledged_writes < acknowledged + len(self._clients):
+            self._wait(deadline, f"no writes succeed with nodes {core} running")
+        for client in self._clients:
+            client.running = False
+        while not self._is_whole(core):
+            self._wait(deadline, f"nodes {core} do not agree on all that is committed")
+
+    def _choose_core(self) -> list[int]:
+        """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers."""
+        machines, voters = list(self._cluster.machines), list(self._cluster.voters)
+        if self._random.random() < 0.5:
+            return machines
+        core = self._random.sample(voters, len(voters) // 2 + 1)
+        observers = [node_id for node_id in machines if node_id not in voters]
+        return sorted(core + [node_id for node_id in observers if self._random.random() < 0.5])
+
+    def _wait(self, deadline: float, text: str) -> None:
+        if self._heap.now_ms >= deadline:
+            roles = "; ".join(_describe(machine) for machine in self._cluster.machines.values())
+            raise Broken(
+                "a healthy majority makes progress", f"{text} for {self._options.liveness_ms:.0f} ms: {roles}"
+            )
+        self._run_until(min(deadline, self._heap.now_ms + LOOK_EVERY_MS))
+
+    def _is_whole(self, core: list[int]) -> bool:
+        """One leader that everybody follows, and all logs and high watermarks the same."""
+        nodes = [self._cluster.machines[node_id].node for node_id in core]
+        states = {
+            (node.engine.epoch, node.engine.leader_id, node.log.end_offset, node.engine.high_watermark)
+            for node in nodes
+            if node is not None
+        }
+        if None in nodes or len(states) != 1:
+            return False
+        ((_, leader_id, end_offset, high_watermark),) = states
+        return leader_id in core and end_offset == high_watermark
+
+    # ---- the verdict
+
+    def _judge_histories(self) -> None:
+        for key in self._history.keys_used():
+            history = self._history.of_key(key)
+            if not check_register(history):
+                lines = "\n".join(map(str, history))
+                raise Broken(
+                    "reads and writes are linearizable", f"no order explains what clients saw:\n{lines}"
+                )
+
+    def _counters(self) -> dict[str, int]:
+        history, committed = self._history, self._inspector.committed
+        counters = {
+            "elections": self._inspector.leaders.elections,
+            "committed batches": len(committed.batches),
+            "committed records": committed.end_offset,
+            "acknowledged writes": history.acknowledged_writes,
+            "answered reads": history.answered_reads,
+            "operations": len(history.operations),
+        }
+        return counters | dict(sorted(self._cluster.counters.items()))
+
+    def _make_client(self, number: int, streams: Streams) -> SimulatedClient:
+        process = Process(f"client-{number}")
+        return SimulatedClient(
+            number,
+            self._heap,
+            self._cluster.network.host(f"10.0.1.{number}", process),
+            process,
+            streams.stream("client", number),
+            self._options.workload,
+            self._history,
+            self._cluster.addresses(),
+        )
+
+
+def _describe(machine: Machine) -> str:
+    if machine.node is None:
+        return f"node {machine.node_id} is down"
+    engine = machine.node.engine
+    return (
+        f"node {machine.node_id} is {engine.role} in epoch {engine.epoch} with leader {engine.leader_id}, "
+        f"log end {machine.node.log.end_offset}, high watermark {engine.high_watermark}"
+    )

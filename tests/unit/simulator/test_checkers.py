@@ -1,0 +1,267 @@
+"""Every checker fires on a history that breaks its promise, and is quiet on the nearest one that does not."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from quorumd.protocol.control_record import encode_control
+from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch
+from quorumd.simulator.checkers import (
+    AcknowledgedWrites,
+    Broken,
+    Checker,
+    CommittedNeverChanges,
+    CommittedOnMajority,
+    EpochNeverDecreases,
+    HighWatermarkMonotonic,
+    ImagesEqual,
+    LeaderAppendOnly,
+    LeaderCompleteness,
+    LogMatching,
+    Observation,
+    OneLeaderPerEpoch,
+    OneVotePerEpoch,
+    RecoveryKeepsDurable,
+    SavedVote,
+    VotesAreDurable,
+)
+from quorumd.simulator.disk import SimulatedDisk
+from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.log_mirror import Batch, DurableLog, batches_in
+
+
+def batch(base_offset: int, epoch: int, *values: str) -> Batch:
+    frames = [value.encode() for value in values or ("x",)]
+    (found,) = batches_in(encode_batch(base_offset, epoch, 0, frames))
+    return found
+
+
+def seen(node_id: int, epoch: int, log: Sequence[Batch] = (), **more: object) -> Observation:
+    observation = Observation(node_id, 1, epoch, log=log, appended=log)
+    for name, value in more.items():
+        assert hasattr(observation, name)
+        setattr(observation, name, value)
+    return observation
+
+
+def breaks(checker: Checker, *observations: Observation) -> bool:
+    """Whether the last of the observations breaks the promise; the ones before must not."""
+    for observation in observations[:-1]:
+        checker.observed(observation)
+    try:
+        checker.observed(observations[-1])
+    except Broken as broken:
+        return broken.promise == checker.promise
+    return False
+
+
+def leader(node_id: int, epoch: int, log: Sequence[Batch] = (), **more: object) -> Observation:
+    return seen(node_id, epoch, log, is_leader=True, leader_id=node_id, **more)
+
+
+def test_two_leaders_of_one_epoch() -> None:
+    assert breaks(OneLeaderPerEpoch(), leader(1, 5), leader(2, 5))
+    assert breaks(OneLeaderPerEpoch(), leader(1, 5), seen(3, 5, leader_id=2))
+    assert not breaks(OneLeaderPerEpoch(), leader(1, 5), seen(3, 5, leader_id=1), leader(2, 6))
+
+
+def test_two_votes_of_one_epoch_and_a_forgotten_one() -> None:
+    for second in (3, -1):
+        checker = OneVotePerEpoch()
+        checker.saved(SavedVote(1, 5, 2))
+        checker.saved(SavedVote(1, 5, 2))
+        with pytest.raises(Broken, match="voted for 2"):
+            checker.saved(SavedVote(1, 5, second))
+    checker = OneVotePerEpoch()
+    for vote in (SavedVote(1, 5, -1), SavedVote(1, 5, 2), SavedVote(2, 5, 3), SavedVote(1, 6, 3)):
+        checker.saved(vote)
+
+
+def elected(leader_id: int, epoch: int, granting: Sequence[int]) -> Observation:
+    message = LeaderChangeMessage(1, leader_id, [], [Voter(voter_id) for voter_id in granting])
+    data = encode_control_batch(0, epoch, 0, [encode_control(message)])
+    return leader(leader_id, epoch, batches_in(data))
+
+
+def test_a_leader_with_votes_that_were_not_durable() -> None:
+    checker = VotesAreDurable()
+    checker.saved(SavedVote(1, 5, 1))
+    checker.saved(SavedVote(2, 5, 1))
+    assert not breaks(checker, elected(1, 5, [1, 2]))
+    assert breaks(checker, elected(1, 5, [1, 2, 3]))
+    checker.saved(SavedVote(3, 5, 3))
+    assert breaks(checker, elected(1, 5, [1, 2, 3]))
+
+
+def test_an_epoch_that_decreases() -> None:
+    assert breaks(EpochNeverDecreases(), seen(1, 5), seen(1, 4))
+    assert not breaks(EpochNeverDecreases(), seen(1, 5), seen(2, 4), seen(1, 5))
+    checker = EpochNeverDecreases()
+    checker.saved(SavedVote(1, 5, -1))
+    assert breaks(checker, seen(1, 4, life=2))
+    with pytest.raises(Broken, match="quorum-state"):
+        checker.saved(SavedVote(1, 4, -1))
+    checker = EpochNeverDecreases()
+    checker.saved(SavedVote(1, 5, -1))
+    assert not breaks(checker, seen(1, 6), seen(1, 5, life=2)), (
+        "an epoch that was never saved may be forgotten"
+    )
+
+
+def test_logs_that_do_not_match() -> None:
+    first, second = batch(0, 1, "a"), batch(1, 2, "b")
+    assert not breaks(LogMatching(), seen(1, 2, [first, second]), seen(2, 2, [first, second]))
+    assert not breaks(LogMatching(), seen(1, 2, [first, second]), seen(2, 2, [first, batch(1, 3, "c")]))
+    assert breaks(LogMatching(), seen(1, 2, [first, second]), seen(2, 2, [first, batch(1, 2, "c")]))
+    assert breaks(LogMatching(), seen(1, 2, [first, second]), seen(2, 2, [batch(0, 1, "z")]))
+    assert breaks(LogMatching(), seen(1, 2, [first, second]), seen(2, 2, [batch(0, 2, "a"), second]))
+
+
+def test_a_log_with_a_gap_or_epochs_that_decrease() -> None:
+    assert breaks(LogMatching(), seen(1, 1, [batch(0, 1), batch(2, 1)]))
+    assert breaks(LogMatching(), seen(1, 1, [batch(0, 2), batch(1, 1)]))
+
+
+def test_a_leader_that_removes_from_its_log() -> None:
+    gone = [batch(1, 1)]
+    assert breaks(LeaderAppendOnly(), leader(1, 2), leader(1, 2, removed=gone))
+    assert not breaks(LeaderAppendOnly(), seen(1, 2), leader(1, 2, removed=gone))
+    assert not breaks(LeaderAppendOnly(), leader(1, 2), seen(1, 3, removed=gone))
+
+
+def test_committed_data_that_changes() -> None:
+    first, second = batch(0, 1, "a"), batch(1, 1, "b")
+    log = [first, second]
+    committed = leader(1, 1, log, high_watermark=2)
+    assert not breaks(CommittedNeverChanges(), committed, seen(2, 1, log, high_watermark=1))
+    other = [first, batch(1, 1, "c")]
+    assert not breaks(CommittedNeverChanges(), committed, seen(2, 1, other, high_watermark=1))
+    assert breaks(CommittedNeverChanges(), committed, seen(2, 1, other, high_watermark=2))
+    assert breaks(CommittedNeverChanges(), committed, seen(2, 1, [first], removed=[second]))
+    assert not breaks(CommittedNeverChanges(), committed, seen(2, 1, [first], removed=other[1:]))
+    assert breaks(CommittedNeverChanges(), seen(2, 1, [batch(3, 1)], high_watermark=4))
+
+
+def test_the_committed_log_is_kept_for_the_other_checkers() -> None:
+    checker = CommittedNeverChanges()
+    log = [batch(0, 1), batch(1, 1), batch(2, 1)]
+    checker.observed(leader(1, 1, log, high_watermark=2))
+    assert (checker.batches, checker.end_offset) == (log[:2], 2)
+
+
+def test_a_leader_without_committed_data() -> None:
+    committed = CommittedNeverChanges()
+    log = [batch(0, 1), batch(1, 1)]
+    committed.observed(leader(1, 3, log, high_watermark=2))
+    assert not breaks(LeaderCompleteness(committed), leader(2, 4, log))
+    assert breaks(LeaderCompleteness(committed), leader(2, 4, log[:1]))
+    assert breaks(LeaderCompleteness(committed), leader(2, 4, [log[0], batch(1, 2)]))
+    late = "a leader of an earlier epoch that learns late of its election owes nothing"
+    assert not breaks(LeaderCompleteness(committed), leader(2, 2, log[:1])), late
+
+
+def test_a_high_watermark_that_falls_or_passes_the_log() -> None:
+    log = [batch(0, 1), batch(1, 1)]
+    assert breaks(
+        HighWatermarkMonotonic(), seen(1, 1, log, high_watermark=2), seen(1, 1, log, high_watermark=1)
+    )
+    assert breaks(HighWatermarkMonotonic(), seen(1, 1, log, high_watermark=3))
+    assert breaks(HighWatermarkMonotonic(), seen(1, 1, high_watermark=1))
+    assert not breaks(
+        HighWatermarkMonotonic(),
+        seen(1, 1, log, high_watermark=2),
+        leader(1, 2, log, high_watermark=-1),
+        seen(1, 2, log, high_watermark=0, life=2),
+        seen(1, 1, log, high_watermark=2),
+    )
+
+
+def disk_with(batches: Sequence[Batch], *, synced: bool) -> DurableLog:
+    disk = SimulatedDisk(EventHeap(), Random(0))
+    disk.mount(Process("node", 1, 1))
+    disk.make_directory("/log")
+    file = disk.open("/log/00000000000000000000.log", create=True)
+    disk.sync_directory("/")
+    disk.sync_directory("/log")
+    file.write_at(0, b"".join(one.data for one in batches))
+    if synced:
+        file.sync()
+    return DurableLog(disk, "/log")
+
+
+def test_committed_data_that_is_not_on_a_majority_of_disks() -> None:
+    log = [batch(0, 1), batch(1, 1)]
+    for third_is_synced in (False, True):
+        disks = {
+            1: disk_with(log, synced=True),
+            2: disk_with(log[:1], synced=True),
+            3: disk_with(log, synced=third_is_synced),
+        }
+        committed = CommittedNeverChanges()
+        observation = leader(1, 1, log, high_watermark=2, voters=(1, 2, 3))
+        committed.observed(observation)
+        assert breaks(CommittedOnMajority(committed, disks), observation) is not third_is_synced
+
+
+def test_durable_logs_are_followed_over_segments_truncation_and_rewriting() -> None:
+    disk = SimulatedDisk(EventHeap(), Random(0))
+    disk.mount(Process("node", 1, 1))
+    log = [batch(0, 1, "a"), batch(1, 1, "b"), batch(2, 1, "c")]
+    durable = DurableLog(disk, "/")
+    assert durable.holds(log) == 0
+    first = disk.open("/00000000000000000000.log", create=True)
+    second = disk.open("/00000000000000000002.log", create=True)
+    first.write_at(0, log[0].data + log[1].data)
+    second.write_at(0, log[2].data)
+    first.sync()
+    assert durable.holds(log) == 0, "the names are not durable"
+    disk.sync_directory("/")
+    assert durable.holds(log) == 2
+    second.sync()
+    assert durable.holds(log) == 3
+    first.truncate(len(log[0].data))
+    assert durable.holds(log) == 1, "the truncation may survive a crash"
+    other = batch(1, 2, "d")
+    first.write_at(len(log[0].data), other.data)
+    first.sync()
+    disk.remove("/00000000000000000002.log")
+    assert durable.holds(log) == 1
+    assert durable.holds([log[0], other]) == 2
+
+
+def test_a_recovery_that_loses_durable_batches() -> None:
+    log = [batch(0, 1), batch(1, 1)]
+    checker = RecoveryKeepsDurable()
+    checker.stopped(1, log)
+    assert breaks(checker, seen(1, 1, log[:1], life=2))
+    checker.stopped(1, log)
+    assert breaks(checker, seen(1, 1, [log[0], batch(1, 1, "y")], life=2))
+    checker.stopped(1, log[:1])
+    assert not breaks(checker, seen(1, 1, log, life=2), seen(1, 1, [], life=2))
+
+
+def test_an_acknowledged_write_that_is_not_committed() -> None:
+    committed = CommittedNeverChanges()
+    checker = AcknowledgedWrites(committed)
+    log = [batch(0, 1, "..w1-1;.."), batch(1, 1, "..w1-2;..")]
+    committed.observed(leader(1, 1, log, high_watermark=1))
+    checker.acknowledged("w1-1;")
+    with pytest.raises(Broken, match="w1-2"):
+        checker.acknowledged("w1-2;")
+    committed.observed(leader(1, 1, log, high_watermark=2))
+    checker.acknowledged("w1-2;")
+
+
+def test_images_that_differ_at_the_same_offset() -> None:
+    assert breaks(
+        ImagesEqual(), seen(1, 1, applied_offset=5, image="a"), seen(2, 1, applied_offset=5, image="b")
+    )
+    assert not breaks(
+        ImagesEqual(),
+        seen(1, 1, applied_offset=5, image="a"),
+        seen(2, 1, applied_offset=6, image="b"),
+        seen(2, 1, applied_offset=5, image=None),
+        seen(2, 1, applied_offset=5, image="a"),
+    )
