@@ -1,0 +1,145 @@
+"""What any node can tell of the cluster: ApiVersions, Metadata, DescribeCluster, and the gossip of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorumd.controller.cluster_image import KRAFT_VERSION, METADATA_VERSION
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID
+from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.discovery import Discovery
+from quorumd.node.request_router import Handler
+from quorumd.node.server_session import Session
+from quorumd.node.state_machine import StateMachine
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request, VersionRanges
+from quorumd.protocol.messages import (
+    api_versions_response,
+    describe_cluster_response,
+    metadata_response,
+)
+from quorumd.raft.engine import RaftEngine
+
+BROKERS, CONTROLLERS = 1, 2
+"""DescribeCluster's endpoint types (KIP-919)."""
+SUPPORTED_FEATURES = ((METADATA_VERSION, 7, 25), (KRAFT_VERSION, 0, 1))
+OLDEST_FEATURES_ANSWER = 4
+"""ApiVersions below this cannot carry a supported feature whose minimum is 0 (KAFKA-17492)."""
+
+
+class ClusterRequests:
+    """Answers from what this node knows; never waits."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        identity: ClusterIdentity,
+        discovery: Discovery,
+        state_machine: StateMachine,
+        spoken: VersionRanges,
+    ) -> None:
+        self._engine = engine
+        self._identity = identity
+        self._discovery = discovery
+        self._state_machine = state_machine
+        self._spoken = spoken
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return (
+            (ApiKey.API_VERSIONS, self.api_versions),
+            (ApiKey.METADATA, self.metadata),
+            (ApiKey.DESCRIBE_CLUSTER, self.describe_cluster),
+        )
+
+    def api_versions(self, session: Session, request: Request) -> None:
+        wire = api_versions_response
+        features = self._state_machine.image.features
+        answer = wire.ApiVersionsResponse(
+            0, [wire.ApiVersion(key, low, high) for key, (low, high) in sorted(self._spoken.items())]
+        )
+        if request.api_version >= 3:
+            answer.supported_features = [
+                wire.SupportedFeatureKey(name, low, high)
+                for name, low, high in SUPPORTED_FEATURES
+                if low > 0 or request.api_version >= OLDEST_FEATURES_ANSWER
+            ]
+            answer.finalized_features_epoch = self._state_machine.committed_offset
+            answer.finalized_features = [
+                wire.FinalizedFeatureKey(name, level, level)
+                for name, level in sorted(self._finalized(features))
+            ]
+        session.answer(request, answer)
+
+    def metadata(self, session: Session, request: Request) -> None:
+        """Brokers are the nodes of the quorum; the only topic is the metadata log itself, when named."""
+        message: Any = request.message
+        wire = metadata_response
+        session.answer(
+            request,
+            wire.MetadataResponse(
+                0,
+                [wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in self._nodes()],
+                self._identity.cluster_id or None,
+                self._engine.leader_id,
+                [self._topic(asked) for asked in message.topics or ()],
+            ),
+        )
+
+    def describe_cluster(self, session: Session, request: Request) -> None:
+        """Endpoint type 1: all nodes, as brokers. Type 2: the voters, as controllers; the leader is active."""
+        message: Any = request.message
+        wire = describe_cluster_response
+        if message.endpoint_type not in (BROKERS, CONTROLLERS):
+            error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            text = f"Endpoint type {message.endpoint_type} is neither 1 (brokers) nor 2 (controllers)."
+            session.answer(request, wire.DescribeClusterResponse(0, int(error), text))
+            return
+        nodes = self._nodes()
+        if message.endpoint_type == CONTROLLERS:
+            session.asked_as_controller_client = True
+            voters = {voter.key.id for voter in self._engine.voters.current.voters}
+            nodes = [node for node in nodes if node[0] in voters]
+        session.answer(
+            request,
+            wire.DescribeClusterResponse(
+                0,
+                0,
+                None,
+                message.endpoint_type,
+                self._identity.cluster_id or "",
+                self._engine.leader_id,
+                [wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes],
+            ),
+        )
+
+    def _finalized(self, features: dict[str, int]) -> list[tuple[str, int]]:
+        """The quorum's own level is said by the voter records, not by a feature record."""
+        found = list(features.items())
+        if self._engine.voters.current.voters and self._identity.cluster_id is not None:
+            found.append((KRAFT_VERSION, 1))
+        return found
+
+    def _nodes(self) -> list[tuple[int, str, int]]:
+        """Those that can be reached as far as is known; the leader in any case, since clients look for it."""
+        leader_id = self._engine.leader_id
+        return [
+            (node_id, address.host, address.port)
+            for node_id, address in self._discovery.addresses()
+            if node_id == leader_id or self._discovery.is_reachable(node_id)
+        ]
+
+    def _topic(self, asked: Any) -> metadata_response.MetadataResponseTopic:
+        wire = metadata_response
+        if asked.name != METADATA_TOPIC and asked.topic_id != METADATA_TOPIC_ID:
+            by_id = asked.topic_id != ZERO_UUID
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return wire.MetadataResponseTopic(int(error), asked.name or "", asked.topic_id)
+        leader_id = self._engine.leader_id
+        voters = [voter.key.id for voter in self._engine.voters.current.voters]
+        error = ErrorCode.NONE if leader_id != NO_NODE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition = wire.MetadataResponsePartition(
+            int(error), METADATA_PARTITION, leader_id, self._engine.epoch, voters, voters, []
+        )
+        return wire.MetadataResponseTopic(0, METADATA_TOPIC, METADATA_TOPIC_ID, True, [partition])

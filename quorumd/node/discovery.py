@@ -1,0 +1,190 @@
+"""Gossip of addresses by DiscoverBrokers, and the search for a leader by Metadata (KIP-595 draft 4.5, 6.1, 6.3).
+
+One node is asked at a time: often while addresses or the leader are missing, now and then otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC, NO_NODE, Endpoint, ReplicaKey
+from quorumd.node.address_book import Address, AddressBook
+from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.peers import Call, Failure
+from quorumd.node.request_router import Handler
+from quorumd.node.server_session import Session
+from quorumd.ports import Clock, Entropy, Timer
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.raft.events import Event, LeaderHeard, PeerDiscovered
+
+logger = logging.getLogger("quorumd.discovery")
+
+EAGER_MS = 100.0
+SEARCHING_MS = 1000.0
+SETTLED_MS = 30_000.0
+EAGER_ROUNDS = 20
+
+
+class Discovery:
+    """Who is where. Tells the engine of each address that is new (PeerDiscovered), and of leaders heard of.
+
+    `call(host, port, call)` sends to any address. `needs_leader()` and `missing_voters()` say how eager to be.
+    """
+
+    def __init__(
+        self,
+        own: ReplicaKey,
+        listener_name: str,
+        bootstrap_servers: Sequence[tuple[str, int]],
+        clock: Clock,
+        entropy: Entropy,
+        identity: ClusterIdentity,
+        call: Callable[[str, int, Call], None],
+        step: Callable[[Event], None],
+        needs_leader: Callable[[], bool],
+        request_timeout_ms: float,
+    ) -> None:
+        self._own = own
+        self._listener_name = listener_name
+        self._bootstrap_servers = list(bootstrap_servers)
+        self._clock = clock
+        self._entropy = entropy
+        self._identity = identity
+        self._call = call
+        self._step = step
+        self._needs_leader = needs_leader
+        self._request_timeout_ms = request_timeout_ms
+        self._book = AddressBook()
+        self._own_address = Address("", 0)
+        self._expected: tuple[int, ...] = ()
+        self._rounds = 0
+        self._timer: Timer | None = None
+
+    def start(
+        self, own_address: Address, seeds: Sequence[tuple[int, str, int]], expected: Sequence[int]
+    ) -> None:
+        """Begin to ask around. `expected`: voters of the configuration, whose addresses are wanted."""
+        self._own_address = own_address
+        self._expected = tuple(expected)
+        self.learn(self._own.id, own_address)
+        for node_id, host, port in seeds:
+            self.learn(node_id, Address(host, port))
+        self._ask_around()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def addresses(self) -> list[tuple[int, Address]]:
+        """All known nodes in the order of their ids, this one too."""
+        return [(node_id, self._book.require(node_id)) for node_id in self._book.node_ids()]
+
+    def address_of(self, node_id: int) -> Address | None:
+        return self._book.get(node_id)
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where a node's listener is, as answers tell it."""
+        address = self._book.get(node_id)
+        return Endpoint(self._listener_name, address.host, address.port) if address else None
+
+    def is_reachable(self, node_id: int) -> bool:
+        return self._book.is_reachable(node_id)
+
+    def mark_reachable(self, node_id: int, reachable: bool) -> None:
+        self._book.mark_reachable(node_id, reachable)
+
+    def learn(self, node_id: int, address: Address) -> None:
+        """Take over an address if it is newer than what is known."""
+        if node_id == self._own.id and address != self._own_address:
+            return
+        if self._book.learn(node_id, address) and node_id != self._own.id:
+            key = ReplicaKey(node_id, address.directory_id)
+            self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
+
+    def missing_voters(self) -> list[int]:
+        """Expected voters whose address nobody has told yet: the KIP's number-unknown-voter-connections."""
+        return [node_id for node_id in self._expected if self._book.get(node_id) is None]
+
+    def expect(self, voter_ids: Sequence[int]) -> None:
+        """The voters are known from the log now."""
+        self._expected = tuple(voter_ids)
+
+    def handlers(self) -> Sequence[tuple[int, Handler]]:
+        return ((ApiKey.DISCOVER_BROKERS, self.discover_brokers),)
+
+    def discover_brokers(self, session: Session, request: Request) -> None:
+        """Anybody may ask; a node tells its own address by asking (ids below 0 are admin clients)."""
+        message: Any = request.message
+        self.learn(
+            message.replica_id,
+            Address(message.host, message.port, message.boot_timestamp, message.replica_directory_id),
+        )
+        brokers = [
+            Broker(node_id, address.boot_timestamp, address.host, address.port, address.directory_id)
+            for node_id, address in self.addresses()
+        ]
+        session.answer(request, DiscoverBrokersResponse(0, self._identity.cluster_id or "", brokers))
+
+    def _ask_around(self) -> None:
+        self._rounds += 1
+        places = list(dict.fromkeys(self._bootstrap_servers + self._other_nodes()))
+        if places:
+            host, port = places[self._entropy.below(len(places))]
+            self._ask(host, port)
+            if self._needs_leader():
+                self._ask_for_leader(host, port)
+        self._timer = self._clock.call_at(self._clock.now_ms() + self._pause_ms(), self._ask_around)
+
+    def _pause_ms(self) -> float:
+        if not self.missing_voters() and not self._needs_leader():
+            return SETTLED_MS
+        return EAGER_MS if self._rounds < EAGER_ROUNDS else SEARCHING_MS
+
+    def _other_nodes(self) -> list[tuple[str, int]]:
+        return [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]
+
+    def _ask(self, host: str, port: int) -> None:
+        own = self._own_address
+        message = DiscoverBrokersRequest(
+            self._own.id, own.boot_timestamp, own.host, own.port, self._own.directory_id
+        )
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+        call = Call(ApiKey.DISCOVER_BROKERS, lambda version: message, self._told, _ignore, deadline)
+        self._call(host, port, call)
+
+    def _told(self, answer: Any) -> None:
+        if answer.error_code == ErrorCode.NONE and self._identity.accepts(answer.cluster_id):
+            for broker in answer.brokers:
+                self.learn(
+                    broker.voter_id,
+                    Address(broker.host, broker.port, broker.boot_timestamp, broker.directory_id),
+                )
+
+    def _ask_for_leader(self, host: str, port: int) -> None:
+        message = MetadataRequest([MetadataRequestTopic(name=METADATA_TOPIC)], False)
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+
+        def build(version: int) -> MetadataRequest:
+            del version
+            return message
+
+        self._call(host, port, Call(ApiKey.METADATA, build, self._leader_told, _ignore, deadline))
+
+    def _leader_told(self, answer: Any) -> None:
+        if not self._identity.accepts(answer.cluster_id):
+            return
+        for topic in answer.topics:
+            for partition in topic.partitions if topic.name == METADATA_TOPIC else ():
+                if partition.leader_id != NO_NODE and self._book.get(partition.leader_id) is not None:
+                    self._step(LeaderHeard(partition.leader_id, partition.leader_epoch))
+
+
+def _ignore(failure: Failure) -> None:
+    logger.debug("a node did not answer: %s", failure.reason)

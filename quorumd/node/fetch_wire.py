@@ -1,0 +1,190 @@
+"""Flat values of the engine <-> FetchQuorumRecords (between quorumd nodes) and stock Fetch (served to observers)."""
+
+from __future__ import annotations
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    NO_NODE,
+    ZERO_UUID,
+    Endpoint,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
+from quorumd.node.quorum_wire import known_error, only_partition, public_error
+from quorumd.protocol.messages import (
+    fetch_quorum_records_request,
+    fetch_quorum_records_response,
+    fetch_request,
+    fetch_response,
+)
+from quorumd.raft.messages import FetchRequest, FetchResponse
+
+TOPIC_ID_VERSION = 13
+REPLICA_STATE_VERSION = 15
+NODE_ENDPOINTS_VERSION = 16
+MAX_FETCH_BYTES = 8 * 1024 * 1024
+"""Never more in one answer, whatever is asked for: what stock Kafka's raft client takes."""
+
+
+def fetch_to_wire(
+    request: FetchRequest, cluster_id: str | None
+) -> fetch_quorum_records_request.FetchQuorumRecordsRequest:
+    wire = fetch_quorum_records_request
+    partition = wire.PartitionData(
+        METADATA_PARTITION,
+        request.epoch,
+        request.offset,
+        request.last_epoch,
+        request.is_follower,
+        request.known_high_watermark,
+        request.read_round,
+    )
+    return wire.FetchQuorumRecordsRequest(
+        cluster_id,
+        request.replica.id,
+        request.replica.directory_id,
+        request.max_wait_ms,
+        request.max_bytes,
+        [wire.TopicData(METADATA_TOPIC, [partition])],
+    )
+
+
+def fetch_from_wire(
+    message: fetch_quorum_records_request.FetchQuorumRecordsRequest,
+    partition: fetch_quorum_records_request.PartitionData,
+) -> FetchRequest:
+    return FetchRequest(
+        ReplicaKey(message.replica_id, message.replica_directory_id),
+        partition.leader_epoch,
+        partition.fetch_offset,
+        partition.fetch_epoch,
+        message.max_wait_time_ms,
+        min(message.max_bytes, MAX_FETCH_BYTES),
+        partition.is_follower,
+        partition.high_watermark,
+        partition.read_round,
+    )
+
+
+def answer_to_wire(
+    response: FetchResponse, records: bytes, leader: Endpoint | None
+) -> fetch_quorum_records_response.FetchQuorumRecordsResponse:
+    wire = fetch_quorum_records_response
+    diverging = response.diverging
+    partition = wire.PartitionData(
+        METADATA_PARTITION,
+        int(response.error),
+        response.leader_id,
+        response.epoch,
+        diverging.offset if diverging else -1,
+        diverging.epoch if diverging else -1,
+        response.high_watermark,
+        response.log_start_offset,
+        -1,
+        response.read_round,
+        records,
+    )
+    endpoints = [wire.NodeEndpoint(response.leader_id, leader.host, leader.port)] if leader else []
+    return wire.FetchQuorumRecordsResponse(0, [wire.TopicData(METADATA_TOPIC, [partition])], endpoints)
+
+
+def answer_from_wire(
+    message: fetch_quorum_records_response.FetchQuorumRecordsResponse,
+) -> FetchResponse | ErrorCode:
+    """The answer with its records still undecoded, or the top-level error."""
+    partition = only_partition(message.topics)
+    if message.error_code or partition is None:
+        return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+    diverging = None
+    if partition.next_fetch_offset >= 0:
+        diverging = OffsetAndEpoch(partition.next_fetch_offset, partition.next_fetch_offset_epoch)
+    return FetchResponse(
+        known_error(partition.error_code),
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        partition.log_start_offset,
+        diverging,
+        partition.read_round,
+        records=partition.records or b"",
+    )
+
+
+def stock_fetch_from_wire(message: fetch_request.FetchRequest, version: int) -> FetchRequest | None:
+    """The one fetch of the metadata log, None if anything else is asked for."""
+    if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
+        return None
+    topic = message.topics[0]
+    is_metadata = (
+        topic.topic_id == METADATA_TOPIC_ID if version >= TOPIC_ID_VERSION else topic.topic == METADATA_TOPIC
+    )
+    partition = topic.partitions[0]
+    if not is_metadata or partition.partition != METADATA_PARTITION:
+        return None
+    replica_id = message.replica_state.replica_id if message.replica_state is not None else NO_NODE
+    if version < REPLICA_STATE_VERSION:
+        replica_id = message.replica_id
+    return FetchRequest(
+        ReplicaKey(replica_id, partition.replica_directory_id or ZERO_UUID),
+        partition.current_leader_epoch,
+        partition.fetch_offset,
+        partition.last_fetched_epoch,
+        message.max_wait_ms,
+        # The partition's own limit is 0 in what a stock broker sends and is not looked at.
+        min(message.max_bytes, MAX_FETCH_BYTES),
+        False,
+        partition.high_watermark,
+    )
+
+
+def stock_answer_to_wire(
+    response: FetchResponse, records: bytes, leader: Endpoint | None, version: int
+) -> fetch_response.FetchResponse:
+    """Every answer says who leads and, where the version can, how to reach it: a broker learns it here only."""
+    wire = fetch_response
+    diverging = response.diverging
+    partition = wire.PartitionData(
+        METADATA_PARTITION,
+        public_error(response.error),
+        response.high_watermark,
+        -1,
+        response.log_start_offset,
+        wire.EpochEndOffset(diverging.epoch, diverging.offset) if diverging else None,
+        wire.LeaderIdAndEpoch(response.leader_id, response.epoch),
+        records=records,
+    )
+    has_endpoints = leader is not None and version >= NODE_ENDPOINTS_VERSION
+    return wire.FetchResponse(
+        responses=[_metadata_topic(version, partition)],
+        node_endpoints=[wire.NodeEndpoint(response.leader_id, leader.host, leader.port)]
+        if has_endpoints and leader is not None
+        else [],
+    )
+
+
+def stock_refusal(message: fetch_request.FetchRequest, version: int) -> fetch_response.FetchResponse:
+    """The answer to a fetch of partitions that are not here."""
+    by_id = version >= TOPIC_ID_VERSION
+    error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    wire = fetch_response
+    return wire.FetchResponse(
+        responses=[
+            wire.FetchableTopicResponse(
+                topic.topic,
+                topic.topic_id,
+                [wire.PartitionData(p.partition, int(error), -1) for p in topic.partitions],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _metadata_topic(
+    version: int, partition: fetch_response.PartitionData
+) -> fetch_response.FetchableTopicResponse:
+    if version >= TOPIC_ID_VERSION:
+        return fetch_response.FetchableTopicResponse("", METADATA_TOPIC_ID, [partition])
+    return fetch_response.FetchableTopicResponse(METADATA_TOPIC, ZERO_UUID, [partition])

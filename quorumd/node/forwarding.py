@@ -1,0 +1,171 @@
+"""Requests that reached a node which cannot answer them go to the leader in an Envelope (KIP-590).
+
+A request waits here while there is no leader. It is sent again only where it certainly had no effect: when it
+never left, or when the envelope itself came back with NOT_CONTROLLER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+
+from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.node.peers import Call, Failure
+from quorumd.node.server_session import Session
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey, response_class, response_header_version
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.connection import Request, VersionRanges, encode_answer, read_request
+from quorumd.protocol.messages.default_principal_data import DefaultPrincipalData
+from quorumd.protocol.messages.envelope_request import EnvelopeRequest
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
+from quorumd.protocol.wire import Message, skip_tagged_fields
+
+PATIENCE_MS = 10_000.0
+"""How long a request waits for a leader before its client is told to try again."""
+RETRY_MS = 50.0
+
+AnswerHook = Callable[[Any], None]
+"""May add to the leader's answer before the client gets it."""
+
+
+class Forwarder:
+    """Sends requests of clients to the leader and its answers back.
+
+    `call_leader(call) -> bool` sends to the current leader; False when none is known.
+    `error_answer(request, code)` makes the answer that tells a client about a failure in its own API's fields.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        call_leader: Callable[[Call], bool],
+        error_answer: Callable[[Request, ErrorCode], Message],
+        request_timeout_ms: float,
+    ) -> None:
+        self._clock = clock
+        self._call_leader = call_leader
+        self._error_answer = error_answer
+        self._request_timeout_ms = request_timeout_ms
+        principal = encode(DefaultPrincipalData("User", "ANONYMOUS", False), 0)
+        self._principal = (0).to_bytes(2, "big") + principal
+
+    def forward(self, session: Session, request: Request, hook: AnswerHook | None = None) -> None:
+        """Have the leader answer; at the latest after PATIENCE_MS without one the client gets an error."""
+        self._try(session, request, hook, self._clock.now_ms() + PATIENCE_MS)
+
+    def _try(self, session: Session, request: Request, hook: AnswerHook | None, patience_ends: float) -> None:
+        envelope = EnvelopeRequest(request.frame, self._principal, _address_bytes(session.peer))
+
+        def again() -> None:
+            if self._clock.now_ms() >= patience_ends:
+                self._fail(session, request, ErrorCode.NOT_CONTROLLER)
+            else:
+                self._clock.call_at(
+                    self._clock.now_ms() + RETRY_MS,
+                    lambda: self._try(session, request, hook, patience_ends),
+                )
+
+        def answered(message: Any) -> None:
+            if message.error_code == ErrorCode.NOT_CONTROLLER:
+                again()
+            elif message.error_code or message.response_data is None:
+                self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                self._pass_back(session, request, hook, message.response_data)
+
+        def failed(failure: Failure) -> None:
+            if failure.unsent:
+                again()
+            else:
+                self._fail(session, request, ErrorCode.REQUEST_TIMED_OUT)
+
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+        call = Call(ApiKey.ENVELOPE, lambda version: envelope, answered, failed, deadline)
+        if not self._call_leader(call):
+            again()
+
+    def _pass_back(self, session: Session, request: Request, hook: AnswerHook | None, data: bytes) -> None:
+        if hook is None:
+            session.answer_encoded(request, data)
+            return
+        try:
+            answer = read_answer(request, data)
+        except MalformedMessage:
+            self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        hook(answer)
+        session.answer(request, answer)
+
+    def _fail(self, session: Session, request: Request, error: ErrorCode) -> None:
+        session.answer(request, self._error_answer(request, error))
+
+
+class EnvelopeSession:
+    """Where the request inside an Envelope gets its answer: around it goes an EnvelopeResponse."""
+
+    asked_as_controller_client = True
+
+    def __init__(self, outer: Session, envelope: Request, peer: str) -> None:
+        self.peer = peer
+        self._outer = outer
+        self._envelope = envelope
+
+    def answer(self, request: Request, message: Message) -> None:
+        self.answer_encoded(request, encode_answer(request, message))
+
+    def answer_encoded(self, request: Request, answer: bytes) -> None:
+        del request
+        self._outer.answer(self._envelope, EnvelopeResponse(answer))
+
+
+class EnvelopeRequests:
+    """The leader's side: takes requests out of their envelopes."""
+
+    def __init__(
+        self,
+        is_leader: Callable[[], bool],
+        route: Callable[[Session, Request], None],
+        may_be_forwarded: frozenset[int],
+        spoken: VersionRanges,
+    ) -> None:
+        self._is_leader = is_leader
+        self._route = route
+        self._may_be_forwarded = may_be_forwarded
+        self._spoken = spoken
+
+    def envelope(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        if not self._is_leader():
+            session.answer(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+            return
+        try:
+            inner = read_request(message.request_data, self._spoken)
+        except (MalformedMessage, UnsupportedVersion):
+            session.answer(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
+            return
+        if inner.api_key not in self._may_be_forwarded:
+            session.answer(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+            return
+        self._route(EnvelopeSession(session, request, session.peer), inner)
+
+
+def read_answer(request: Request, data: bytes) -> Message:
+    """The response to `request` in `data`, which begins with the response header. Raises MalformedMessage."""
+    position = 4
+    if response_header_version(request.api_key, request.api_version) == 1:
+        try:
+            position = skip_tagged_fields(data, position)
+        except IndexError:
+            raise MalformedMessage("the header of a forwarded answer is cut off") from None
+    return decode(response_class(request.api_key), request.api_version, data, position)
+
+
+def _address_bytes(peer: str) -> bytes:
+    """The client's address as 4 or 16 bytes; of an unknown one, the unspecified address."""
+    host = peer.rsplit(":", 1)[0].strip("[]")
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return bytes(4)

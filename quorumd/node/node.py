@@ -1,0 +1,470 @@
+"""The one object that runtime and simulator make: wiring, start procedure, orderly and abrupt end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from quorumd.controller.cluster_image import METADATA_VERSION
+from quorumd.errors import DiskFull, FlushFailed, StorageError
+from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.log.folder_lock import lock_folder
+from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
+from quorumd.log.meta_properties import MetaProperties, partition_folder, save_meta_properties
+from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.address_book import Address
+from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.cluster_requests import ClusterRequests
+from quorumd.node.config_requests import ConfigRequests
+from quorumd.node.discovery import Discovery
+from quorumd.node.error_answers import MAY_BE_FORWARDED, error_answer
+from quorumd.node.forwarding import EnvelopeRequests, Forwarder
+from quorumd.node.identity_files import load_saved_node, next_boot_timestamp
+from quorumd.node.peer_requests import PeerRequests
+from quorumd.node.peers import Call, Purpose
+from quorumd.node.proposals import Proposals
+from quorumd.node.quorum_requests import QuorumRequests
+from quorumd.node.raft_runner import RaftRunner
+from quorumd.node.request_router import RequestRouter
+from quorumd.node.server_session import ServerSession
+from quorumd.node.settings import NodeSettings
+from quorumd.node.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.voter_records import VoterRecord, encode_control_records, scan_voter_records
+from quorumd.ports import Clock, Disk, Entropy, Listener, Network
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import ReadAsked, ShutDown
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.voters import VoterHistory
+
+logger = logging.getLogger("quorumd.node")
+
+EXIT_STOPPED, EXIT_STORAGE, EXIT_FLUSH_FAILED, EXIT_BROKEN_PROMISE = 0, 3, 4, 6
+METADATA_VERSION_LEVEL = 25
+"""Works with every 4.x broker."""
+MAX_BATCH_RECORDS = 4096
+HAND_OVER_MS = 5000.0
+DRAIN_MS = 500.0
+POLL_MS = 5.0
+CHECKPOINT_MS = 5000.0
+
+
+class Node:
+    """One node of the quorum. `start` may raise StorageError or OSError; afterwards `on_stop` is called once.
+
+    Attributes that may be read from outside: `engine`, `log`, `state_machine`, `statistics`, `identity`,
+    `discovery`, `recovery_report`, `boot_timestamp`. `on_stop(exit_code, reason)`: see `quorumd.runtime`.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        clock: Clock,
+        entropy: Entropy,
+        disk: Disk,
+        network: Network,
+        on_stop: Callable[[int, str], None],
+    ) -> None:
+        self.settings = settings
+        self.statistics = NodeStatistics()
+        self._clock = clock
+        self._entropy = entropy
+        self._disk = disk
+        self._network = network
+        self._on_stop = on_stop
+        self._sessions: dict[ServerSession, None] = {}
+        self._was_leader = False
+        self._searching_since: float | None = None
+        self._bootstrap_proposed = False
+        self._is_draining = False
+        self._is_stopped = False
+        self._saved_high_watermark = 0
+
+    def start(self) -> None:
+        """Recover the data folder, bind the listener, and begin. Blocks while files are read."""
+        settings = self.settings
+        self._lock = lock_folder(self._disk, settings.data_directory)
+        try:
+            self._open_files()
+            self._wire()
+            self._listener: Listener = self._network.listen(
+                settings.listen.host, settings.listen.port, self._accept
+            )
+        except BaseException:
+            self._lock.close()
+            raise
+        self.boot_timestamp = next_boot_timestamp(self._disk, settings.data_directory, self._clock.wall_ms())
+        self._runner.start()
+        port = settings.advertised.port or self._listener.port
+        own = Address(settings.advertised.host, port, self.boot_timestamp, self._meta.directory_id)
+        seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
+        self.discovery.start(own, seeds, self.engine.voters.current.ids or settings.raft.bootstrap_voters)
+        self._learn_voter_addresses(self._voter_records_found)
+        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
+
+    def shut_down(self) -> None:
+        """Leave in good order: finish what is proposed, hand over leadership, tidy the folder, call `on_stop`."""
+        if self._is_draining or self._is_stopped:
+            return
+        self._is_draining = True
+        now = self._clock.now_ms()
+        self._drain(now + DRAIN_MS, now + HAND_OVER_MS)
+
+    @property
+    def listener_port(self) -> int:
+        """The port that the listener is bound to."""
+        return self._listener.port
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The committed cluster id, None before there is one."""
+        return self.identity.cluster_id
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this node knows a leader and how far the log is committed."""
+        return not self._is_stopped and self.engine.leader_id >= 0 and self.engine.high_watermark >= 0
+
+    @property
+    def unknown_voter_connections(self) -> int:
+        """How many voters have no known address (KIP-595: number-unknown-voter-connections)."""
+        return len(self.discovery.missing_voters())
+
+    # Opening and wiring
+
+    def _open_files(self) -> None:
+        settings, disk = self.settings, self._disk
+        saved = load_saved_node(disk, settings.data_directory, settings.node_id)
+        self._meta: MetaProperties = saved.meta
+        directory = partition_folder(settings.data_directory)
+        self.log, self.recovery_report = SegmentedLog.open(
+            disk, directory, settings.log, saved.known_high_watermark
+        )
+        self._state_file = QuorumStateFile(disk, directory)
+        self._checkpoint = HighWatermarkCheckpoint(disk, settings.data_directory)
+        self._saved_high_watermark = saved.known_high_watermark
+        self.identity = ClusterIdentity(saved.meta.cluster_id, self._entropy)
+        self._voter_records_found = list(
+            scan_voter_records(self.log.read, self.log.start_offset, self.log.end_offset)
+        )
+        for record in self._voter_records_found:
+            self.identity.appended(record.offset, record.cluster_id)
+        self._saved = saved
+
+    def _wire(self) -> None:
+        settings, clock = self.settings, self._clock
+        own = ReplicaKey(settings.node_id, self._meta.directory_id)
+        history = VoterHistory((r.offset, r.assignment) for r in self._voter_records_found)
+        self.engine = RaftEngine(
+            settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
+        )
+        self.state_machine = StateMachine(self.log)
+        self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self)
+        self._proposals = Proposals(
+            self._append_batch,
+            clock.call_soon,
+            lambda: not self._runner.is_flushing,
+            clock.now_ms,
+            self.statistics.commit_latency_ms.observe,
+            MAX_BATCH_RECORDS,
+        )
+        self._peers = PeerRequests(
+            f"quorumd-{settings.node_id}",
+            self._network,
+            clock,
+            self.log,
+            self.identity,
+            self.statistics,
+            self._runner.step,
+            self._voter_records_fetched,
+            lambda: Endpoint(settings.advertised.name, settings.advertised.host, self._advertised_port()),
+            settings.request_timeout_ms,
+        )
+        self.discovery = Discovery(
+            own,
+            settings.advertised.name,
+            settings.bootstrap_servers,
+            clock,
+            self._entropy,
+            self.identity,
+            self._peers.call,
+            self._runner.step,
+            lambda: self.engine.wants_leader_probe(clock.now_ms()),
+            settings.request_timeout_ms,
+        )
+        self._peers.use(self.discovery)
+        self._router = RequestRouter()
+        self._add_handlers()
+
+    def _add_handlers(self) -> None:
+        router, settings = self._router, self.settings
+        forwarder = Forwarder(self._clock, self._call_leader, error_answer, settings.request_timeout_ms)
+        self._quorum_requests = QuorumRequests(
+            self.engine,
+            self.log,
+            self._clock,
+            self.identity,
+            self._runner.step,
+            self.discovery.endpoint_of,
+            forwarder.forward,
+        )
+        configs = ConfigRequests(
+            settings.node_id,
+            settings.static_configs,
+            lambda: self.engine.is_leader and not self._is_draining,
+            self.log.has_room,
+            self.state_machine,
+            self._proposals,
+            lambda outcome: self._runner.step(ReadAsked(outcome)),
+            forwarder.forward,
+        )
+        envelopes = EnvelopeRequests(
+            lambda: self.engine.is_leader and not self._is_draining,
+            router.route,
+            MAY_BE_FORWARDED,
+            router.spoken,
+        )
+        router.add(self._quorum_requests.handlers())
+        router.add(configs.handlers())
+        router.add(self.discovery.handlers())
+        router.add([(ApiKey.ENVELOPE, envelopes.envelope)])
+        cluster = ClusterRequests(
+            self.engine, self.identity, self.discovery, self.state_machine, router.spoken
+        )
+        router.add(cluster.handlers())
+
+    def _accept(self) -> ServerSession:
+        session = ServerSession(
+            self._router.route,
+            self._router.spoken,
+            self.settings.max_request_bytes,
+            self._clock,
+            self.statistics,
+            self._session_closed,
+        )
+        self._sessions[session] = None
+        return session
+
+    def _session_closed(self, session: ServerSession) -> None:
+        self._sessions.pop(session, None)
+
+    def _advertised_port(self) -> int:
+        return self.settings.advertised.port or self._listener.port
+
+    def _call_leader(self, call: Call) -> bool:
+        leader_id = self.engine.leader_id
+        if leader_id < 0 or leader_id == self.settings.node_id:
+            return False
+        return self._peers.call_node(leader_id, call, Purpose.FORWARD)
+
+    # What the runner hands on
+
+    def answer(self, answer: Answer) -> None:
+        try:
+            self._quorum_requests.answer(answer)
+        except StorageError as error:
+            self.broken(error)
+
+    def send(self, send: Send) -> None:
+        self._peers.send(send)
+
+    def save(self, state: QuorumState) -> Callable[[], None]:
+        """What is committed of voters and cluster id goes with epoch, leader and vote (hole 22)."""
+        voted = state.voted or ReplicaKey(-1)
+        assignment = self.engine.voters
+        saved = SavedState(
+            state.epoch,
+            state.leader_id,
+            voted.id,
+            voted.directory_id,
+            self.identity.cluster_id or "",
+            self.settings.node_id,
+            self.state_machine.committed_offset,
+            assignment.current.ids,
+            assignment.target,
+        )
+        return lambda: self._state_file.save(saved)
+
+    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
+        cluster_id = self.identity.for_new_record()
+        data = encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
+        self.identity.appended(base_offset, cluster_id)
+        return data
+
+    def truncated(self, end_offset: int) -> None:
+        self.identity.truncated(end_offset)
+
+    def committed(self, high_watermark: int) -> None:
+        self.state_machine.committed(high_watermark)
+        self._proposals.committed(high_watermark)
+        adopted, contradiction = self.identity.committed(high_watermark)
+        if contradiction is not None:
+            self.broken(
+                StorageError(
+                    f"the log is of cluster {contradiction}, this folder of cluster {self.identity.cluster_id}; "
+                    "check bootstrap.servers and quorum.voters, or format another folder"
+                )
+            )
+        elif adopted:
+            self._meta = self._meta._replace(cluster_id=self.identity.cluster_id)
+            meta = self._meta
+            self._disk.submit(
+                lambda: save_meta_properties(self._disk, self.settings.data_directory, meta), self._written
+            )
+            self.discovery.expect(self.engine.voters.current.ids)
+            logger.info("this node belongs to cluster %s", self.identity.cluster_id)
+        if not self._bootstrap_proposed and self.engine.is_leader:
+            self._propose_bootstrap_records()
+
+    def flush_done(self) -> None:
+        if self._proposals.has_waiting:
+            self._proposals.gather()
+
+    def leadership_changed(self) -> None:
+        engine = self.engine
+        if engine.is_leader and not self._was_leader:
+            self._was_leader = True
+            self.state_machine.lead()
+        elif self._was_leader and not engine.is_leader:
+            self._was_leader = self._bootstrap_proposed = False
+            self._proposals.lost()
+            self.state_machine.lost_leadership()
+        now = self._clock.now_ms()
+        if engine.leader_id >= 0:
+            if self._searching_since is not None:
+                self.statistics.election_latency_ms.observe(now - self._searching_since)
+                self._searching_since = None
+        elif self._searching_since is None and engine.role_name in ("candidate", "prospective"):
+            self._searching_since = now
+        logger.info(
+            "%s in epoch %d, leader %s",
+            engine.role_name,
+            engine.epoch,
+            engine.leader_id if engine.leader_id >= 0 else "not known",
+        )
+
+    def read_ready(self, ready: ReadReady) -> None:
+        ready.token(True)
+
+    def read_failed(self, token: Callable[[bool], None]) -> None:
+        token(False)
+
+    def storage_full(self) -> None:
+        logger.error(
+            "no room on the disk of %s: no more is appended until there is", self.settings.data_directory
+        )
+
+    def broken(self, error: BaseException | str) -> None:
+        """Stop at once, without another write."""
+        if isinstance(error, FlushFailed):
+            self._stop(EXIT_FLUSH_FAILED, str(error))
+        elif isinstance(error, BaseException):
+            self._stop(EXIT_STORAGE, str(error))
+        else:
+            self._stop(EXIT_BROKEN_PROMISE, error)
+
+    # Proposing
+
+    def _append_batch(self, values: Sequence[bytes]) -> int | None:
+        engine, log = self.engine, self.log
+        if not engine.is_leader:
+            return None
+        base_offset = log.end_offset
+        end_offset = base_offset + len(values)
+        batch = encode_batch(base_offset, engine.epoch, self._clock.wall_ms(), values)
+        if not self._runner.propose(batch, end_offset):
+            return None
+        self.state_machine.appended(end_offset)
+        self.statistics.appended_records += len(values)
+        return end_offset
+
+    def _propose_bootstrap_records(self) -> None:
+        """What a stock reader needs before it publishes anything: the metadata version."""
+        self._bootstrap_proposed = True
+        image = self.state_machine.image
+        if METADATA_VERSION not in image.features:
+            record = FeatureLevelRecord(METADATA_VERSION, METADATA_VERSION_LEVEL)
+            change = image.apply(record)
+            assert change is not None
+            self._proposals.propose([encode_record(record, 0)], [change], lambda committed: None)
+
+    # Voters
+
+    def _voter_records_fetched(self, found: list[VoterRecord]) -> None:
+        for record in found:
+            self.identity.appended(record.offset, record.cluster_id)
+        self._learn_voter_addresses(found)
+
+    def _learn_voter_addresses(self, found: list[VoterRecord]) -> None:
+        for record in found:
+            for voter in record.assignment.current.voters:
+                for endpoint in voter.endpoints:
+                    self.discovery.learn(
+                        voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id)
+                    )
+
+    # Ending
+
+    def _checkpoint_now_and_then(self) -> None:
+        if self._is_stopped:
+            return
+        durable = min(self.engine.high_watermark, self._runner.durable_offset)
+        if durable > self._saved_high_watermark:
+            self._saved_high_watermark = durable
+            self._disk.submit(lambda: self._checkpoint.save(durable), self._written)
+        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
+
+    def _written(self, outcome: object) -> None:
+        """A small file was written. A full disk is no reason to stop: the file is only the better to have."""
+        if isinstance(outcome, DiskFull):
+            logger.warning("%s", outcome)
+        elif isinstance(outcome, BaseException):
+            self.broken(outcome)
+
+    def _drain(self, drain_ends: float, hand_over_ends: float) -> None:
+        now = self._clock.now_ms()
+        if self._is_stopped:
+            return
+        if self.engine.is_leader and not self._proposals.is_empty and now < drain_ends:
+            self._clock.call_at(now + POLL_MS, lambda: self._drain(drain_ends, hand_over_ends))
+            return
+        self._runner.step(ShutDown())
+        self._wait_for_hand_over(hand_over_ends)
+
+    def _wait_for_hand_over(self, ends: float) -> None:
+        now = self._clock.now_ms()
+        if self._is_stopped:
+            return
+        busy = self._runner.is_flushing or self._runner.is_saving
+        if (not self.engine.handed_over and now < ends) or busy:
+            self._clock.call_at(now + POLL_MS, lambda: self._wait_for_hand_over(ends))
+            return
+        try:
+            self.log.close()
+            durable = min(self.engine.high_watermark, self.log.end_offset)
+            if durable > self._saved_high_watermark:
+                self._checkpoint.save(durable)
+        except StorageError as error:
+            self.broken(error)
+            return
+        self._stop(EXIT_STOPPED, "")
+
+    def _stop(self, exit_code: int, reason: str) -> None:
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        self._runner.stop()
+        self._proposals.lost()
+        self.discovery.stop()
+        self._peers.close()
+        self._listener.close()
+        for session in list(self._sessions):
+            session.close()
+        self._lock.close()
+        self._on_stop(exit_code, reason)

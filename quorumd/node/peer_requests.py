@@ -1,0 +1,196 @@
+"""Requests of the engine to other nodes: from flat values to the wire, and their answers back as events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from quorumd.errors import ErrorCode, MalformedMessage
+from quorumd.ids import Endpoint
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node import fetch_wire, quorum_wire
+from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.discovery import Discovery
+from quorumd.node.peers import Call, Failure, PeerConnection, Purpose
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.voter_records import VoterRecord, voter_records
+from quorumd.ports import Clock, Network
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.record_batch import validate
+from quorumd.raft.effects import Send
+from quorumd.raft.events import Event, PeerAnswered, PeerFailed
+from quorumd.raft.messages import (
+    BeginRequest,
+    EndRequest,
+    FetchedBatch,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    VoteRequest,
+)
+
+logger = logging.getLogger("quorumd.peers")
+
+
+class PeerRequests:
+    """Sends what the engine asks for. Each request comes back to it exactly once."""
+
+    def __init__(
+        self,
+        client_id: str,
+        network: Network,
+        clock: Clock,
+        log: SegmentedLog,
+        identity: ClusterIdentity,
+        statistics: NodeStatistics,
+        step: Callable[[Event], None],
+        on_voter_records: Callable[[list[VoterRecord]], None],
+        own_endpoint: Callable[[], Endpoint],
+        request_timeout_ms: float,
+    ) -> None:
+        self._client_id = client_id
+        self._network = network
+        self._clock = clock
+        self._log = log
+        self._identity = identity
+        self._statistics = statistics
+        self._step = step
+        self._on_voter_records = on_voter_records
+        self._own_endpoint = own_endpoint
+        self._request_timeout_ms = request_timeout_ms
+        self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
+        self._discovery: Discovery | None = None
+
+    def use(self, discovery: Discovery) -> None:
+        """Where addresses come from; discovery in turn sends through `call`."""
+        self._discovery = discovery
+
+    def call(self, host: str, port: int, call: Call, purpose: Purpose = Purpose.DISCOVERY) -> None:
+        """Send any request to an address."""
+        key = (host, port, purpose)
+        connection = self._connections.get(key)
+        if connection is None:
+            connection = PeerConnection(self._network, self._clock, host, port, self._client_id)
+            self._connections[key] = connection
+        connection.call(call)
+
+    def call_node(self, node_id: int, call: Call, purpose: Purpose) -> bool:
+        """Send to a node by id. False, with nothing called back, where its address is not known."""
+        assert self._discovery is not None
+        address = self._discovery.address_of(node_id)
+        if address is None:
+            return False
+        self.call(address.host, address.port, call, purpose)
+        return True
+
+    def send(self, send: Send) -> None:
+        """Send a request of the engine."""
+        peer, request = send.peer, send.request
+        purpose, api_key, build, from_wire, patience_ms = self._plan(request)
+
+        def answered(message: Any) -> None:
+            self._reached(peer, True)
+            answer = from_wire(message)
+            if isinstance(answer, ErrorCode):
+                logger.warning(
+                    "node %d refuses %s: %s", peer, type(request).__name__, ErrorCode.describe(answer)
+                )
+                self._step(PeerFailed(peer, request))
+            elif isinstance(answer, FetchResponse):
+                self._fetched(peer, request, answer)
+            else:
+                self._step(PeerAnswered(peer, request, answer))
+
+        def failed(failure: Failure) -> None:
+            self._reached(peer, failure.unsupported)
+            self._step(PeerFailed(peer, request, failure.unsupported, failure.refused))
+
+        deadline = self._clock.now_ms() + self._request_timeout_ms + patience_ms
+        if not self.call_node(peer, Call(api_key, build, answered, failed, deadline), purpose):
+            self._clock.call_soon(lambda: self._step(PeerFailed(peer, request)))
+
+    def close(self) -> None:
+        """Close all connections; what is under way is not called back."""
+        for connection in self._connections.values():
+            connection.close()
+
+    def _plan(
+        self, request: Request
+    ) -> tuple[Purpose, int, Callable[[int], Any], Callable[[Any], Response | ErrorCode], float]:
+        """Purpose, API, how to build and how to read the answer, and how long the peer may hold it back."""
+        cluster_id = self._identity.cluster_id
+        if isinstance(request, FetchRequest):
+            message = fetch_wire.fetch_to_wire(request, cluster_id)
+            wait = float(request.max_wait_ms)
+            return (
+                Purpose.FETCH,
+                ApiKey.FETCH_QUORUM_RECORDS,
+                lambda version: message,
+                fetch_wire.answer_from_wire,
+                wait,
+            )
+        if isinstance(request, VoteRequest):
+            return (
+                Purpose.QUORUM,
+                ApiKey.VOTE,
+                lambda version: quorum_wire.vote_to_wire(request, cluster_id, version),
+                quorum_wire.vote_answer_from_wire,
+                0.0,
+            )
+        if isinstance(request, BeginRequest):
+            if not request.endpoints:
+                request.endpoints = (self._own_endpoint(),)
+            return (
+                Purpose.QUORUM,
+                ApiKey.BEGIN_QUORUM_EPOCH,
+                lambda version: quorum_wire.begin_to_wire(request, cluster_id, version),
+                quorum_wire.leader_answer_from_wire,
+                0.0,
+            )
+        assert isinstance(request, EndRequest)
+        return (
+            Purpose.QUORUM,
+            ApiKey.END_QUORUM_EPOCH,
+            lambda version: quorum_wire.end_to_wire(request, cluster_id, version, (self._own_endpoint(),)),
+            quorum_wire.leader_answer_from_wire,
+            0.0,
+        )
+
+    def _reached(self, peer: int, reachable: bool) -> None:
+        assert self._discovery is not None
+        if self._discovery.is_reachable(peer) != reachable:
+            self._discovery.mark_reachable(peer, reachable)
+
+    def _fetched(self, peer: int, request: Request, response: FetchResponse) -> None:
+        """Check what a leader sent before the engine sees it."""
+        if response.records:
+            found: list[VoterRecord] = []
+            try:
+                headers = validate(response.records)
+                batches = []
+                for header in headers:
+                    voters = list(voter_records(response.records, header)) if header.is_control else []
+                    found += voters
+                    batches.append(
+                        FetchedBatch(
+                            header.base_offset,
+                            header.end_offset,
+                            header.epoch,
+                            header.position,
+                            tuple((voter.offset, voter.assignment) for voter in voters),
+                        )
+                    )
+            except MalformedMessage as error:
+                logger.error("node %d sent records that are not sound: %s", peer, error)
+                self._step(PeerFailed(peer, request))
+                return
+            response.batches = tuple(batches)
+            before = self._log.end_offset
+            if found:
+                self._on_voter_records(found)
+            self._step(PeerAnswered(peer, request, response))
+            self._statistics.fetched_records += max(0, self._log.end_offset - before)
+        else:
+            self._step(PeerAnswered(peer, request, response))

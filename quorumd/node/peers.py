@@ -1,0 +1,215 @@
+"""Outgoing connections to other nodes: one for each address and purpose.
+
+Purposes are kept apart because answers come in order: a vote must not wait behind a fetch that is parked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.ports import Clock, Network, Timer, Transport
+from quorumd.protocol.connection import ClientConnection, Handshake, choose_version
+
+
+class Purpose(Enum):
+    """What a connection is for."""
+
+    FETCH = "fetch"
+    QUORUM = "quorum"
+    FORWARD = "forward"
+    DISCOVERY = "discovery"
+
+
+class Failure:
+    """Why a call got no answer. At most one of the flags is set.
+
+    `unsupported`: the peer does not speak that API. `refused`: nobody listens at the address. `unsent`: the
+    request never left, so it cannot have had an effect.
+    """
+
+    __slots__ = ("reason", "refused", "unsent", "unsupported")
+
+    def __init__(
+        self, reason: str, *, unsupported: bool = False, refused: bool = False, unsent: bool = False
+    ) -> None:
+        self.reason = reason
+        self.unsupported = unsupported
+        self.refused = refused
+        self.unsent = unsent
+
+
+class Call:
+    """One request and what to do with its end, exactly one of the two callbacks.
+
+    `build(version)` makes the message for the version that both sides speak.
+    """
+
+    __slots__ = ("api_key", "build", "deadline_ms", "on_answer", "on_failure")
+
+    def __init__(
+        self,
+        api_key: int,
+        build: Callable[[int], Any],
+        on_answer: Callable[[Any], None],
+        on_failure: Callable[[Failure], None],
+        deadline_ms: float,
+    ) -> None:
+        self.api_key = api_key
+        self.build = build
+        self.on_answer = on_answer
+        self.on_failure = on_failure
+        self.deadline_ms = deadline_ms
+
+
+class PeerConnection:
+    """One connection: connects at the first call, learns what the peer speaks, sends calls in order.
+
+    Lost or late, it fails what is under way and connects anew at the next call.
+    """
+
+    def __init__(self, network: Network, clock: Clock, host: str, port: int, client_id: str) -> None:
+        self._network = network
+        self._clock = clock
+        self._host = host
+        self._port = port
+        self._client_id = client_id
+        self._attempt: _Attempt | None = None
+        self._waiting: deque[Call] = deque()
+        self._timer: Timer | None = None
+
+    def call(self, call: Call) -> None:
+        """Send, now or once connected."""
+        if self._attempt is None:
+            self._attempt = _Attempt(self, self._client_id)
+            self._network.connect(self._host, self._port, self._attempt)
+        if self._attempt.is_ready:
+            self._attempt.send(call)
+        else:
+            self._waiting.append(call)
+        if self._timer is None:
+            self._timer = self._clock.call_at(call.deadline_ms, self._look_for_overdue)
+
+    def close(self) -> None:
+        """Close without a word to the callers of calls under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._attempt is not None:
+            self._attempt.abandon()
+
+    def ready(self) -> None:
+        """The peer told what it speaks."""
+        while self._waiting and self._attempt is not None and self._attempt.is_ready:
+            self._attempt.send(self._waiting.popleft())
+
+    def ended(self, attempt: _Attempt, reason: str, refused: bool) -> None:
+        """The connection is gone: everything under way fails."""
+        if attempt is not self._attempt:
+            return
+        self._attempt = None
+        sent, unsent = list(attempt.in_flight.values()), list(self._waiting)
+        self._waiting.clear()
+        where = f"{self._host}:{self._port}: {reason}"
+        for call in sent:
+            call.on_failure(Failure(where, refused=refused))
+        for call in unsent:
+            call.on_failure(Failure(where, refused=refused, unsent=True))
+
+    def _look_for_overdue(self) -> None:
+        self._timer = None
+        calls = [*(self._attempt.in_flight.values() if self._attempt else ()), *self._waiting]
+        if not calls:
+            return
+        earliest = min(call.deadline_ms for call in calls)
+        if earliest <= self._clock.now_ms() and self._attempt is not None:
+            attempt = self._attempt
+            attempt.abandon()
+            self.ended(attempt, "no answer in time", refused=False)
+        else:
+            self._timer = self._clock.call_at(earliest, self._look_for_overdue)
+
+
+class _Attempt:
+    """One established or tried connection; a late event of an abandoned one does no harm."""
+
+    def __init__(self, owner: PeerConnection, client_id: str) -> None:
+        self.in_flight: dict[int, Call] = {}
+        self.is_ready = False
+        self._owner = owner
+        self._connection = ClientConnection(client_id)
+        self._handshake = Handshake(self._connection)
+        self._transport: Transport | None = None
+        self._abandoned = False
+
+    def connected(self, transport: Transport) -> None:
+        self._transport = transport
+        if self._abandoned:
+            transport.close()
+        else:
+            transport.write(self._handshake.begin())
+
+    def received(self, data: bytes) -> None:
+        if self._abandoned:
+            return
+        try:
+            answers = self._connection.receive(data)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            self._break(str(error))
+            return
+        for correlation_id, answer in answers:
+            if not self.is_ready:
+                self._shake_hands(answer)
+            else:
+                call = self.in_flight.pop(correlation_id)
+                call.on_answer(answer)
+            if self.is_over:
+                return
+
+    @property
+    def is_over(self) -> bool:
+        """Abandoned, perhaps by what an answer led to."""
+        return self._abandoned
+
+    def closed(self, reason: str, refused: bool) -> None:
+        if not self._abandoned:
+            self._owner.ended(self, reason or "the connection was closed", refused)
+
+    def send(self, call: Call) -> None:
+        assert self._transport is not None
+        version = choose_version(call.api_key, self._handshake.peer_ranges)
+        if version is None:
+            call.on_failure(Failure(f"API {call.api_key} is not spoken there", unsupported=True, unsent=True))
+            return
+        try:
+            correlation_id, data = self._connection.request(call.build(version), version)
+        except UnsupportedVersion as error:
+            call.on_failure(Failure(str(error), unsupported=True, unsent=True))
+            return
+        self.in_flight[correlation_id] = call
+        self._transport.write(data)
+
+    def abandon(self) -> None:
+        """Close; nothing of it is wanted any more."""
+        self._abandoned = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def _shake_hands(self, answer: Any) -> None:
+        try:
+            again = self._handshake.answered(answer)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            self._break(str(error))
+            return
+        if again is not None:
+            assert self._transport is not None
+            self._transport.write(again)
+        else:
+            self.is_ready = True
+            self._owner.ready()
+
+    def _break(self, reason: str) -> None:
+        self.abandon()
+        self._owner.ended(self, reason, refused=False)

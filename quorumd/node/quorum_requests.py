@@ -1,0 +1,260 @@
+"""Requests of the quorum itself: Vote, BeginQuorumEpoch, EndQuorumEpoch, the fetches, DescribeQuorum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node import fetch_wire, quorum_wire
+from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.request_router import Handler
+from quorumd.node.server_session import Session
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import (
+    begin_quorum_epoch_response,
+    describe_quorum_response,
+    end_quorum_epoch_response,
+    fetch_quorum_records_response,
+    fetch_response,
+    vote_response,
+)
+from quorumd.raft.effects import Answer
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import Event, PeerAsked
+from quorumd.raft.messages import Response
+
+
+class Reply:
+    """How an answer of the engine finds its way back: what `PeerAsked.reply` is."""
+
+    __slots__ = ("request", "session", "to_wire")
+
+    def __init__(self, session: Session, request: Request, to_wire: Callable[[Any], Any]) -> None:
+        self.session = session
+        self.request = request
+        self.to_wire = to_wire
+
+
+class QuorumRequests:
+    """Checks the cluster id and the partition, asks the engine, and writes its answers."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        log: SegmentedLog,
+        clock: Clock,
+        identity: ClusterIdentity,
+        step: Callable[[Event], None],
+        leader_endpoint: Callable[[int], Endpoint | None],
+        forward: Handler,
+    ) -> None:
+        self._engine = engine
+        self._log = log
+        self._clock = clock
+        self._identity = identity
+        self._step = step
+        self._leader_endpoint = leader_endpoint
+        self._forward = forward
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return (
+            (ApiKey.VOTE, self.vote),
+            (ApiKey.BEGIN_QUORUM_EPOCH, self.begin_quorum_epoch),
+            (ApiKey.END_QUORUM_EPOCH, self.end_quorum_epoch),
+            (ApiKey.FETCH_QUORUM_RECORDS, self.fetch_quorum_records),
+            (ApiKey.FETCH, self.fetch),
+            (ApiKey.DESCRIBE_QUORUM, self.describe_quorum),
+        )
+
+    def answer(self, answer: Answer) -> None:
+        """Write an answer of the engine to whoever asked."""
+        reply: Reply = answer.reply
+        reply.session.answer(reply.request, reply.to_wire(answer.response))
+
+    def vote(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, vote_response.VoteResponse)
+            return
+        partition = quorum_wire.only_partition(message.topics)
+        if partition is None:
+            topics = quorum_wire.refused_slots(
+                vote_response, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            session.answer(request, vote_response.VoteResponse(0, topics))
+            return
+        self._ask(
+            session,
+            request,
+            quorum_wire.vote_from_wire(message, partition),
+            lambda response: quorum_wire.vote_answer_to_wire(response, self._endpoint(request, response, 1)),
+        )
+
+    def begin_quorum_epoch(self, session: Session, request: Request) -> None:
+        self._leader_request(
+            session,
+            request,
+            begin_quorum_epoch_response,
+            begin_quorum_epoch_response.BeginQuorumEpochResponse,
+            quorum_wire.begin_from_wire,
+        )
+
+    def end_quorum_epoch(self, session: Session, request: Request) -> None:
+        self._leader_request(
+            session,
+            request,
+            end_quorum_epoch_response,
+            end_quorum_epoch_response.EndQuorumEpochResponse,
+            quorum_wire.end_from_wire,
+        )
+
+    def fetch_quorum_records(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        response_module = fetch_quorum_records_response
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, response_module.FetchQuorumRecordsResponse)
+            return
+        partition = quorum_wire.only_partition(message.topics)
+        if partition is None:
+            topics = quorum_wire.refused_slots(
+                response_module, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            session.answer(request, response_module.FetchQuorumRecordsResponse(0, topics))
+            return
+        self._ask(
+            session,
+            request,
+            fetch_wire.fetch_from_wire(message, partition),
+            lambda response: fetch_wire.answer_to_wire(
+                response, self._read(response), self._endpoint(request, response, 0)
+            ),
+        )
+
+    def fetch(self, session: Session, request: Request) -> None:
+        """Stock Fetch of the metadata log: what observers and consumers of stock Kafka speak."""
+        message: Any = request.message
+        version = request.api_version
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, _fetch_error)
+            return
+        asked = fetch_wire.stock_fetch_from_wire(message, version)
+        if asked is None:
+            session.answer(request, fetch_wire.stock_refusal(message, version))
+            return
+        self._ask(
+            session,
+            request,
+            asked,
+            lambda response: fetch_wire.stock_answer_to_wire(
+                response, self._read(response), self._endpoint(request, response, 0), version
+            ),
+        )
+
+    def describe_quorum(self, session: Session, request: Request) -> None:
+        """Only the leader knows: a broker-type client is forwarded there, others are told who leads."""
+        if not self._engine.is_leader and not session.asked_as_controller_client:
+            self._forward(session, request)
+            return
+        message: Any = request.message
+        wire = describe_quorum_response
+        if quorum_wire.only_partition(message.topics) is None:
+            topics = quorum_wire.refused_slots(wire, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            session.answer(request, wire.DescribeQuorumResponse(0, None, topics))
+            return
+        engine = self._engine
+        partition = wire.PartitionData(
+            METADATA_PARTITION,
+            0,
+            None,
+            engine.leader_id,
+            engine.epoch,
+            engine.high_watermark,
+        )
+        nodes = []
+        if engine.is_leader:
+            description = engine.describe(self._clock.now_ms())
+            partition.current_voters = [self._replica_state(replica) for replica in description.voters]
+            partition.observers = [self._replica_state(replica) for replica in description.observers]
+            target = engine.voters.target
+            partition.target_voters = None if target is None else [wire.TargetVoter(v) for v in target]
+            nodes = self._voter_nodes()
+        else:
+            partition.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if request.api_version >= 2:
+                partition.error_message = "This node is not the leader of the quorum."
+        topics = [wire.TopicData(METADATA_TOPIC, [partition])]
+        session.answer(
+            request, wire.DescribeQuorumResponse(0, None, topics, nodes if request.api_version >= 2 else [])
+        )
+
+    def _replica_state(self, replica: Any) -> describe_quorum_response.ReplicaState:
+        now = self._clock.wall_ms()
+        fetched, caught_up = replica.last_fetch_ms_ago, replica.last_caught_up_ms_ago
+        return describe_quorum_response.ReplicaState(
+            replica.key.id,
+            replica.key.directory_id,
+            replica.log_end_offset,
+            -1 if fetched is None else now - int(fetched),
+            -1 if caught_up is None else now - int(caught_up),
+        )
+
+    def _voter_nodes(self) -> list[describe_quorum_response.Node]:
+        wire = describe_quorum_response
+        return [
+            wire.Node(voter.key.id, [wire.Listener(e.name, e.host, e.port) for e in voter.endpoints])
+            for voter in self._engine.voters.current.voters
+        ]
+
+    def _leader_request(
+        self,
+        session: Session,
+        request: Request,
+        module: Any,
+        response_class: Callable[..., Any],
+        from_wire: Callable[[Any, Any], Any],
+    ) -> None:
+        """BeginQuorumEpoch and EndQuorumEpoch differ only in what the engine makes of them."""
+        message: Any = request.message
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, response_class)
+            return
+        partition = quorum_wire.only_partition(message.topics)
+        if partition is None:
+            topics = quorum_wire.refused_slots(module, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            session.answer(request, response_class(0, topics))
+            return
+        self._ask(
+            session,
+            request,
+            from_wire(message, partition),
+            lambda response: quorum_wire.leader_answer_to_wire(
+                module, response, self._endpoint(request, response, 1), request.api_version
+            ),
+        )
+
+    def _ask(self, session: Session, request: Request, asked: Any, to_wire: Callable[[Any], Any]) -> None:
+        self._step(PeerAsked(Reply(session, request, to_wire), asked))
+
+    def _read(self, response: Any) -> bytes:
+        """The records of a fetch answer, read as late as possible: just before they leave."""
+        if response.read_from < 0:
+            return b""
+        below = response.read_below if response.read_below >= 0 else None
+        return self._log.read(response.read_from, response.read_limit, below=below)
+
+    def _endpoint(self, request: Request, response: Response, least_version: int) -> Endpoint | None:
+        if request.api_version < least_version:
+            return None
+        return self._leader_endpoint(response.leader_id)
+
+    def _refuse_cluster(self, session: Session, request: Request, response: Callable[..., Any]) -> None:
+        session.answer(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
+
+
+def _fetch_error(error_code: int) -> fetch_response.FetchResponse:
+    return fetch_response.FetchResponse(error_code=error_code)

@@ -1,0 +1,265 @@
+"""Steps the engine and does what it says, in the order of the contract in `quorumd.raft`.
+
+Disk work runs beside the event thread: one save or flush after the other. Flushes gather: while one is running,
+appends pile up and the next flush covers them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from quorumd.errors import DiskFull, FlushFailed
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.durability_gate import DurabilityGate, Message
+from quorumd.node.statistics import NodeStatistics
+from quorumd.ports import Clock, Disk, Timer
+from quorumd.raft.effects import Answer, ControlBatch, Effects, ReadReady, Send
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import Event, Flushed, PeerFailed, Propose, StorageFree, StorageFull, TimerFired
+from quorumd.raft.quorum_state import QuorumState
+
+ROOM_CHECK_MS = 1000.0
+NEVER = 1 << 62
+
+
+class RunnerOwner(Protocol):
+    """What the runner hands on to the rest of the node."""
+
+    def answer(self, answer: Answer) -> None:
+        """Send the answer to whoever asked; records of a fetch answer are still to be read."""
+
+    def send(self, send: Send) -> None:
+        """Send a request to a peer; `PeerAnswered` or `PeerFailed` must be stepped later, once."""
+
+    def save(self, state: QuorumState) -> Callable[[], None]:
+        """An operation for the disk that makes the state durable."""
+
+    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes: ...
+
+    def truncated(self, end_offset: int) -> None: ...
+
+    def committed(self, high_watermark: int) -> None: ...
+
+    def flush_done(self) -> None:
+        """A flush ended: the turn of what was gathered meanwhile."""
+
+    def leadership_changed(self) -> None: ...
+
+    def read_ready(self, ready: ReadReady) -> None: ...
+
+    def read_failed(self, token: Any) -> None: ...
+
+    def storage_full(self) -> None: ...
+
+    def broken(self, error: BaseException | str) -> None:
+        """The node must stop at once: a flush failed, or the engine saw a broken promise."""
+
+
+class RaftRunner:
+    """Owns the engine's time, its disk work and the order of its effects."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        log: SegmentedLog,
+        disk: Disk,
+        clock: Clock,
+        statistics: NodeStatistics,
+        owner: RunnerOwner,
+    ) -> None:
+        self._engine = engine
+        self._log = log
+        self._disk = disk
+        self._clock = clock
+        self._statistics = statistics
+        self._owner = owner
+        self._gate = DurabilityGate(self._deliver, log.end_offset)
+        self._timer: Timer | None = None
+        self._armed_for = float("inf")
+        self._is_flushing = False
+        self._flush_began = 0.0
+        self._flush_ceiling = NEVER
+        self._unflushed = False
+        self._newest_save: QuorumState | None = None
+        self._room_timer: Timer | None = None
+        self._stopped = False
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush of the log is under way."""
+        return self._is_flushing
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a save of the quorum-state is under way."""
+        return self._gate.is_saving
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything of the log below it is durable."""
+        return self._gate.durable_offset
+
+    def start(self) -> None:
+        """Begin: the engine's first effects. What recovery found in the log is durable."""
+        self._perform(self._engine.start(self._clock.now_ms()))
+        self.step(Flushed(self._gate.durable_offset))
+
+    def step(self, event: Event) -> None:
+        """Tell the engine and do what it answers."""
+        if not self._stopped:
+            self._perform(self._engine.step(event, self._clock.now_ms()))
+
+    def stop(self) -> None:
+        """Do nothing more; what the disk is doing now is not waited for."""
+        self._stopped = True
+        for timer in (self._timer, self._room_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def propose(self, batch: bytes, end_offset: int) -> bool:
+        """Append one data batch as leader. False when there was no room for it."""
+        before = self._log.end_offset
+        self.step(Propose(batch, end_offset))
+        return self._log.end_offset > before
+
+    def _perform(self, effects: Effects) -> None:
+        if effects.fatal is not None:
+            self._owner.broken(effects.fatal)
+            return
+        if effects.save is not None:
+            self._save(effects.save)
+        if effects.truncate_to is not None:
+            self._truncate(effects.truncate_to)
+        appended = True
+        if effects.append is not None:
+            appended = self._append(effects.append, effects.append_end_offset)
+        if effects.leadership_changed:
+            self._owner.leadership_changed()
+        self._gate.pass_on(effects.send)
+        if appended:
+            self._gate.pass_on(effects.send_after_flush, self._log.end_offset)
+        else:
+            self._withdraw(effects.send_after_flush)
+        if effects.committed_up_to is not None:
+            self._owner.committed(effects.committed_up_to)
+        for ready in effects.reads_ready:
+            self._owner.read_ready(ready)
+        for token in effects.reads_failed:
+            self._owner.read_failed(token)
+        if not appended:
+            self._storage_full()
+        self._arm_timer()
+
+    def _deliver(self, message: Message) -> None:
+        if isinstance(message, Answer):
+            self._owner.answer(message)
+        else:
+            self._owner.send(message)
+
+    def _withdraw(self, messages: Sequence[Message]) -> None:
+        """What promised records that are not in the log: answers still leave, requests fail."""
+        self._gate.pass_on([message for message in messages if isinstance(message, Answer)])
+        for message in messages:
+            if isinstance(message, Send):
+                self._fail_soon(message)
+
+    def _fail_soon(self, send: Send) -> None:
+        self._clock.call_soon(lambda: self.step(PeerFailed(send.peer, send.request)))
+
+    def _save(self, state: QuorumState) -> None:
+        self._newest_save = state
+        self._gate.save_began()
+        self._disk.submit(self._owner.save(state), self._saved)
+
+    def _save_again(self) -> None:
+        if not self._stopped and self._newest_save is not None:
+            self._disk.submit(self._owner.save(self._newest_save), self._saved)
+
+    def _saved(self, outcome: object) -> None:
+        if self._stopped:
+            return
+        if isinstance(outcome, DiskFull):
+            # Nothing leaves until the state is durable, so waiting for room is safe; so is writing what is
+            # newest then, since a later state never takes back a promise of an earlier one.
+            self._owner.storage_full()
+            self._clock.call_at(self._clock.now_ms() + ROOM_CHECK_MS, self._save_again)
+            return
+        if isinstance(outcome, BaseException):
+            self._stopped = True
+            self._owner.broken(outcome)
+            return
+        self._gate.save_done()
+
+    def _truncate(self, end_offset: int) -> None:
+        self._log.truncate(end_offset)
+        self._flush_ceiling = min(self._flush_ceiling, end_offset)
+        for send in self._gate.truncated(end_offset):
+            self._fail_soon(send)
+        self._owner.truncated(end_offset)
+        self._flush()
+
+    def _append(self, what: bytes | ControlBatch, end_offset: int) -> bool:
+        if isinstance(what, ControlBatch):
+            what = self._owner.encode_control(what, self._log.end_offset, self._engine.epoch)
+        try:
+            self._log.append(what, end_offset)
+        except DiskFull:
+            return False
+        self._flush()
+        return True
+
+    def _flush(self) -> None:
+        self._unflushed = True
+        if self._is_flushing:
+            return
+        self._is_flushing, self._unflushed = True, False
+        self._flush_ceiling = NEVER
+        self._flush_began = self._clock.now_ms()
+        self._disk.submit(self._log.begin_flush(), self._flushed)
+
+    def _flushed(self, outcome: int | BaseException) -> None:
+        if self._stopped:
+            return
+        if isinstance(outcome, BaseException):
+            self._stopped = True
+            self._owner.broken(outcome if isinstance(outcome, FlushFailed) else FlushFailed(str(outcome)))
+            return
+        self._is_flushing = False
+        self._statistics.flush_latency_ms.observe(self._clock.now_ms() - self._flush_began)
+        end_offset = min(outcome, self._flush_ceiling)
+        if self._unflushed:
+            self._flush()
+        self._gate.flushed(end_offset)
+        self.step(Flushed(end_offset))
+        self._owner.flush_done()
+
+    def _storage_full(self) -> None:
+        self._owner.storage_full()
+        self.step(StorageFull())
+        if self._room_timer is None:
+            self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        self._room_timer = self._clock.call_at(self._clock.now_ms() + ROOM_CHECK_MS, self._look_for_room)
+
+    def _look_for_room(self) -> None:
+        if self._log.has_room():
+            self._room_timer = None
+            self.step(StorageFree())
+        else:
+            self._wait_for_room()
+
+    def _arm_timer(self) -> None:
+        deadline = self._engine.deadline
+        if deadline >= self._armed_for:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_for = deadline
+        self._timer = self._clock.call_at(deadline, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer, self._armed_for = None, float("inf")
+        self.step(TimerFired())
+        self._arm_timer()

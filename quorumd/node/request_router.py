@@ -1,0 +1,33 @@
+"""API key -> handler; which APIs are spoken here and in which versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from quorumd.node.server_session import Session
+from quorumd.protocol.apis import APIS
+from quorumd.protocol.connection import Request
+
+Handler = Callable[[Session, Request], None]
+"""Answers through `session.answer(request, message)`, now or later, once."""
+
+
+class RequestRouter:
+    """Hands each request to the handler of its API.
+
+    `spoken` holds just the APIs that have a handler: what ApiVersions tells, and what connections accept.
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+        self.spoken: dict[int, tuple[int, int]] = {}
+
+    def add(self, handlers: Iterable[tuple[int, Handler]]) -> None:
+        """Register handlers by API key, each with all the versions that the schemas know."""
+        for api_key, handler in handlers:
+            self._handlers[api_key] = handler
+            self.spoken[api_key] = (APIS[api_key].min_version, APIS[api_key].max_version)
+
+    def route(self, session: Session, request: Request) -> None:
+        """Call the handler. The connection has checked that the API and version are spoken."""
+        self._handlers[request.api_key](session, request)

@@ -1,0 +1,133 @@
+"""One incoming connection: frames in, handlers called, answers out in the order of the requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.node.statistics import Histogram, NodeStatistics
+from quorumd.ports import Clock, Transport
+from quorumd.protocol.connection import Request, ServerConnection, VersionRanges
+from quorumd.protocol.wire import Message
+
+logger = logging.getLogger("quorumd.connections")
+
+MAX_UNANSWERED = 1000
+"""Requests of one connection that may wait for an answer before no more are read from it."""
+MAX_UNSENT_BYTES = 16 * 1024 * 1024
+
+
+class Session(Protocol):
+    """Where a request came from, and where its answer goes: a connection, or an envelope around the request."""
+
+    peer: str
+    asked_as_controller_client: bool
+    """Whether this client looks for controllers (DescribeCluster, endpoint type 2): it re-finds the leader itself."""
+
+    def answer(self, request: Request, message: Message) -> None: ...
+
+    def answer_encoded(self, request: Request, answer: bytes) -> None:
+        """As `answer`, with response header and message encoded by the node that a request was forwarded to."""
+
+
+class ServerSession:
+    """The node's side of one accepted connection (`ports.Connection`)."""
+
+    def __init__(
+        self,
+        route: Callable[[Session, Request], None],
+        spoken: VersionRanges,
+        max_request_bytes: int,
+        clock: Clock,
+        statistics: NodeStatistics,
+        on_closed: Callable[[ServerSession], None],
+    ) -> None:
+        self.peer = "?"
+        self.asked_as_controller_client = False
+        self._route = route
+        self._connection = ServerConnection(max_request_bytes, spoken)
+        self._clock = clock
+        self._statistics = statistics
+        self._on_closed = on_closed
+        self._transport: Transport | None = None
+        self._arrivals: dict[int, float] = {}
+        self._flush_is_due = False
+        self._is_paused = False
+
+    def connected(self, transport: Transport) -> None:
+        self._transport = transport
+        self.peer = transport.peer
+        self._statistics.connections_open += 1
+
+    def received(self, data: bytes) -> None:
+        try:
+            requests = self._connection.receive(data)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            self._statistics.malformed_frames += 1
+            logger.warning("closing the connection from %s: %s", self.peer, error)
+            self._flush()
+            self.close()
+            return
+        now = self._clock.now_ms()
+        for request in requests:
+            self._arrivals[request.correlation_id] = now
+            self._route(self, request)
+        self._flush()
+        if (
+            self._connection.unanswered > MAX_UNANSWERED
+            and not self._is_paused
+            and self._transport is not None
+        ):
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def closed(self, reason: str, refused: bool) -> None:
+        del reason, refused
+        self._transport = None
+        self._arrivals.clear()
+        self._statistics.connections_open -= 1
+        self._on_closed(self)
+
+    def close(self) -> None:
+        """Close once what is queued has left."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def answer(self, request: Request, message: Message) -> None:
+        """Queue the answer; it leaves at the end of this turn, in order, together with the others."""
+        if self._transport is not None:
+            self._connection.answer(request, message)
+            self._answered(request)
+
+    def answer_encoded(self, request: Request, answer: bytes) -> None:
+        if self._transport is not None:
+            self._connection.answer_encoded(request, answer)
+            self._answered(request)
+
+    def _answered(self, request: Request) -> None:
+        arrived = self._arrivals.pop(request.correlation_id, None)
+        if arrived is not None:
+            histogram = self._statistics.request_latency_ms.get(request.api_key)
+            if histogram is None:
+                histogram = self._statistics.request_latency_ms[request.api_key] = Histogram()
+            histogram.observe(self._clock.now_ms() - arrived)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._clock.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        transport = self._transport
+        if transport is None:
+            return
+        out = self._connection.take_output()
+        if out:
+            transport.write(out)
+        if self._is_paused and self._connection.unanswered < MAX_UNANSWERED // 2:
+            self._is_paused = False
+            transport.resume_reading()
+        if transport.unsent_bytes > MAX_UNSENT_BYTES:
+            logger.warning("closing the connection from %s: it takes no answers", self.peer)
+            transport.close()
