@@ -4,7 +4,7 @@ from __future__ import annotations
 
 JITTER = 0.2
 _LARGEST_EXPONENT = 32
-"""Beyond this every initial wait is above every sensible maximum; keeps the power from overflowing a float."""
+"""Beyond this every wait is above every sensible maximum; keeps the power from overflowing a float."""
 
 
 def backoff_ms(attempt: int, initial_ms: float, maximum_ms: float, fraction: float) -> float:

@@ -1,0 +1,161 @@
+"""One asyncio connection to one node: any number of requests in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from quorumd.errors import MalformedMessage, QuorumdError, RequestFailed, UnsupportedVersion
+from quorumd.protocol.apis import api
+from quorumd.protocol.connection import ClientConnection, Handshake, VersionRanges, choose_version
+from quorumd.protocol.wire import Message
+
+Outcome = Message | QuorumdError
+
+
+class NodeConnection(asyncio.Protocol):
+    """Made by `open`, ready to use. What is sent in one turn of the loop leaves in one write.
+
+    A request fails with RequestFailed when the connection is lost before its answer came: whether it had an
+    effect is not known then. There are no retries and no time-outs here; `AdminClient` has both.
+    """
+
+    def __init__(self, host: str, port: int, client_id: str) -> None:
+        self.host = host
+        self.port = port
+        self._client = ClientConnection(client_id)
+        self._handshake = Handshake(self._client)
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._waiting: dict[int, Callable[[Outcome], None]] = {}
+        self._output: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._lost: str | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int, client_id: str = "quorumd") -> NodeConnection:
+        """Connect and learn what the node speaks.
+
+        Raises RequestFailed when the node cannot be reached or does not speak Kafka's protocol.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await loop.create_connection(lambda: cls(host, port, client_id), host, port)
+        except OSError as error:
+            raise RequestFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
+        try:
+            await connection._ready
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._lost is None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def peer_ranges(self) -> VersionRanges:
+        """The version range of each API key that the node speaks."""
+        return self._handshake.peer_ranges
+
+    def __repr__(self) -> str:
+        state = f"{len(self._waiting)} in flight" if self.is_open else f"closed: {self._lost}"
+        return f"<connection to {self.host}:{self.port}, {state}>"
+
+    def best_version(self, api_key: int) -> int:
+        """The highest version of an API that both sides speak. Raises UnsupportedVersion if there is none."""
+        version = choose_version(api_key, self.peer_ranges)
+        if version is None:
+            spoken = self.peer_ranges.get(api_key)
+            theirs = "not at all" if spoken is None else f"in versions {spoken[0]} to {spoken[1]}"
+            own = api(api_key)
+            raise UnsupportedVersion(
+                f"{own.name} is spoken here in versions {own.min_version} to {own.max_version}, "
+                f"by {self.host}:{self.port} {theirs}"
+            )
+        return version
+
+    def submit(self, message: Message, done: Callable[[Outcome], None], version: int | None = None) -> None:
+        """Send a request; `done` gets the response, or the error if the connection is lost before.
+
+        Raises UnsupportedVersion, and RequestFailed on a lost connection; `done` is not called then.
+        """
+        if self._lost is not None:
+            raise RequestFailed(self._lost)
+        if version is None:
+            assert message.API_KEY is not None, f"{message.NAME} is no request"
+            version = self.best_version(message.API_KEY)
+        correlation_id, data = self._client.request(message, version)
+        self._waiting[correlation_id] = done
+        self._write(data)
+
+    async def send(self, message: Message, version: int | None = None) -> Message:
+        """The response to a request. Raises as `submit`, and RequestFailed when the connection is lost."""
+        answered: asyncio.Future[Message] = self._loop.create_future()
+
+        def done(outcome: Outcome) -> None:
+            if answered.done():
+                return
+            if isinstance(outcome, Message):
+                answered.set_result(outcome)
+            else:
+                answered.set_exception(outcome)
+
+        self.submit(message, done, version)
+        return await answered
+
+    def close(self) -> None:
+        """Close; what is in flight fails."""
+        self._lose("closed by this client")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(self._handshake.begin())
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for correlation_id, response in self._client.receive(data):
+                if self._ready.done():
+                    self._waiting.pop(correlation_id)(response)
+                else:
+                    self._shake_hands(response)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            self._lose(str(error))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lose(f"lost: {error}" if error else "closed by the node")
+
+    def _shake_hands(self, response: Message) -> None:
+        again = self._handshake.answered(response)
+        if again is not None:
+            self._write(again)
+        else:
+            self._ready.set_result(None)
+
+    def _write(self, data: bytes) -> None:
+        self._output.append(data)
+        if len(self._output) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._lost is None:
+            self._transport.write(b"".join(self._output))
+        self._output.clear()
+
+    def _lose(self, reason: str) -> None:
+        if self._lost is not None:
+            return
+        self._lost = f"connection to {self.host}:{self.port}: {reason}"
+        if self._transport is not None:
+            self._transport.close()
+        waiting, self._waiting = self._waiting, {}
+        for done in waiting.values():
+            done(RequestFailed(self._lost))
+        if not self._ready.done():
+            self._ready.set_exception(RequestFailed(self._lost))
