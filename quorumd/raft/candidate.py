@@ -45,6 +45,8 @@ def ask(replica: Replica, state: Prospective | Candidate, voter: ReplicaKey) -> 
     request = VoteRequest(replica.epoch, replica.identity, voter, last, pre_vote)
     state.ballot.asked[voter.id] = request
     state.ballot.retry_at.pop(voter.id, None)
+    if voter.id in state.ballot.unreachable:
+        state.ballot.unreachable.remove(voter.id)
     replica.send_after_flush(voter.id, request)
 
 
@@ -71,6 +73,8 @@ def vote_failed(replica: Replica, state: Prospective | Candidate, event: PeerFai
     if ballot.asked.get(event.peer) is not event.request:
         return
     del ballot.asked[event.peer]
+    if event.refused:
+        ballot.unreachable.append(event.peer)
     if event.unsupported and isinstance(state, Prospective):
         ballot.granted.append(event.peer)
     else:
@@ -85,14 +89,20 @@ def ask_later(replica: Replica, ballot: Ballot, peer: int) -> None:
 
 
 def count(replica: Replica, state: Prospective | Candidate) -> None:
-    """Won, lost already (KIP-595: gridlocked elections), or still open."""
+    """Won, lost already (KIP-595: gridlocked elections), or still open.
+
+    Voters that cannot be reached count as lost only beside one that refused: while nobody refuses, they may just
+    not be up yet.
+    """
+    ballot = state.ballot
     needed = majority(len(replica.voter_set.voters))
-    if len(state.ballot.granted) >= needed:
+    hopeless = len(ballot.refused) + len(ballot.unreachable) if ballot.refused else 0
+    if len(ballot.granted) >= needed:
         if isinstance(state, Prospective):
             become_candidate(replica)
         elif replica.may_lead:
             become_leader(replica, tuple(sorted(state.ballot.granted)))
-    elif len(replica.voter_set.voters) - len(state.ballot.refused) < needed:
+    elif len(replica.voter_set.voters) - hopeless < needed:
         lose(replica, state)
 
 

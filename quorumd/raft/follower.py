@@ -71,7 +71,7 @@ def lose_leader(replica: Replica, state: Follower) -> None:
     """The leader is gone for certain: wait only long enough not to collide with the other followers."""
     if not state.lost:
         state.lost = True
-        wait = replica.below(max(1, replica.settings.election_timeout_ms // 4))
+        wait = replica.below(replica.short_wait_ms)
         state.fetch_deadline = min(state.fetch_deadline, replica.now + wait)
     fetch_later(replica, state)
 
@@ -79,7 +79,7 @@ def lose_leader(replica: Replica, state: Follower) -> None:
 def accept(replica: Replica, state: Follower, response: FetchResponse) -> None:
     """A successful answer. Only these keep the leader alive in our eyes (hole 41)."""
     state.last_success = replica.now
-    state.fetch_deadline = replica.now + replica.settings.fetch_timeout_ms
+    state.fetch_deadline = replica.fetch_timeout()
     state.lost = False
     state.attempts = 0
     state.read_round = max(state.read_round, response.read_round)

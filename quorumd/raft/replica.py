@@ -232,6 +232,16 @@ class Replica:
         timeout = self.settings.election_timeout_ms
         return self.now + timeout + self.below(max(1, timeout))
 
+    def fetch_timeout(self) -> float:
+        """Now + the fetch timeout and a random part: a leader answers its followers at the same moments, and
+        without it they would all give it up at the same moment and split the vote."""
+        return self.now + self.settings.fetch_timeout_ms + self.below(self.short_wait_ms)
+
+    @property
+    def short_wait_ms(self) -> int:
+        """The bound of random waits that only keep several replicas from campaigning at once."""
+        return max(1, self.settings.election_timeout_ms // 4)
+
     def election_backoff(self) -> float:
         """Now + the wait after a failed election: 100 ms times a random part of 2^failures, bounded."""
         self.failed_elections += 1

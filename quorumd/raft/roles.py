@@ -77,6 +77,8 @@ class Ballot:
 
     granted: list[int]
     refused: list[int] = field(default_factory=list)
+    unreachable: list[int] = field(default_factory=list)
+    """Nobody listened at their address when they were asked last."""
     asked: dict[int, VoteRequest] = field(default_factory=dict)
     retry_at: dict[int, float] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)

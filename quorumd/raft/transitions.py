@@ -37,7 +37,7 @@ def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
     old = replica.state
     voted = replica.saved.voted if epoch == replica.epoch else None
     replica.failed_elections = 0
-    state = Follower(leader_id, replica.now + replica.settings.fetch_timeout_ms, replica.now)
+    state = Follower(leader_id, replica.fetch_timeout(), replica.now)
     replica.enter(state, QuorumState(epoch, leader_id, voted))
     fetch_from_leader(replica, state)
     leave_leadership(replica, old)

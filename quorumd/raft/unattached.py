@@ -60,7 +60,7 @@ def hurry(replica: Replica, state: Unattached) -> None:
         return
     expected = replica.settings.bootstrap_voters
     if all(replica.discovered_key(node_id).directory_id != ZERO_UUID for node_id in expected):
-        wait = replica.below(max(1, replica.settings.election_timeout_ms // 4))
+        wait = replica.below(replica.short_wait_ms)
         state.election_deadline = min(state.election_deadline, replica.now + wait)
 
 

@@ -45,7 +45,9 @@ def message_class(name: str) -> type[Message]:
 
 def all_versions() -> list[tuple[str, int]]:
     """Every (message, version) that there is a schema for."""
-    return [(path.stem, version) for path in sorted(SCHEMAS.glob("*.json")) for version in versions_of(path.stem)]
+    return [
+        (path.stem, version) for path in sorted(SCHEMAS.glob("*.json")) for version in versions_of(path.stem)
+    ]
 
 
 def versions_of(name: str) -> range:

@@ -180,6 +180,7 @@ class Quorum:
         self.agreed: list[Batch] = []
         self.trace: list[tuple[float, int, int, Request]] = []
         self.discovered = discovered
+        self.waiting: list[tuple[int, Callable[[], None]]] = []
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
 
@@ -199,6 +200,12 @@ class Quorum:
         node = self.nodes[node_id]
         node.up = False
         node.log.truncate(node.durable)
+        waiting, self.waiting = self.waiting, []
+        for target, connection_lost in waiting:
+            if target == node_id:
+                self.at(1, connection_lost)
+            else:
+                self.waiting.append((target, connection_lost))
 
     def wipe(self, node_id: int, life: int = 2) -> None:
         """The node gets a new disk."""
@@ -275,7 +282,9 @@ class Quorum:
         assert reached, f"not committed up to {offset}: {self}"
 
     def __repr__(self) -> str:
-        return "\n".join(repr(node.engine) if node.up else f"node {node.id} down" for node in self.nodes.values())
+        return "\n".join(
+            repr(node.engine) if node.up else f"node {node.id} down" for node in self.nodes.values()
+        )
 
     # The world
 
@@ -360,7 +369,9 @@ class Quorum:
         elif target is None or not target.up:
             come_back(PeerFailed(message.peer, message.request, refused=True))
         else:
-            self.at(REQUEST_TIMEOUT_MS, lambda: come_back(PeerFailed(message.peer, message.request)))
+            lost = PeerFailed(message.peer, message.request)
+            self.at(REQUEST_TIMEOUT_MS, lambda: come_back(lost))
+            self.waiting.append((target.id, lambda: come_back(lost)))
             self.step(target.id, PeerAsked(respond, message.request))
 
     # What must hold after every step
