@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 from collections.abc import Callable
 
 from quorumd.errors import MalformedMessage, QuorumdError, RequestFailed, UnsupportedVersion
@@ -114,7 +115,7 @@ class NodeConnection(asyncio.Protocol):
         self._lose("closed by this client")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)
         self._transport = transport
         transport.write(self._handshake.begin())
 

@@ -13,6 +13,7 @@ an answer only the correlation id and the error code are read.
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 from array import array
 from collections import deque
 from dataclasses import dataclass
@@ -146,7 +147,7 @@ class _Writer(asyncio.Protocol):
         self._gathered = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)
         self._transport = transport
         self._send(range(len(self._parts)), perf_counter())
 

@@ -1,0 +1,299 @@
+"""The Network port on asyncio: TCP connections, accepted and made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from quorumd.ports import Connection
+from quorumd.runtime.admission import Admission, NetworkLimits
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 1024
+
+
+class TcpNetwork:
+    """The Network port. `on_refused` is called for every connection that a limit turned away."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        limits: NetworkLimits | None = None,
+        on_refused: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._loop = loop
+        self._limits = limits or NetworkLimits()
+        self.admission = Admission(self._limits, on_refused)
+        self._links: set[_Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unflushed: list[_Link] = []
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> TcpListener:
+        """See `ports.Network`. An empty host is every IPv4 address."""
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen(BACKLOG)
+            bound.setblocking(False)
+        except OSError:
+            bound.close()
+            raise
+        listener = TcpListener(bound)
+        self._start(listener.serve(self._loop, lambda: _AcceptedLink(self, accept)))
+        if self._sweep_timer is None:
+            self._sweep()
+        return listener
+
+    def connect(self, host: str, port: int, connection: Connection) -> None:
+        """See `ports.Network`."""
+        self._start(self._establish(host, port, connection))
+
+    @property
+    def open_connections(self) -> int:
+        """Established ones, accepted and made."""
+        return len(self._links)
+
+    async def close(self, limit_s: float) -> None:
+        """Send what is queued, close all connections; what takes longer than `limit_s` is cut off."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        for link in tuple(self._links):
+            link.close()
+        give_up_at = time.monotonic() + limit_s
+        while self._links and time.monotonic() < give_up_at:
+            await asyncio.sleep(0.005)
+        for link in tuple(self._links):
+            link.abort()
+        await asyncio.sleep(0)
+
+    async def _establish(self, host: str, port: int, connection: Connection) -> None:
+        refusals, failures = 0, []
+        try:
+            async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
+                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                for family, _, protocol, _, address in found:
+                    try:
+                        await self._loop.create_connection(
+                            lambda: _Link(self, connection),
+                            str(address[0]),
+                            int(address[1]),
+                            family=family,
+                            proto=protocol,
+                        )
+                        return
+                    except OSError as error:
+                        refusals += isinstance(error, ConnectionRefusedError)
+                        failures.append(error.strerror or str(error))
+        except TimeoutError:
+            failures.append(f"not connected within {self._limits.connect_timeout_ms} ms")
+        except OSError as error:
+            failures.append(f"host name: {error.strerror or error}")
+        connection.closed("; ".join(failures), refused=0 < refusals == len(failures))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            context = {"message": "a connection callback failed", "exception": error, "task": task}
+            self._loop.call_exception_handler(context)
+
+    def added(self, link: _Link) -> None:
+        """A link is established."""
+        self._links.add(link)
+
+    def removed(self, link: _Link) -> None:
+        """A link is gone."""
+        self._links.discard(link)
+
+    def has_unflushed(self, link: _Link) -> None:
+        """`link` has bytes to send once this turn of the loop is over: one send a link and turn."""
+        if not self._unflushed:
+            self._loop.call_soon(self._flush)
+        self._unflushed.append(link)
+
+    def _flush(self) -> None:
+        links, self._unflushed = self._unflushed, []
+        for link in links:
+            link.flush()
+
+    def _sweep(self) -> None:
+        limit_s = self._limits.max_idle_ms / 1000
+        now = time.monotonic()
+        for link in tuple(self._links):
+            if now - link.last_active >= limit_s:
+                link.idle_too_long()
+        self._sweep_timer = self._loop.call_later(max(limit_s / 4, 0.01), self._sweep)
+
+
+class TcpListener:
+    """The Listener port. Bound and queueing from the start, accepting as soon as the loop turns."""
+
+    def __init__(self, bound: socket.socket) -> None:
+        self._socket = bound
+        self._port = int(bound.getsockname()[1])
+        self._server: asyncio.AbstractServer | None = None
+        self._closed = False
+
+    @property
+    def port(self) -> int:
+        """See `ports.Listener`."""
+        return self._port
+
+    async def serve(self, loop: AbstractEventLoop, accept: Callable[[], asyncio.Protocol]) -> None:
+        """Accept connections until closed."""
+        if not self._closed:
+            self._server = await loop.create_server(accept, sock=self._socket, backlog=BACKLOG)
+
+    def close(self) -> None:
+        """See `ports.Listener`."""
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+        else:
+            self._socket.close()
+
+
+class _Link(asyncio.Protocol):
+    """One connection: asyncio's protocol on the one side, the Transport port on the other."""
+
+    def __init__(self, network: TcpNetwork, connection: Connection) -> None:
+        self._network = network
+        self._connection = connection
+        self._transport: asyncio.Transport
+        self._unsent: list[bytes] = []
+        self._closing = False
+        self.host = ""
+        self.peer = ""
+        self.last_active = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)
+        self._adopt(transport)
+        self._network.added(self)
+        self._connection.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active = time.monotonic()
+        self._connection.received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self._unsent.clear()
+        self._network.removed(self)
+        self._connection.closed(str(error or ""), refused=False)
+
+    def write(self, data: bytes) -> None:
+        """See `ports.Transport`."""
+        if self._closing:
+            return
+        if not self._unsent:
+            self._network.has_unflushed(self)
+        self._unsent.append(data)
+
+    def flush(self) -> None:
+        """Hand what was written in this turn to the network, in one piece."""
+        if self._unsent:
+            unsent, self._unsent = self._unsent, []
+            self.last_active = time.monotonic()
+            self._transport.writelines(unsent)
+
+    def close(self) -> None:
+        """See `ports.Transport`."""
+        if not self._closing:
+            self._closing = True
+            self.flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close without sending what is queued."""
+        self._closing = True
+        self._unsent.clear()
+        self._transport.abort()
+
+    def idle_too_long(self) -> None:
+        """Nothing was received or sent for the longest time allowed."""
+        # A connection of ours belongs to whoever made it, until it is closed and its rest cannot be sent.
+        if self._closing:
+            self.abort()
+
+    def pause_reading(self) -> None:
+        """See `ports.Transport`."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See `ports.Transport`."""
+        self._transport.resume_reading()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """See `ports.Transport`."""
+        return self._transport.get_write_buffer_size() + sum(map(len, self._unsent))
+
+    def _adopt(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.last_active = time.monotonic()
+        host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
+        self.host = str(host)
+        self.peer = f"[{host}]:{port}" if ":" in self.host else f"{host}:{port}"
+        # An answer must not wait for the acknowledgement of the one before it.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class _AcceptedLink(_Link):
+    """An accepted connection: counted against the limits, closed when idle."""
+
+    def __init__(self, network: TcpNetwork, accept: Callable[[], Connection]) -> None:
+        super().__init__(network, _Nobody())
+        self._accept = accept
+        self._admitted = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)
+        self._adopt(transport)
+        self._admitted = self._network.admission.admits(self.host)
+        if self._admitted:
+            self._connection = self._accept()
+            self._network.added(self)
+            self._connection.connected(self)
+        else:
+            self._closing = True
+            transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._admitted:
+            self._network.admission.released(self.host)
+        super().connection_lost(error)
+
+    def idle_too_long(self) -> None:
+        if self._closing:
+            self.abort()
+        else:
+            logger.info("closing the connection from %s: idle for connections.max.idle.ms", self.peer)
+            self.close()
+
+
+class _Nobody:
+    """Listens to a connection that was refused before anybody wanted it."""
+
+    def connected(self, transport: object) -> None: ...
+
+    def received(self, data: bytes) -> None: ...
+
+    def closed(self, reason: str, refused: bool) -> None: ...
