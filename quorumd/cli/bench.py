@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
+from quorumd.cli.asking import ask
 from quorumd.cli.output import columns, print_json, progress
-from quorumd.cli.quorum import leader_address
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -56,7 +56,8 @@ def bench(
     """
     import uvloop
 
-    reports = uvloop.run(_run(servers, in_flight, connections, value_bytes, seconds))
+    leader = ask(servers, lambda admin: admin.find_leader())
+    reports = uvloop.run(_run(leader.host, leader.port, in_flight, connections, value_bytes, seconds))
     rows = [_row(report) for report in reports]
     if output == "json":
         print_json(rows)
@@ -77,25 +78,23 @@ def bench(
 
 
 async def _run(
-    servers: Addresses, levels: tuple[int, ...], connections: int, value_bytes: int, seconds: float
+    host: str, port: int, levels: tuple[int, ...], connections: int, value_bytes: int, seconds: float
 ) -> list[LoadReport]:
     from quorumd.client.load import measure
 
     reports = []
-    with progress("looking for the leader") as show:
-        host, port = await leader_address(servers)
+    with progress("starting") as show:
         for in_flight in levels:
-            show(f"{in_flight} in flight for {seconds:g} s against the leader at {host}:{port}")
-            reports.append(
-                await measure(
-                    host,
-                    port,
-                    in_flight=in_flight,
-                    seconds=seconds,
-                    connections=connections,
-                    value_bytes=value_bytes,
-                )
+            show(f"{in_flight} in flight for {seconds:g} s at the leader, {host}:{port}")
+            report = await measure(
+                host,
+                port,
+                in_flight=in_flight,
+                seconds=seconds,
+                connections=connections,
+                value_bytes=value_bytes,
             )
+            reports.append(report)
     return reports
 
 

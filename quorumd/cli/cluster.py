@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -76,7 +76,7 @@ def up(folder: Path, nodes: int | None, base_port: int | None, detach: bool) -> 
             click.echo(f"bootstrap servers: {local.bootstrap}")
             if not detach:
                 click.echo("running until Ctrl-C")
-                stay(local, started)
+                stay(local, started.values())
         except KeyboardInterrupt:
             stop(local)
             if detach:
@@ -161,17 +161,21 @@ def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[byt
     raise QuorumdError(f"no leader within {ELECTION_PATIENCE_S:.0f} s; {_log_ends(local.nodes)}")
 
 
-def stay(local: LocalCluster, started: dict[int, subprocess.Popen[bytes]]) -> None:
-    """Return when no node runs any more; tell of each that exits. Ctrl-C raises KeyboardInterrupt."""
+def stay(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Return when no node runs any more; tell of each that goes and comes. Ctrl-C raises
+    KeyboardInterrupt."""
     running = {node.id for node in local.nodes}
     while running:
         time.sleep(POLL_S)
-        for process in started.values():
-            process.poll()  # reaps it: a dead child would look alive for ever
+        for process in started:
+            process.poll()  # reaps it: nobody else can
+        now = {node.id for node in local.nodes if node.pid() is not None}
         for node in local.nodes:
-            if node.id in running and node.pid() is None:
-                running.discard(node.id)
+            if node.id in running - now:
                 click.echo(f"node {node.id} is gone; {_log_ends([node])}", err=True)
+            if node.id in now - running:
+                click.echo(f"node {node.id} is back", err=True)
+        running = now
     raise QuorumdError("no node is running any more")
 
 

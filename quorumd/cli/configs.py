@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from quorumd.cli import options
-from quorumd.cli.output import columns, print_json
+from quorumd.cli.asking import ask
+from quorumd.cli.output import print_json
+from quorumd.errors import RequestFailed
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -17,7 +18,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 TYPES = {"broker": 4, "client-metrics": 16, "group": 32}
-"""Kafka's ConfigResource types, as far as the quorum keeps configs of them."""
+"""Kafka's resource types, as far as the quorum keeps configs of them."""
+
+SOURCES = {
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+"""Kafka's names of where a value comes from."""
 
 
 def _resource(command: F) -> F:
@@ -56,6 +67,26 @@ def get(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output:
       quorumd configs get --bootstrap-server 127.0.0.1:9192 --type group --name orders
       quorumd configs get --bootstrap-server 127.0.0.1:9192 --type broker --name 1 --output json
     """
+    found = ask(servers, lambda admin: admin.describe_configs(TYPES[kind], name, list(keys) or None))
+    rows = [
+        {
+            "name": config.name,
+            "value": config.value,
+            "source": SOURCES.get(config.config_source, str(config.config_source)),
+            "readOnly": config.read_only,
+        }
+        for config in sorted(found, key=lambda config: config.name)
+    ]
+    if output == "json":
+        print_json(rows)
+    else:
+        for row in rows:
+            click.echo(f"{row['name']}={row['value']}")
+    missing = sorted(set(keys) - {row["name"] for row in rows})
+    if missing:
+        raise RequestFailed(
+            f"{kind} {name!r} has no config {', '.join(missing)}; set it with: quorumd configs set"
+        )
 
 
 @configs.command("set")
@@ -70,6 +101,9 @@ def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str
         consumer.session.timeout.ms=45000 consumer.heartbeat.interval.ms=5000
       quorumd configs set --bootstrap-server 127.0.0.1:9192 --type broker --name "" log.cleaner.threads=2
     """
+    changes = assigned(assignments)
+    ask(servers, lambda admin: admin.alter_configs(TYPES[kind], name, changes))
+    click.echo(f"committed: {kind} {name!r}, {', '.join(assignments)}")
 
 
 @configs.command()
@@ -83,3 +117,18 @@ def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...]) -> N
       quorumd configs delete --bootstrap-server 127.0.0.1:9192 --type group --name orders \\
         consumer.session.timeout.ms
     """
+    ask(servers, lambda admin: admin.alter_configs(TYPES[kind], name, dict.fromkeys(keys)))
+    click.echo(f"committed: {kind} {name!r}, deleted {', '.join(keys)}")
+
+
+def assigned(assignments: Sequence[str]) -> dict[str, str | None]:
+    """KEY=VALUE texts as a mapping; a value may be empty or hold further '='."""
+    changes: dict[str, str | None] = {}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{assignment!r} is not KEY=VALUE")
+        if key in changes:
+            raise click.BadParameter(f"{key} is given twice")
+        changes[key] = value
+    return changes

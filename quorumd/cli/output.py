@@ -61,11 +61,14 @@ class Progress(Protocol):
 
 
 @contextmanager
-def progress(first: str) -> Iterator[Progress]:
-    """One changing line with a spinner on a terminal; elsewhere a line on stderr now and then."""
+def progress(first: str, only_on_terminal: bool = False) -> Iterator[Progress]:
+    """One changing line with a spinner on a terminal; elsewhere a line on stderr now and then, or nothing."""
     if sys.stderr.isatty():
         with console().status(first) as status:
             yield lambda text: status.update(text)
+        return
+    if only_on_terminal:
+        yield lambda text: None
         return
     click.echo(first, err=True)
     last_s = time.monotonic()

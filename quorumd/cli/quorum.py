@@ -3,12 +3,12 @@ draft)."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quorumd.cli import options
+from quorumd.cli.asking import ask
 from quorumd.cli.output import print_json, tabbed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def describe(what: str, servers: Addresses, output: str) -> None:
       quorumd quorum describe --bootstrap-server 127.0.0.1:9192
       quorumd quorum describe replication --bootstrap-server 127.0.0.1:9192 --output json
     """
-    described = asyncio.run(_describe(servers))
+    described = ask(servers, lambda admin: admin.describe_quorum())
     if what == "status":
         status = status_of(described)
         print_json(status) if output == "json" else click.echo(status_text(status))
@@ -119,19 +119,3 @@ def replication_text(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     return tabbed([REPLICATION_COLUMNS, *cells])
-
-
-async def _describe(servers: Addresses) -> PartitionData:
-    from quorumd.client.admin import AdminClient
-
-    async with AdminClient(servers) as admin:
-        return await admin.describe_quorum()
-
-
-async def leader_address(servers: Addresses) -> tuple[str, int]:
-    """Where the leader listens. Raises RequestFailed when there is none or nobody answers."""
-    from quorumd.client.admin import AdminClient
-
-    async with AdminClient(servers) as admin:
-        leader = await admin.find_leader()
-        return leader.host, leader.port

@@ -74,8 +74,7 @@ def run(arguments: Sequence[str]) -> int:
         _say("interrupted")
         return 130
     except BrokenPipeError:
-        # The reader of a pipe (`| head`) has seen enough; Python must not complain about it at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_stdout()
         return 0
     except OSError as error:
         _say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
@@ -94,6 +93,11 @@ def exit_code_of(error: QuorumdError) -> int:
     if isinstance(error, AddressTaken):
         return 5
     return 1
+
+
+def silence_stdout() -> None:
+    """The reader of a pipe (`| head`) has seen enough; Python must not complain about that at exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_error(error: click.ClickException) -> int:

@@ -25,9 +25,10 @@ def start(config_path: Path, format_if_needed: bool) -> None:
       quorumd start --config config/single.properties --format-if-needed
     """
     from quorumd.config import load
-    from quorumd.runtime.daemon import run
 
     settings = load(str(config_path))
     if format_if_needed:
         format_data_folder(settings)
+    from quorumd.runtime.daemon import run
+
     raise click.exceptions.Exit(run(settings))

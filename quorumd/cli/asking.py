@@ -1,0 +1,33 @@
+"""How commands ask a running cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from quorumd.cli.output import progress
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
+
+T = TypeVar("T")
+
+PATIENCE_MS = 10_000
+"""Long enough for the election after a leader died, short enough for a mistyped address."""
+
+
+def ask(servers: Addresses, question: Callable[[AdminClient], Awaitable[T]]) -> T:
+    """The answer to `question`. Raises RequestFailed when there is none within 10 s, or an error for one."""
+
+    import asyncio
+
+    async def asked() -> T:
+        from quorumd.client.admin import AdminClient
+
+        async with AdminClient(servers, timeout_ms=PATIENCE_MS) as admin:
+            return await question(admin)
+
+    names = ", ".join(f"{host}:{port}" for host, port in servers)
+    with progress(f"asking {names}", only_on_terminal=True):
+        return asyncio.run(asked())

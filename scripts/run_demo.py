@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""`make run`: three nodes on this machine, what they say of themselves, and a commit made by a stock client.
+
+The cluster lives in run/demo and is made anew each time. It stays until Ctrl-C, which stops it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import kafka
+from kafka.admin import ConfigResource, KafkaAdminClient
+
+from quorumd.cli.cluster import stay, stop, wait_for_leader
+from quorumd.cli.local_cluster import METRICS_PORT_OFFSET, LocalCluster, is_free
+from quorumd.cli.output import progress
+from quorumd.cli.root import exit_code_of
+from quorumd.errors import ConfigError, QuorumdError
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = Path("run/demo")
+QUORUMD = ".venv/bin/quorumd"
+NODES = 3
+BASE_PORTS = range(9192, 9292, 10)
+KEY, VALUE = "consumer.session.timeout.ms", "45000"
+
+
+def main() -> int:
+    """Run the demonstration from the root of the checkout; returns the exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        cluster = fresh_cluster()
+    except QuorumdError as error:
+        click.echo(f"error: {error}", err=True)
+        return exit_code_of(error)
+    code = 0
+    try:
+        started = show(cluster)
+        click.echo("\nThe cluster runs until Ctrl-C.")
+        stay(cluster, started)
+    except KeyboardInterrupt:
+        click.echo()
+    except QuorumdError as error:
+        click.echo(f"error: {error}", err=True)
+        code = exit_code_of(error)
+    finally:
+        stop(cluster)
+    return code
+
+
+def fresh_cluster() -> LocalCluster:
+    """An empty cluster in FOLDER on ports that are free; one that an earlier run left behind is stopped
+    first."""
+    if (FOLDER / "cluster.json").exists():
+        left_behind = LocalCluster.open(FOLDER)
+        if any(node.pid() is not None for node in left_behind.nodes):
+            click.echo(f"a cluster of an earlier run is still there, in {FOLDER}")
+            stop(left_behind)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for base_port in BASE_PORTS:
+        ports = [port for i in range(NODES) for port in (base_port + i, base_port + METRICS_PORT_OFFSET + i)]
+        if all(is_free(port) for port in ports):
+            if base_port != BASE_PORTS[0]:
+                click.echo(f"port {BASE_PORTS[0]} or one beside it is taken, using {base_port} and up")
+            return LocalCluster.make(FOLDER, NODES, base_port)
+    raise ConfigError(
+        f"no {NODES} free ports from {BASE_PORTS[0]} to {BASE_PORTS[-1] + NODES}; stop what has them"
+    )
+
+
+def show(cluster: LocalCluster) -> list[subprocess.Popen[bytes]]:
+    """Start the cluster, print what it does, and return its processes."""
+    begun = time.monotonic()
+    with progress(f"starting {NODES} nodes in {FOLDER}") as tell:
+        started = {node.id: cluster.start(node) for node in cluster.nodes}
+        leader = wait_for_leader(cluster, started, tell)
+    click.echo(
+        f"{NODES} nodes run, node {leader} leads; {time.monotonic() - begun:.1f} s from the first start."
+    )
+    server = cluster.bootstrap.partition(",")[0]
+    show_command("cluster", "status", "--dir", str(FOLDER))
+    show_command("quorum", "describe", "--bootstrap-server", server)
+    show_command("quorum", "describe", "replication", "--bootstrap-server", server)
+    show_commit(cluster)
+    heading("Try next, in another terminal")
+    for line in next_commands(cluster, leader):
+        click.echo(f"  {line}")
+    return list(started.values())
+
+
+def show_command(*arguments: str) -> None:
+    """Run one quorumd command and show it with its output."""
+    heading(" ".join(("$", QUORUMD, *arguments)))
+    done = subprocess.run(
+        [sys.executable, "-m", "quorumd", *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise QuorumdError(done.stderr.strip().removeprefix("error: "))
+    click.echo(done.stdout.rstrip())
+
+
+def show_commit(cluster: LocalCluster) -> None:
+    """A stock client changes a config and reads it back; a change is answered once a majority has it on
+    disk."""
+    heading(f"A stock client, kafka-python {kafka.__version__}, commits a change and reads it back")
+    client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+    try:
+        client.describe_cluster()
+        changed, commit_ms = timed(
+            lambda: client.alter_configs(
+                [ConfigResource("GROUP", "orders", {KEY: VALUE})], raise_on_unknown=False
+            )
+        )
+        read, read_ms = timed(lambda: client.describe_configs([ConfigResource("GROUP", "orders")]))
+    finally:
+        client.close()
+    click.echo(
+        f"  alter_configs     group orders, {KEY}={VALUE}: {changed['group']['orders']}, {commit_ms:.1f} ms"
+    )
+    value = read["group"]["orders"][KEY]["value"]
+    click.echo(f"  describe_configs  group orders, {KEY} is {value}, {read_ms:.1f} ms")
+
+
+def timed(call: Callable[[], T]) -> tuple[T, float]:
+    """What `call` returns, and the milliseconds it took."""
+    begun = time.perf_counter()
+    result = call()
+    return result, (time.perf_counter() - begun) * 1000
+
+
+def next_commands(cluster: LocalCluster, leader: int) -> list[str]:
+    """Lines to copy."""
+    server = cluster.bootstrap.partition(",")[0]
+    node = cluster.nodes[leader]
+    return [
+        f"{QUORUMD} configs get --bootstrap-server {server} --type group --name orders",
+        f"{QUORUMD} configs set --bootstrap-server {server} --type group --name orders {KEY}=30000",
+        f"kill -9 {node.pid()}          # the leader; then: {QUORUMD} cluster status --dir {FOLDER}",
+        f"{QUORUMD} cluster up --dir {FOLDER} --detach          # starts it again",
+        f"{QUORUMD} log dump {FOLDER}/node-{leader}/data",
+        f"{QUORUMD} bench --bootstrap-server {server} --seconds 2",
+        f"{QUORUMD} simulate --seed 7",
+        f"curl -s http://127.0.0.1:{node.metrics_port}/metrics",
+    ]
+
+
+def heading(text: str) -> None:
+    """A line that stands out on a terminal."""
+    click.secho(f"\n{text}", bold=True)
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main())

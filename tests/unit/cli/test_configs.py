@@ -1,0 +1,75 @@
+"""`configs`: what the command line says becomes changes; what comes back becomes lines or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from quorumd.cli import configs
+from quorumd.cli.configs import assigned
+from quorumd.cli.root import run
+from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+
+RESOURCE = ("--bootstrap-server", "127.0.0.1:1", "--type", "group", "--name", "orders")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What was asked of a cluster in which group orders has a=1 and b=2."""
+    made: list[tuple[Any, ...]] = []
+
+    def describe(kind: int, name: str, keys: list[str] | None) -> list[DescribeConfigsResourceResult]:
+        made.append(("describe", kind, name, keys))
+        values = {"b": "2", "a": "1"}
+        return [
+            DescribeConfigsResourceResult(key, values[key], False, 8)
+            for key in keys or values
+            if key in values
+        ]
+
+    def alter(kind: int, name: str, changes: dict[str, str | None]) -> None:
+        made.append(("alter", kind, name, changes))
+
+    def ask(servers: object, question: Callable[[Any], Any]) -> Any:
+        return question(SimpleNamespace(describe_configs=describe, alter_configs=alter))
+
+    monkeypatch.setattr(configs, "ask", ask)
+    return made
+
+
+def test_values_may_be_empty_and_hold_equals_signs() -> None:
+    assert assigned(["a=1", "b=", "c=x=y"]) == {"a": "1", "b": "", "c": "x=y"}
+
+
+@pytest.mark.parametrize("wrong", [["a"], ["=1"], ["a=1", "a=2"]])
+def test_what_is_no_assignment_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(click.BadParameter):
+        assigned(wrong)
+
+
+def test_set_and_delete_are_one_change_each(calls: list[tuple[Any, ...]]) -> None:
+    assert run(["configs", "set", *RESOURCE, "a=1", "b=2"]) == 0
+    assert run(["configs", "delete", *RESOURCE, "a"]) == 0
+    assert calls == [("alter", 32, "orders", {"a": "1", "b": "2"}), ("alter", 32, "orders", {"a": None})]
+
+
+def test_get_prints_all_in_order(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["configs", "get", *RESOURCE]) == 0
+    assert capsys.readouterr().out == "a=1\nb=2\n"
+    assert run(["configs", "get", *RESOURCE, "--output", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[0] == {"name": "a", "value": "1", "source": "DYNAMIC_GROUP_CONFIG", "readOnly": False}
+
+
+def test_get_of_what_is_not_set_is_an_error(
+    calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["configs", "get", *RESOURCE, "a", "c"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "a=1\n"
+    assert "has no config c" in err

@@ -1,0 +1,67 @@
+"""`quorum describe`: the draft's lines and columns (KIP-595 draft, tool)."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.cli.quorum import replication_of, replication_text, status_of, status_text
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState, TargetVoter
+
+NOW_MS = 1_800_000_000_000
+
+
+def replica(number: int, end_offset: int, behind_ms: int | None = 0) -> ReplicaState:
+    caught_up = -1 if behind_ms is None else NOW_MS - behind_ms
+    return ReplicaState(number, KafkaUuid(bytes(15) + bytes([number + 1])), end_offset, caught_up, caught_up)
+
+
+@pytest.fixture
+def drafts_example() -> PartitionData:
+    voters = [replica(1, 234130, 10), replica(0, 234134), replica(2, 234100, 15)]
+    observers = [replica(3, 234124, 12)]
+    return PartitionData(0, 0, None, 0, 15, 234130, voters, observers, [TargetVoter(0), TargetVoter(3)])
+
+
+def test_status_is_the_example_of_the_draft(drafts_example: PartitionData) -> None:
+    assert status_text(status_of(drafts_example)) == (
+        "LeaderId:\t\t0\n"
+        "LeaderEpoch:\t\t15\n"
+        "HighWatermark:\t\t234130\n"
+        "MaxFollowerLag:\t\t34\n"
+        "MaxFollowerLagTimeMs:\t15\n"
+        "CurrentVoters:\t\t[1, 0, 2]\n"
+        "TargetVoters:\t\t[0, 3]"
+    )
+
+
+def test_replication_is_the_example_of_the_draft(drafts_example: PartitionData) -> None:
+    lines = replication_text(replication_of(drafts_example)).splitlines()
+    assert [line.split() for line in lines] == [
+        ["ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget"],
+        ["0", "234134", "0", "0", "Leader", "Yes"],
+        ["1", "234130", "4", "10", "Follower", "No"],
+        ["2", "234100", "34", "15", "Follower", "No"],
+        ["3", "234124", "10", "12", "Observer", "Yes"],
+    ]
+    assert all("\t" in line and " " not in line for line in lines)
+
+
+def test_an_observer_counts_for_no_maximum(drafts_example: PartitionData) -> None:
+    drafts_example.observers = [replica(3, 0, None)]
+    assert status_of(drafts_example)["maxFollowerLag"] == 34
+    assert status_of(drafts_example)["maxFollowerLagTimeMs"] == 15
+
+
+def test_a_follower_that_never_fetched_lacks_all_and_its_time_is_unknown(
+    drafts_example: PartitionData,
+) -> None:
+    drafts_example.current_voters[2] = replica(2, -1, None)
+    status = status_of(drafts_example)
+    assert (status["maxFollowerLag"], status["maxFollowerLagTimeMs"]) == (234134, -1)
+    assert [row["lagTimeMs"] for row in replication_of(drafts_example)] == [0, 10, -1, 12]
+
+
+def test_a_single_voter_has_no_lag() -> None:
+    status = status_of(PartitionData(0, 0, None, 7, 1, 3, [replica(7, 3)], []))
+    assert (status["maxFollowerLag"], status["maxFollowerLagTimeMs"], status["targetVoters"]) == (0, 0, [])

@@ -1,0 +1,156 @@
+"""The command as a whole: help, errors, exit codes, and how little it imports to show its help."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from quorumd import __version__
+from quorumd.cli import root
+from quorumd.cli.local_cluster import AddressTaken
+from quorumd.errors import ConfigError, CorruptLog, DiskFull, FlushFailed, QuorumdError, RequestFailed
+
+HEAVY = (
+    "pydantic",
+    "rich",
+    "uvloop",
+    "construct",
+    "prometheus_client",
+    "asyncio",
+    "quorumd.protocol",
+    "quorumd.node",
+)
+
+
+def commands(
+    command: click.Command, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command below this one, groups too."""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield (*path, name), inner
+        yield from commands(inner, (*path, name))
+
+
+ALL = dict(commands(root.quorumd))
+
+
+def test_the_commands_that_are_promised_are_there() -> None:
+    names = {" ".join(path) for path in ALL}
+    promised = (
+        "format, start, cluster up, cluster status, cluster down, quorum describe, configs get, configs set, "
+        "configs delete, log dump, simulate, bench"
+    )
+    assert set(promised.split(", ")) <= names
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_help_has_an_example_that_is_a_command(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert root.run([*path, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Example" in text
+    assert f"quorumd {' '.join(path)} " in text
+    assert max(map(len, text.splitlines())) <= 110
+
+
+def test_help_imports_nothing_that_costs_time() -> None:
+    code = (
+        "import sys; from quorumd.cli.root import run; run(['--help']); "
+        f"sys.exit(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "\n"
+    assert "Exit codes:" in done.stdout
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert root.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"quorumd {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["strat"], "No such command 'strat'"),
+        (["start"], "Missing option '--config'"),
+        (["start", "--confg", "x"], "No such option"),
+        (["quorum", "describe", "--bootstrap-server", "localhost"], "'localhost' is not host:port"),
+        (["quorum", "describe", "--bootstrap-server", "h:0"], "'h:0' is not host:port"),
+        (["bench", "--bootstrap-server", "h:1", "--in-flight", "1,0"], "'1,0' is not a list"),
+        (
+            ["configs", "set", "--bootstrap-server", "h:1", "--type", "group", "--name", "g", "x"],
+            "not KEY=VALUE",
+        ),
+        (["cluster", "status", "--dir", "/nonexistent/folder"], "no cluster here"),
+        (["start", "--config", "/nonexistent/file"], "/nonexistent/file: cannot be read"),
+        (["log", "dump", "/nonexistent.log"], "no such file"),
+    ],
+)
+def test_a_mistake_of_the_user_is_one_line_and_exit_code_2(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert root.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert error in err
+
+
+def test_every_problem_of_a_file_is_a_line_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.properties").write_text("node.id=x\nnode.idd=1\n")
+    assert root.run(["start", "--config", str(tmp_path / "bad.properties")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith("error: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RequestFailed("x"), 1),
+        (QuorumdError("x"), 1),
+        (ConfigError("x"), 2),
+        (CorruptLog("x"), 3),
+        (DiskFull("x"), 3),
+        (FlushFailed("x"), 4),
+        (AddressTaken("x"), 5),
+        (PermissionError(13, "Permission denied", "/a/file"), 1),
+        (KeyboardInterrupt(), 130),
+        (BrokenPipeError(), 0),
+    ],
+)
+def test_each_error_has_its_exit_code(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(root.quorumd, "main", fail)
+    monkeypatch.setattr(root, "silence_stdout", lambda: None)
+    assert root.run([]) == code
+    assert code == 0 or capsys.readouterr().err.startswith("error: ")
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(root.quorumd, "main", fail)
+    with pytest.raises(AssertionError, match="a bug"):
+        root.run([])
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m quorumd config docs | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.startswith("node.id")
