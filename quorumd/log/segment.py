@@ -86,15 +86,24 @@ class Segment:
 
     def read(self, offset: int, limit: int, below: int) -> bytes:
         """As `SegmentedLog.read`, for an offset of this segment. Raises CorruptLog when no batch is found."""
-        position, _, end_offset, size = self._locate(offset)
-        if end_offset > below:
-            return b""
-        data = self._read(position, max(limit, size))
-        return data[: whole_batches(data, 0, limit, below)]
+        try:
+            position, _, end_offset, size = self._locate(offset)
+            if end_offset > below:
+                return b""
+            data = self._read(position, max(limit, size))
+            return data[: whole_batches(data, 0, limit, below)]
+        except CorruptLog as fault:
+            raise self._changed(offset, fault) from None
 
     def cut(self, offset: int) -> None:
-        """Remove the batch that contains `offset`, which is of this segment, and all after it."""
-        position, base_offset, _, _ = self._locate(offset)
+        """Remove the batch that contains `offset`, which is of this segment, and all after it.
+
+        Raises CorruptLog when no batch is found.
+        """
+        try:
+            position, base_offset, _, _ = self._locate(offset)
+        except CorruptLog as fault:
+            raise self._changed(offset, fault) from None
         self.indexes.cut(base_offset, position)
         self.end_offset = base_offset
         self.size = position
@@ -127,23 +136,20 @@ class Segment:
     def _locate(self, offset: int) -> tuple[int, int, int, int]:
         """(position, base offset, end offset, size) of the batch that contains `offset`."""
         position = self.indexes.position_before(offset)
-        try:
-            while position + EXTENT_SIZE <= self.size:
-                data = self._read(position, _LOCATE_BYTES)
-                found = find_batch(data, offset)
-                if found + EXTENT_SIZE <= len(data):
-                    return position + found, *extent(data, found)
-                position += found
-        except CorruptLog as fault:
-            raise self._changed(position, offset, str(fault)) from None
-        raise self._changed(position, offset, "the batches end before it")
+        while position + EXTENT_SIZE <= self.size:
+            data = self._read(position, _LOCATE_BYTES)
+            found = find_batch(data, offset)
+            if found + EXTENT_SIZE <= len(data):
+                return position + found, *extent(data, found)
+            position += found
+        raise CorruptLog("the batches end before it")
 
     def _read(self, position: int, length: int) -> bytes:
         return self.file.read_at(position, min(length, self.size - position))
 
-    def _changed(self, position: int, offset: int, fault: str) -> CorruptLog:
+    def _changed(self, offset: int, fault: CorruptLog) -> CorruptLog:
         return CorruptLog(
-            f"{self.path}: looking for offset {offset} at position {position}: {fault}. The file was sound "
-            "when it was opened: check the disk, then remove this replica's data folder and format it anew; "
-            "the log is then fetched from the other voters"
+            f"{self.path}, reading from offset {offset}: {fault}. The file was sound when it was opened: "
+            "check the disk, then remove this replica's data folder and format it anew; the log is then fetched "
+            "from the other voters"
         )

@@ -104,8 +104,6 @@ def test_full_is_no_space_and_no_quota() -> None:
     assert not is_disk_full(OSError(EIO, ""))
 
 
-@pytest.mark.parametrize(
-    ("path", "folder_name"), [("a/b/c", "a/b"), ("/a", "/"), ("/a/b", "/a"), ("a", ".")]
-)
+@pytest.mark.parametrize(("path", "folder_name"), [("a/b/c", "a/b"), ("/a", "/"), ("/a/b", "/a"), ("a", ".")])
 def test_folder_of(path: str, folder_name: str) -> None:
     assert folder_of(path) == folder_name

@@ -83,7 +83,9 @@ def test_a_formatted_folder_survives_a_crash(memory_disk: SimulatedDisk) -> None
 def test_formatting_again_keeps_the_directory_id(disk: Disk, folder: str) -> None:
     format_folder(disk, folder, node_id=1, directory_id=ONE)
     assert format_folder(disk, folder, node_id=1, directory_id=TWO) == MetaProperties(1, ONE)
-    assert format_folder(disk, folder, node_id=1, directory_id=TWO, cluster_id="A") == MetaProperties(1, ONE, "A")
+    assert format_folder(disk, folder, node_id=1, directory_id=TWO, cluster_id="A") == MetaProperties(
+        1, ONE, "A"
+    )
     assert format_folder(disk, folder, node_id=1, directory_id=TWO) == MetaProperties(1, ONE, "A")
     assert load_meta_properties(disk, folder) == MetaProperties(1, ONE, "A")
 

@@ -1,0 +1,44 @@
+"""Where epochs begin and end."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.epoch_cache import EpochCache
+
+
+@pytest.fixture
+def cache() -> EpochCache:
+    """Epochs 2 from offset 10, 5 from 20, 6 from 21."""
+    cache = EpochCache()
+    cache.add(2, 10)
+    cache.add(5, 20)
+    cache.add(6, 21)
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("epoch", "found"), [(1, None), (2, (20, 2)), (4, (20, 2)), (5, (21, 5)), (6, (30, 6)), (99, (30, 6))]
+)
+def test_end_of_epoch(cache: EpochCache, epoch: int, found: tuple[int, int] | None) -> None:
+    assert cache.end_of_epoch(epoch, 30) == (found and OffsetAndEpoch(*found))
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "changed", "last_epoch"),
+    [(30, False, 6), (22, False, 6), (21, True, 5), (11, True, 2), (10, True, 0)],
+)
+def test_cut(cache: EpochCache, end_offset: int, changed: bool, last_epoch: int) -> None:
+    assert cache.cut(end_offset) is changed
+    assert cache.last_epoch == last_epoch
+
+
+def test_empty() -> None:
+    assert EpochCache().last_epoch == 0
+    assert EpochCache().end_of_epoch(3, 0) is None
+    assert EpochCache().encode() == b"0\n0\n"
+
+
+def test_file_content(cache: EpochCache) -> None:
+    assert cache.encode() == b"0\n3\n2 10\n5 20\n6 21\n"

@@ -1,0 +1,96 @@
+"""Sparse indexes against a list of all batches."""
+
+from __future__ import annotations
+
+from random import Random
+from struct import iter_unpack
+
+from quorumd.log.indexes import NO_TIMESTAMP, SegmentIndexes
+
+BASE = 1000
+INTERVAL = 100
+
+
+def filled(batches: list[tuple[int, int, int, int]]) -> SegmentIndexes:
+    indexes = SegmentIndexes(BASE, INTERVAL)
+    for last_offset, position, size, timestamp in batches:
+        indexes.add(last_offset, position, size, timestamp)
+    return indexes
+
+
+def some_batches(seed: int, count: int = 40) -> list[tuple[int, int, int, int]]:
+    random = Random(seed)
+    batches = []
+    offset, position = BASE, 0
+    for _ in range(count):
+        size = random.randint(20, 150)
+        records = random.randint(1, 4)
+        batches.append((offset + records - 1, position, size, random.randint(0, 50)))
+        offset += records
+        position += size
+    return batches
+
+
+def test_the_position_found_is_that_of_a_batch_shortly_before() -> None:
+    for seed in range(20):
+        batches = some_batches(seed)
+        indexes = filled(batches)
+        starts = {position: last_offset for last_offset, position, _, _ in batches}
+        first = BASE
+        for last_offset, position, _, _ in batches:
+            for offset in range(first, last_offset + 1):
+                found = indexes.position_before(offset)
+                assert found in starts
+                assert found <= position
+                assert position - found <= INTERVAL + 2 * 150
+            first = last_offset + 1
+
+
+def test_entries_are_last_offset_and_position_of_a_batch_every_interval() -> None:
+    batches = [(BASE + 2 * index + 1, 60 * index, 60, 7) for index in range(7)]
+    # 60 bytes each: more than 100 bytes lie before batches 2, 4 and 6.
+    assert list(iter_unpack(">II", filled(batches).offset_index())) == [(5, 120), (9, 240), (13, 360)]
+
+
+def test_time_entries_only_rise_and_the_last_is_the_largest() -> None:
+    for seed in range(20):
+        batches = some_batches(seed)
+        entries = list(iter_unpack(">qI", filled(batches).time_index()))
+        assert entries == sorted(entries)
+        assert len({timestamp for timestamp, _ in entries}) == len(entries)
+        largest = max(timestamp for *_, timestamp in batches)
+        first = next(last_offset for last_offset, _, _, timestamp in batches if timestamp == largest)
+        assert entries[-1] == (largest, first - BASE)
+
+
+def test_cut_is_as_if_the_rest_had_never_come() -> None:
+    for seed in range(20):
+        batches = some_batches(seed)
+        for keep in range(len(batches) + 1):
+            indexes = filled(batches)
+            end = batches[keep - 1][0] + 1 if keep else BASE
+            position = batches[keep][1] if keep < len(batches) else batches[-1][1] + batches[-1][2]
+            indexes.cut(end, position)
+            fresh = filled(batches[:keep])
+            assert indexes.offset_index() == fresh.offset_index()
+            for batch in batches[keep:]:
+                indexes.add(*batch)
+            assert indexes.offset_index() == filled(batches).offset_index()
+
+
+def test_cut_takes_time_entries_of_what_is_gone() -> None:
+    batches = some_batches(3)
+    indexes = filled(batches)
+    indexes.cut(batches[9][0] + 1, batches[10][1])
+    entries = list(iter_unpack(">qI", indexes.time_index()))
+    assert entries
+    assert all(offset + BASE <= batches[9][0] for _, offset in entries)
+    indexes.cut(BASE, 0)
+    assert indexes.time_index() == b""
+
+
+def test_empty() -> None:
+    indexes = SegmentIndexes(BASE, INTERVAL)
+    assert indexes.offset_index() == indexes.time_index() == b""
+    assert indexes.position_before(BASE) == 0
+    assert indexes._largest[0] == NO_TIMESTAMP

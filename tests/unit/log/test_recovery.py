@@ -1,0 +1,325 @@
+"""What recovery keeps, cuts, tells and refuses, at every byte."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from quorumd.errors import CorruptLog, FlushFailed, StorageError
+from quorumd.log import LogSettings
+from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.recovery import RecoveryReport
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.ports import Disk
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.simulator.disk import PowerLost, SimulatedDisk
+from quorumd.simulator.event_heap import EventHeap, Process
+
+SETTINGS = LogSettings(segment_bytes=1000, index_interval_bytes=150, allocate_bytes=300)
+EPOCHS = (1, 1, 2, 4, 4)
+SIZES = (3, 40, 1, 80, 9)
+COUNTS = (1, 2, 1, 3, 1)
+
+
+def some_batches() -> list[tuple[int, bytes]]:
+    """Five batches with the offset each of them ends at: 1, 3, 4, 7, 8."""
+    found = []
+    offset = 0
+    for epoch, size, count in zip(EPOCHS, SIZES, COUNTS, strict=True):
+        data = encode_batch(offset, epoch, 0, [b"v" * size] * count)
+        offset += count
+        found.append((offset, data))
+    return found
+
+
+BATCHES = some_batches()
+WHOLE = b"".join(data for _, data in BATCHES)
+ENDS = [0, *(end for end, _ in BATCHES)]
+POSITIONS = [sum(len(data) for _, data in BATCHES[:count]) for count in range(len(BATCHES) + 1)]
+
+
+def put(disk: Disk, folder: str, base_offset: int, content: bytes) -> str:
+    path = f"{folder}/{base_offset:020d}.log"
+    file = disk.open(path, create=True)
+    file.truncate(0)
+    file.write_at(0, content)
+    file.close()
+    return path
+
+
+def kept(disk: Disk, folder: str, high_watermark: int = 0) -> tuple[bytes, RecoveryReport]:
+    """The bytes of the log after recovery, read back through the log, and what was told."""
+    log, report = SegmentedLog.open(disk, folder, SETTINGS, high_watermark)
+    parts = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        parts.append(log.read(offset, 0))
+        offset = next(end for end in (*ENDS, 9, 10, 11, 12) if end > offset)
+    assert report.end_offset == log.end_offset
+    log.close()
+    return b"".join(parts), report
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 60, 61, 500])
+def test_cut_at_every_byte_leaves_the_whole_batches(
+    memory_disk: SimulatedDisk, folder: str, zeros: int
+) -> None:
+    for size in range(len(WHOLE) + 1):
+        found = WHOLE[:size] + bytes(zeros)
+        path = put(memory_disk, folder, 0, found)
+        # Zeros may be the very bytes that are missing: a record ends with one.
+        same = next((at for at, pair in enumerate(zip(found, WHOLE, strict=False)) if len({*pair}) > 1), None)
+        sound = min(len(found), len(WHOLE)) if same is None else same
+        count = max(index for index, position in enumerate(POSITIONS) if position <= sound)
+        torn = found[POSITIONS[count] :].rstrip(b"\0")
+        content, report = kept(memory_disk, folder)
+        assert content == WHOLE[: POSITIONS[count]]
+        assert report.end_offset == ENDS[count]
+        assert report.bytes_cut == len(torn)
+        assert len(report.cuts) == (1 if torn else 0)
+        for cut in report.cuts:
+            assert (cut.path, cut.position, cut.offset) == (path, POSITIONS[count], ENDS[count])
+        assert read_whole(memory_disk, path) == content
+
+
+def test_every_changed_byte_is_found(memory_disk: SimulatedDisk, folder: str) -> None:
+    for position in range(len(WHOLE)):
+        index = max(index for index, start in enumerate(POSITIONS) if start <= position)
+        if 12 <= position - POSITIONS[index] < 16:
+            continue  # the epoch: no CRC of a RecordBatch covers it
+        for change in (0x01, 0x80, 0xFF):
+            damaged = bytearray(WHOLE)
+            damaged[position] ^= change
+            put(memory_disk, folder, 0, bytes(damaged))
+            content, report = kept(memory_disk, folder)
+            assert content == WHOLE[: POSITIONS[index]]
+            assert report.end_offset == ENDS[index]
+            assert report.bytes_cut == len(bytes(damaged[POSITIONS[index] :]).rstrip(b"\0"))
+
+
+def test_an_epoch_that_goes_down_is_found(memory_disk: SimulatedDisk, folder: str) -> None:
+    put(memory_disk, folder, 0, WHOLE + encode_batch(8, 3, 0, [b"v"]))
+    content, report = kept(memory_disk, folder)
+    assert content == WHOLE
+    assert "epoch 3 after epoch 4" in str(report)
+
+
+def test_batches_behind_a_bad_one_go_too(disk: Disk, folder: str) -> None:
+    damaged = bytearray(WHOLE)
+    damaged[POSITIONS[2] - 1] ^= 1
+    path = put(disk, folder, 0, bytes(damaged) + bytes(300))
+    content, report = kept(disk, folder, high_watermark=1)
+    assert content == WHOLE[: POSITIONS[1]]
+    assert str(report) == (
+        f"log ends at offset 1; {path}: cut {len(WHOLE) - POSITIONS[1] - 1} bytes at position {POSITIONS[1]} "
+        f"(offset 1): batch at position {POSITIONS[1]} (offset 1): the CRC does not match"
+    )
+
+
+def test_bytes_behind_zeros_go_and_are_told(disk: Disk, folder: str) -> None:
+    path = put(disk, folder, 0, WHOLE + bytes(200) + encode_batch(8, 9, 0, [b"v"]) + bytes(50))
+    content, report = kept(disk, folder)
+    assert content == WHOLE
+    assert "bytes that are no batch follow after zeros" in str(report)
+    assert read_whole(disk, path) == WHOLE
+
+
+def test_batches_larger_than_the_window_are_read(disk: Disk, folder: str) -> None:
+    big = encode_batch(0, 1, 0, [b"v" * 1_500_000])
+    small = encode_batch(1, 1, 0, [b"v"])
+    bigger = encode_batch(2, 1, 0, [b"v" * 2_500_000])
+    put(disk, folder, 0, big + small + bigger + bytes(1_200_000))
+    log, report = SegmentedLog.open(disk, folder, LogSettings())
+    assert report == RecoveryReport(3)
+    assert [log.read(offset, 0) for offset in range(3)] == [big, small, bigger]
+    log.close()
+
+
+def test_a_header_across_the_edge_of_the_window_is_read(disk: Disk, folder: str) -> None:
+    for short in (1, 5, 60, 61, 62):
+        first = encode_batch(0, 1, 0, [b"v" * (1024 * 1024 - 73 - short)])
+        while len(first) + short > 1024 * 1024:
+            first = encode_batch(0, 1, 0, [b"v" * (len(first) - 76)])
+        second = encode_batch(1, 1, 0, [b"v"])
+        put(disk, folder, 0, first + second)
+        log, report = SegmentedLog.open(disk, folder, LogSettings())
+        assert report == RecoveryReport(2)
+        log.close()
+
+
+class TestHighWatermark:
+    def test_what_is_committed_is_never_cut(self, disk: Disk, folder: str) -> None:
+        damaged = bytearray(WHOLE)
+        damaged[POSITIONS[2] - 1] ^= 1
+        path = put(disk, folder, 0, bytes(damaged))
+        expected = (
+            f"{path} is damaged at position {POSITIONS[1]}: .*CRC does not match. Its log ends there at offset 1, "
+            "and records up to offset 3 are known to be committed. Nothing was changed. Restore .* format it anew"
+        )
+        with pytest.raises(CorruptLog, match=expected):
+            SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=3)
+        assert read_whole(disk, path) == bytes(damaged)
+        assert disk.list_directory(folder) == [f"{0:020d}.log"]
+
+    def test_a_sound_log_that_is_too_short_is_refused(self, disk: Disk, folder: str) -> None:
+        put(disk, folder, 0, WHOLE[: POSITIONS[3]] + bytes(100))
+        with pytest.raises(CorruptLog, match=f"The log in {folder} is sound, but ends at offset 4, and"):
+            SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
+        content, report = kept(disk, folder, high_watermark=4)
+        assert (content, report.cuts) == (WHOLE[: POSITIONS[3]], ())
+
+    def test_a_log_that_is_gone_is_refused(self, disk: Disk, folder: str) -> None:
+        with pytest.raises(CorruptLog, match="ends at offset 0"):
+            SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=1)
+
+
+class TestSegments:
+    def three(self, disk: Disk, folder: str) -> list[str]:
+        """Batches 0 and 1 sealed, batch 2 and 3 sealed, batch 4 active."""
+        parts = [(0, 0, 2), (3, 2, 4), (7, 4, 5)]
+        return [
+            put(disk, folder, base, WHOLE[POSITIONS[start] : POSITIONS[end]]) for base, start, end in parts
+        ]
+
+    def test_all_sound(self, disk: Disk, folder: str) -> None:
+        self.three(disk, folder)
+        content, report = kept(disk, folder, high_watermark=8)
+        assert (content, report) == (WHOLE, RecoveryReport(8))
+
+    def test_a_log_may_begin_anywhere(self, disk: Disk, folder: str) -> None:
+        disk.remove(self.three(disk, folder)[0])
+        content, report = kept(disk, folder)
+        assert (content, report) == (WHOLE[POSITIONS[2] :], RecoveryReport(8))
+
+    def test_zeros_behind_a_sealed_one_are_no_finding(self, disk: Disk, folder: str) -> None:
+        path = self.three(disk, folder)[1]
+        sealed = read_whole(disk, path) or b""
+        put(disk, folder, 3, sealed + bytes(500))
+        content, report = kept(disk, folder)
+        assert (content, report) == (WHOLE, RecoveryReport(8))
+        assert read_whole(disk, path) == sealed
+
+    def test_a_gap_ends_the_log(self, disk: Disk, folder: str) -> None:
+        first, second, third = self.three(disk, folder)
+        disk.remove(second)
+        with pytest.raises(CorruptLog, match=f"{third} is damaged at position 0: its name says offset 7"):
+            SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=8)
+        content, report = kept(disk, folder, high_watermark=3)
+        assert content == WHOLE[: POSITIONS[2]]
+        assert [cut.path for cut in report.cuts] == [third]
+        assert [name for name in disk.list_directory(folder) if name.endswith(".log")] == [f"{0:020d}.log"]
+        assert read_whole(disk, first) == content
+
+    def test_a_bad_batch_in_a_sealed_one_ends_the_log(self, disk: Disk, folder: str) -> None:
+        _, second, third = self.three(disk, folder)
+        damaged = bytearray(WHOLE[POSITIONS[2] : POSITIONS[4]])
+        damaged[-1] ^= 1
+        put(disk, folder, 3, bytes(damaged))
+        with pytest.raises(CorruptLog, match=f"{second} is damaged at position"):
+            SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
+        content, report = kept(disk, folder, high_watermark=4)
+        assert content == WHOLE[: POSITIONS[3]]
+        assert [(cut.path, cut.reason) for cut in report.cuts][1:] == [(third, "it follows a cut")]
+        # Zeros at the end of a file are never counted, and a record ends with one.
+        assert report.bytes_cut == len(WHOLE) - POSITIONS[3] - 1
+
+    def test_an_empty_segment_at_the_end_is_kept(self, disk: Disk, folder: str) -> None:
+        self.three(disk, folder)
+        put(disk, folder, 8, bytes(300))
+        content, report = kept(disk, folder)
+        assert (content, report) == (WHOLE, RecoveryReport(8))
+
+    def test_other_files_are_none_of_our_business(self, disk: Disk, folder: str) -> None:
+        self.three(disk, folder)
+        for name in (
+            "12.log",
+            f"{5:020d}.log.deleted",
+            f"{5:020d}.log.tmp",
+            "quorum-state",
+            f"{5:020d}.index",
+        ):
+            write_atomically(disk, f"{folder}/{name}", b"something")
+        content, report = kept(disk, folder)
+        assert (content, report) == (WHOLE, RecoveryReport(8))
+        assert read_whole(disk, f"{folder}/12.log") == b"something"
+
+
+class TestFilesForReaders:
+    def test_indexes_and_epochs_are_made_anew_where_wrong(self, disk: Disk, folder: str) -> None:
+        put(disk, folder, 0, WHOLE)
+        kept(disk, folder)
+        names = [f"{0:020d}.index", f"{0:020d}.timeindex", "leader-epoch-checkpoint"]
+        good = [read_whole(disk, f"{folder}/{name}") for name in names]
+        assert good[2] == b"0\n3\n1 0\n2 3\n4 4\n"
+        for name in names:
+            write_atomically(disk, f"{folder}/{name}", b"nonsense that is longer than what belongs here" * 3)
+            kept(disk, folder)
+            assert [read_whole(disk, f"{folder}/{name}") for name in names] == good
+            disk.remove(f"{folder}/{name}")
+            kept(disk, folder)
+            assert [read_whole(disk, f"{folder}/{name}") for name in names] == good
+
+
+class TestDurability:
+    def test_what_a_killed_process_left_in_memory_is_durable_after_recovery(self) -> None:
+        for seed in range(20):
+            disk = SimulatedDisk(EventHeap(), Random(seed))
+            disk.mount(Process("test"))
+            disk.make_directory("log")
+            disk.sync_directory(".")
+            put(disk, "log", 0, WHOLE)
+            SegmentedLog.open(disk, "log", SETTINGS)
+            disk.lose_power()
+            disk.mount(Process("test"))
+            assert kept(disk, "log") == (WHOLE, RecoveryReport(8))
+
+    def test_a_crash_during_recovery_is_recovered_from(self) -> None:
+        """Old bytes behind the cut must not come back behind what is appended after a recovery."""
+        damaged = bytearray(WHOLE[: POSITIONS[4]])
+        damaged[POSITIONS[2] - 1] ^= 1
+        good = WHOLE[: POSITIONS[1]]
+        crashes = 0
+        for seed in range(20):
+            for calls in range(1, 12):
+                disk = SimulatedDisk(EventHeap(), Random(seed))
+                disk.mount(Process("test"))
+                disk.make_directory("log")
+                put(disk, "log", 0, bytes(damaged))
+                put(disk, "log", 7, BATCHES[4][1])
+                for path in ("log", "."):
+                    disk.sync_directory(path)
+                for name in disk.list_directory("log"):
+                    disk.open(f"log/{name}").sync()
+                disk.lose_power_within(calls)
+                new = b""
+                try:
+                    log, _ = SegmentedLog.open(disk, "log", SETTINGS)
+                    log.append(BATCHES[1][1], 3)
+                    new = BATCHES[1][1]
+                except PowerLost:
+                    crashes += 1
+                disk.lose_power()
+                disk.mount(Process("test"))
+                content, report = kept(disk, "log", high_watermark=1)
+                assert content in (good, good + new)
+                assert report.end_offset in (1, 3)
+        assert crashes > 100
+
+    def test_a_disk_that_cannot_make_it_durable_is_told(
+        self, memory_disk: SimulatedDisk, folder: str
+    ) -> None:
+        put(memory_disk, folder, 0, WHOLE)
+        memory_disk.fail_sync()
+        with pytest.raises(FlushFailed, match=r"0\.log could not be flushed"):
+            SegmentedLog.open(memory_disk, folder, SETTINGS)
+
+    def test_a_disk_that_cannot_read_is_told(
+        self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(path: str) -> list[str]:
+            raise PermissionError(13, "Permission denied", path)
+
+        monkeypatch.setattr(memory_disk, "list_directory", fail)
+        with pytest.raises(StorageError, match=f"the log in {folder} cannot be opened: .*Permission denied"):
+            SegmentedLog.open(memory_disk, folder, SETTINGS)
