@@ -1,0 +1,231 @@
+"""One engine on a bench: events go in, effects come out, the in-memory log follows, no other node exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
+from quorumd.raft.effects import Answer, ControlBatch, Effects, Send
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import (
+    Event,
+    Flushed,
+    PeerAnswered,
+    PeerAsked,
+    PeerDiscovered,
+    PeerFailed,
+    Propose,
+    TimerFired,
+)
+from quorumd.raft.messages import (
+    BeginRequest,
+    EndRequest,
+    FetchRequest,
+    FetchResponse,
+    LeaderResponse,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.roles import Role
+from quorumd.raft.settings import RaftSettings
+from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
+from tests.support.raft_quorum import Batch, MemoryLog, decode, encode, endpoint, key, voter_set
+
+
+ME = key(1)
+
+
+class Single:
+    """Node `me` of voters 1 to 3, whose log has records of `epochs`, the first of them the voter record.
+
+    `below` answers 0 unless told otherwise: random waits are as short as they can be.
+    """
+
+    def __init__(
+        self,
+        epochs: tuple[int, ...] = (1,),
+        saved: QuorumState | None = None,
+        me: ReplicaKey = ME,
+        voters: VoterSet | None = None,
+        settings: RaftSettings | None = None,
+        below: Callable[[int], int] = lambda bound: 0,
+    ) -> None:
+        self.me = me
+        self.log = MemoryLog.of_epochs(*epochs)
+        self.history = VoterHistory()
+        if epochs:
+            self.history.append(0, VoterAssignment(voter_set(1, 2, 3) if voters is None else voters))
+        self.settings = settings or RaftSettings(bootstrap_voters=(1, 2, 3))
+        self.saved = saved or QuorumState(max(epochs, default=0))
+        self.engine = RaftEngine(self.settings, me, self.saved, self.log, self.history, below)
+        self.now = 1000.0
+        self.effects = Effects()
+        self.open: dict[int, Request] = {}
+        self.sent: list[tuple[int, Request]] = []
+        self.saves: list[QuorumState] = []
+        self._perform(self.engine.start(self.now))
+
+    # In
+
+    def step(self, event: Event) -> Effects:
+        self._perform(self.engine.step(event, self.now))
+        return self.effects
+
+    def ask(self, request: Request, reply: Any = "reply") -> Any:
+        """Ask the engine; its answer, or None while it is parked."""
+        return self.answer_to(reply, self.step(PeerAsked(reply, request)))
+
+    def answer(self, peer: int, response: Response) -> Effects:
+        """Let `peer` answer what was asked of it last."""
+        return self.step(PeerAnswered(peer, self.open.pop(peer), response))
+
+    def fail(self, peer: int, unsupported: bool = False, refused: bool = False) -> Effects:
+        return self.step(PeerFailed(peer, self.open.pop(peer), unsupported, refused))
+
+    def fire(self) -> Effects:
+        """Let time pass until the deadline."""
+        self.now = max(self.now, self.engine.deadline)
+        return self.step(TimerFired())
+
+    def wait(self, milliseconds: float) -> Effects:
+        """Let time pass, with a timer event at its end."""
+        self.now += milliseconds
+        return self.step(TimerFired())
+
+    def flush(self) -> Effects:
+        return self.step(Flushed(self.log.end_offset))
+
+    def discover(self, *keys: ReplicaKey) -> None:
+        for peer in keys:
+            self.step(PeerDiscovered(peer, endpoint(peer.id)))
+
+    def propose(self, body: bytes = b"data") -> Effects:
+        return self.step(Propose(body, self.log.end_offset + 1))
+
+    # Out
+
+    @property
+    def state(self) -> QuorumState:
+        return self.saves[-1] if self.saves else self.saved
+
+    @staticmethod
+    def answer_to(reply: Any, effects: Effects) -> Any:
+        for message in [*effects.send, *effects.send_after_flush]:
+            if isinstance(message, Answer) and message.reply == reply:
+                return message.response
+        return None
+
+    def requests(self, kind: type[Any]) -> dict[int, Any]:
+        """What the last step sent, of one type, by peer."""
+        messages = [*self.effects.send, *self.effects.send_after_flush]
+        return {m.peer: m.request for m in messages if isinstance(m, Send) and isinstance(m.request, kind)}
+
+    def _perform(self, effects: Effects) -> None:
+        self.effects = effects
+        if effects.save is not None:
+            self.saves.append(effects.save)
+        if effects.truncate_to is not None:
+            self.log.truncate(effects.truncate_to)
+        body = effects.append
+        if isinstance(body, ControlBatch) or (body is not None and self.engine.is_leader):
+            base = self.log.end_offset
+            self.log.batches.append(Batch(base, effects.append_end_offset, self.engine.epoch, body))
+        elif body is not None:
+            self.log.batches += decode(body)
+        for message in [*effects.send, *effects.send_after_flush]:
+            if isinstance(message, Send):
+                self.open[message.peer] = message.request
+                self.sent.append((message.peer, message.request))
+
+    # To a role
+
+    def to_prospective(self) -> Single:
+        while self.engine.role is not Role.PROSPECTIVE:
+            self.fire()
+        return self
+
+    def to_candidate(self) -> Single:
+        self.to_prospective()
+        self.answer(2, granted(self.engine.epoch))
+        assert self.engine.role is Role.CANDIDATE
+        return self
+
+    def to_leader(self, committed: bool = True) -> Single:
+        self.to_candidate()
+        self.answer(2, granted(self.engine.epoch))
+        assert self.engine.role is Role.LEADER
+        if committed:
+            self.flush()
+            self.ask(self.fetch_of(2))
+            assert self.engine.high_watermark == self.log.end_offset
+        return self
+
+    def to_follower(self, leader: int = 2, epoch: int | None = None) -> Single:
+        epoch = self.engine.epoch if epoch is None else epoch
+        assert self.ask(begin(leader, epoch, self.me)).error is ErrorCode.NONE
+        return self
+
+    def to_resigned(self) -> Single:
+        self.to_leader()
+        while self.engine.role is not Role.RESIGNED:
+            self.fire()
+        return self
+
+    # What others say
+
+    def fetch_of(self, peer: int, offset: int | None = None, wait: int = 500, **fields: Any) -> FetchRequest:
+        """A fetch of a voter that has our log up to `offset`, all of it if not given."""
+        offset = self.log.end_offset if offset is None else offset
+        last = self.log.epochs[offset - 1] if offset else 0
+        fields = {
+            "replica": key(peer),
+            "epoch": self.engine.epoch,
+            "last_epoch": last,
+            "max_bytes": 1000,
+        } | fields
+        return FetchRequest(offset=offset, max_wait_ms=wait, **fields)
+
+    def records(
+        self, *batches: Batch, high_watermark: int = -1, leader: int = 2, **fields: Any
+    ) -> FetchResponse:
+        data, headers = encode(batches)
+        epoch = self.engine.epoch
+        return FetchResponse(
+            ErrorCode.NONE, leader, epoch, high_watermark, records=data, batches=headers, **fields
+        )
+
+
+def granted(epoch: int) -> VoteResponse:
+    return VoteResponse(ErrorCode.NONE, NO_NODE, epoch, True)
+
+
+def refused(epoch: int, leader: int = NO_NODE) -> VoteResponse:
+    return VoteResponse(ErrorCode.NONE, leader, epoch, False)
+
+
+def vote(
+    epoch: int, last: tuple[int, int], candidate: int = 2, me: ReplicaKey = ME, pre: bool = False
+) -> VoteRequest:
+    """`last`: (end offset, epoch of the last record) of the candidate."""
+    return VoteRequest(epoch, key(candidate), me, OffsetAndEpoch(*last), pre)
+
+
+def begin(leader: int, epoch: int, me: ReplicaKey = ME) -> BeginRequest:
+    return BeginRequest(leader, epoch, me)
+
+
+def end(leader: int, epoch: int, *successors: int) -> EndRequest:
+    return EndRequest(leader, epoch, leader, tuple(key(n) for n in successors))
+
+
+def fetch_error(error: ErrorCode, leader: int, epoch: int) -> FetchResponse:
+    return FetchResponse(error, leader, epoch)
+
+
+def accepted(leader: int, epoch: int) -> LeaderResponse:
+    return LeaderResponse(ErrorCode.NONE, leader, epoch)
