@@ -7,9 +7,10 @@ in tests/unit/test_house_rules.py.
     leftover          no marker of unfinished work, no error class that says "not written yet"
     unexplained       an ignored type error or lint finding says why, on the same line
     print             only the command line prints
-    sleep             unit and property tests never wait for real time
+    sleep             unit and property tests never wait for real time; sleep(0) only yields
     pure              the pure packages import nothing of the world and call nothing that differs between runs
-    docstring         every module, public class and public function of quorumd/ says what it is
+    docstring         every module of quorumd/ says what it is, and so does every public class and function of
+                      more than 10 lines; a shorter one may say it all by its name
     layout            the top of the tree and of tests/ holds only what belongs there
 
 Usage: house_rules.py [ROOT]. Prints `path:line: rule: what is wrong`, one a line; exit code 1 if any.
@@ -28,6 +29,7 @@ from pathlib import Path
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
+MAX_LINES_WITHOUT_DOCSTRING = 10
 
 GENERATED = ("quorumd/protocol/messages/",)
 PURE = tuple(
@@ -132,13 +134,17 @@ def _lengths(source: str, tree: ast.Module) -> _Findings:
         )
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            length = _lines_of(node)
             if length > MAX_FUNCTION_LINES:
                 yield (
                     node.lineno,
                     "function-length",
                     f"{node.name} has {length} lines, at most {MAX_FUNCTION_LINES}",
                 )
+
+
+def _lines_of(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def _leftovers(source: str, tree: ast.Module) -> _Findings:
@@ -165,8 +171,9 @@ def _docstrings(tree: ast.Module) -> _Findings:
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
-        if not node.name.startswith("_") and ast.get_docstring(node) is None:
-            yield node.lineno, "docstring", f"{node.name} has none"
+        is_long = _lines_of(node) > MAX_LINES_WITHOUT_DOCSTRING
+        if is_long and not node.name.startswith("_") and ast.get_docstring(node) is None:
+            yield node.lineno, "docstring", f"{node.name} has none, and more than its name can say"
 
 
 def _prints(tree: ast.Module) -> _Findings:
@@ -176,8 +183,14 @@ def _prints(tree: ast.Module) -> _Findings:
 
 
 def _sleeps(tree: ast.Module) -> _Findings:
+    yields = {
+        id(node.func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and [ast.dump(each) for each in node.args] == [ast.dump(ast.Constant(0))]
+    }
     for node in ast.walk(tree):
-        used = isinstance(node, ast.Attribute) and node.attr == "sleep"
+        used = isinstance(node, ast.Attribute) and node.attr == "sleep" and id(node) not in yields
         imported = isinstance(node, ast.ImportFrom) and any(alias.name == "sleep" for alias in node.names)
         if used or imported:
             yield node.lineno, "sleep", "a unit test never waits for real time: make time an argument"

@@ -38,8 +38,8 @@ BAD = {
         f"{DOC}x = sorted([1], key=lambda y: id(y))\n",
     ),
     "docstring: module": ("quorumd/a.py", "x = 1\n"),
-    "docstring: class": ("quorumd/a.py", f"{DOC}class Public:\n    x = 1\n"),
-    "docstring: function": ("quorumd/a.py", f"{DOC}async def public():\n    return 1\n"),
+    "docstring: class": ("quorumd/a.py", f"{DOC}class Public:\n" + "    x = 1\n" * 10),
+    "docstring: function": ("quorumd/a.py", f"{DOC}async def public():\n" + "    await x\n" * 10),
     "syntax": ("quorumd/a.py", f"{DOC}def (:\n"),
 }
 
@@ -51,10 +51,15 @@ GOOD = {
     "directive-in-a-string": ("scripts/a.py", 'x = "# noqa"\n'),
     "print": ("quorumd/cli/a.py", f"{DOC}print(1)\n"),
     "sleep": ("tests/shell/a.py", "import time\ntime.sleep(1)\n"),
+    "sleep that only yields": (
+        "tests/unit/a.py",
+        "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n",
+    ),
+    "short without docstring": ("quorumd/a.py", f"{DOC}def public():\n" + "    x()\n" * 9),
     "world-outside": ("quorumd/runtime/a.py", f"{DOC}import os\n"),
     "relative-name": ("quorumd/raft/a.py", f"{DOC}from . import time\n"),
     "hash-method": ("quorumd/ids.py", f"{DOC}class _K:\n    def __hash__(self):\n        return hash(1)\n"),
-    "private": ("quorumd/a.py", f"{DOC}def _helper():\n    return 1\n"),
+    "private": ("quorumd/a.py", f"{DOC}def _helper():\n" + "    x()\n" * 10),
     "generated": ("quorumd/protocol/messages/a.py", "x = 1\n" * 600),
     "empty": ("quorumd/a.py", ""),
 }
