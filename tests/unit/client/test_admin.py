@@ -1,0 +1,290 @@
+"""The admin client: finds the leader, asks again elsewhere, gives up in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from quorumd.client import admin as admin_module
+from quorumd.client.admin import AdminClient, Leader, ResourceType
+from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
+from quorumd.ids import METADATA_TOPIC
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest
+from quorumd.protocol.messages.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+from quorumd.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from quorumd.protocol.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    PartitionData,
+    TopicData,
+)
+from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from quorumd.protocol.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+from quorumd.protocol.wire import Message
+from tests.support.fake_node import ALL_APIS, ByteServer, FakeNode
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_module, "RETRY_BACKOFF_MS", 0)
+
+
+class FakeQuorum:
+    """Fake nodes with ids from 0; all know `leader`, only that one answers what only leaders do."""
+
+    def __init__(self) -> None:
+        self.nodes: list[FakeNode] = []
+        self.leader = 0
+        self.silent: set[int] = set()
+        self.config_error = (0, "")
+
+    def answer(self, node: int, request: Request) -> Message | None:
+        if node in self.silent:
+            return None
+        addresses = [(number, *self.nodes[number].address) for number in range(len(self.nodes))]
+        leads = node == self.leader
+        if request.api_key == ApiKey.METADATA:
+            brokers = [MetadataResponseBroker(*address) for address in addresses]
+            return MetadataResponse(brokers=brokers, controller_id=self.leader)
+        if request.api_key == ApiKey.DESCRIBE_CLUSTER:
+            listed = [DescribeClusterBroker(*address) for address in addresses]
+            return DescribeClusterResponse(
+                endpoint_type=2, cluster_id="c", controller_id=self.leader, brokers=listed
+            )
+        if request.api_key == ApiKey.DESCRIBE_QUORUM:
+            code = 0 if leads else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            partition = PartitionData(0, code, None, self.leader, 7, high_watermark=42)
+            return DescribeQuorumResponse(0, None, [TopicData(METADATA_TOPIC, [partition])])
+        if request.api_key == ApiKey.DESCRIBE_CONFIGS:
+            config = DescribeConfigsResourceResult("retention.ms", "1000")
+            code, text = self.config_error
+            return DescribeConfigsResponse(0, [DescribeConfigsResult(code, text, 2, "orders", [config])])
+        if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            code, text = self.config_error if leads else (ErrorCode.NOT_CONTROLLER, "not here")
+            return IncrementalAlterConfigsResponse(0, [AlterConfigsResourceResponse(code, text, 2, "orders")])
+        raise ConnectionError
+
+    def asked(self, api_key: int) -> list[int]:
+        """How often each node was asked with an API."""
+        return [sum(request.api_key == api_key for request in node.requests) for node in self.nodes]
+
+
+@asynccontextmanager
+async def quorum(
+    size: int = 3, spoken: dict[int, tuple[int, int]] | None = None
+) -> AsyncIterator[FakeQuorum]:
+    made = FakeQuorum()
+    async with AsyncExitStack() as stack:
+        for number in range(size):
+            node = FakeNode(lambda request, number=number: made.answer(number, request), spoken)
+            made.nodes.append(await stack.enter_async_context(node))
+        yield made
+
+
+def client(made: FakeQuorum, *bootstrap: int, **options: float) -> AdminClient:
+    return AdminClient([made.nodes[number].address for number in bootstrap or (0,)], **options)
+
+
+async def test_the_leader_is_asked_wherever_it_is() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        made.leader = 2
+        partition = await admin.describe_quorum()
+        assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (2, 7, 42)
+        assert made.asked(ApiKey.DESCRIBE_QUORUM) == [0, 0, 1]
+        assert await admin.find_leader() == Leader(2, *made.nodes[2].address)
+
+
+async def test_a_known_leader_and_its_connection_are_used_again() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        made.leader = 1
+        for _ in range(3):
+            await admin.describe_quorum()
+        assert made.asked(ApiKey.METADATA) == [1, 0, 0]
+        assert [node.connections for node in made.nodes] == [1, 1, 0]
+
+
+async def test_a_stock_controller_is_found_by_describe_cluster() -> None:
+    stock = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.METADATA}
+    async with quorum(spoken=stock) as made, client(made, 0) as admin:
+        made.leader = 1
+        assert await admin.find_leader() == Leader(1, *made.nodes[1].address)
+        assert made.nodes[0].requests[0].message.endpoint_type == 2  # type: ignore[attr-defined]  # its class
+
+
+async def test_a_leader_that_moved_is_found_again() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1"})
+        made.leader = 2
+        await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1"})
+        assert made.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [2, 0, 1]
+        assert (await admin.describe_quorum()).leader_id == 2
+
+
+async def test_a_leader_that_died_is_found_again() -> None:
+    async with quorum() as made, client(made, 0, 1) as admin:
+        await admin.describe_quorum()
+        await made.nodes[0].stop()
+        made.leader = 1
+        assert (await admin.describe_quorum()).leader_id == 1
+
+
+async def test_a_request_in_flight_is_sent_again_when_the_connection_breaks() -> None:
+    async with quorum() as made, client(made, 0, 1) as admin:
+        answer = made.nodes[0].script
+        broken: list[Request] = []
+
+        def break_once(request: Request) -> Message | None:
+            if request.api_key == ApiKey.DESCRIBE_QUORUM and not broken:
+                broken.append(request)
+                raise ConnectionError
+            return answer(request)
+
+        made.nodes[0].script = break_once
+        assert (await admin.describe_quorum()).leader_id == 0
+        assert len(broken) == 1
+        assert made.nodes[0].connections == 2
+
+
+async def test_a_node_that_does_not_answer_is_left_for_another() -> None:
+    async with quorum() as made, client(made, 0, 1, attempt_timeout_ms=50) as admin:
+        made.silent.add(0)
+        made.leader = 2
+        assert (await admin.describe_quorum()).leader_id == 2
+        assert made.asked(ApiKey.METADATA) == [1, 1, 0]
+
+
+async def test_bootstrap_addresses_where_nobody_listens_are_skipped() -> None:
+    async with quorum() as made:
+        dead = [made.nodes[0].address, made.nodes[1].address]
+        for node in made.nodes[:2]:
+            await node.stop()
+        made.leader = 2
+        async with AdminClient([*dead, made.nodes[2].address]) as admin:
+            assert (await admin.metadata()).controller_id == 2
+
+
+async def test_no_leader_until_the_deadline() -> None:
+    async with quorum() as made, client(made, 0, timeout_ms=80) as admin:
+        made.leader = -1
+        with pytest.raises(
+            RequestFailed, match=r"DescribeQuorumRequest failed for 80 ms, last: .*no leader"
+        ) as failed:
+            await admin.describe_quorum()
+        assert failed.value.error_code == ErrorCode.NOT_CONTROLLER
+        with pytest.raises(
+            RequestFailed, match=r"looking for the leader failed for 80 ms, last: .*no leader"
+        ):
+            await admin.find_leader()
+
+
+async def test_nobody_answers_until_the_deadline() -> None:
+    async with quorum(1) as made:
+        made.silent.add(0)
+        async with client(made, 0, timeout_ms=60, attempt_timeout_ms=20) as admin:
+            with pytest.raises(RequestFailed, match=r"left MetadataRequest unanswered for 20 ms") as failed:
+                await admin.metadata()
+            assert failed.value.error_code == 0
+    async with AdminClient([("127.0.0.1", 1)], timeout_ms=60) as admin:
+        with pytest.raises(RequestFailed, match="ApiVersions failed for 60 ms, last: cannot connect"):
+            await admin.api_versions()
+
+
+async def test_a_server_that_accepts_and_says_nothing() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with (
+        ByteServer(talk) as server,
+        AdminClient([server.address], timeout_ms=60, attempt_timeout_ms=20) as admin,
+    ):
+        with pytest.raises(RequestFailed, match="left a connection unanswered for 20 ms"):
+            await admin.metadata()
+
+
+async def test_a_node_given_by_its_id_answers_for_itself() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        request = IncrementalAlterConfigsRequest()
+        response = await admin.send(request, 1)
+        assert isinstance(response, IncrementalAlterConfigsResponse)
+        assert response.responses[0].error_code == ErrorCode.NOT_CONTROLLER
+        assert made.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [0, 1, 0]
+        assert await admin.api_versions(2) == ALL_APIS
+
+
+async def test_a_node_that_is_not_known_is_told() -> None:
+    async with quorum() as made, client(made, 0, timeout_ms=60) as admin:
+        with pytest.raises(RequestFailed, match=r"node 9 is not known, these are: \[0, 1, 2\]"):
+            await admin.metadata(9)
+
+
+async def test_a_request_that_the_node_does_not_speak_fails_at_once() -> None:
+    async with quorum(1, {18: (0, 4), 3: (0, 13)}) as made, client(made, 0) as admin:
+        with pytest.raises(UnsupportedVersion, match="AlterQuorum"):
+            await admin.send(AlterQuorumRequest())
+
+
+async def test_configs() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        (config,) = await admin.describe_configs(ResourceType.TOPIC, "orders", ["retention.ms"])
+        assert (config.name, config.value) == ("retention.ms", "1000")
+        asked = made.nodes[0].requests[-1].message
+        assert repr(asked).count("'retention.ms'") == 1
+        await admin.describe_configs(ResourceType.TOPIC, "orders")
+        assert "configuration_keys=None" in repr(made.nodes[0].requests[-1].message)
+
+        await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1", "b": None}, validate_only=True)
+        altered = made.nodes[0].requests[-1].message
+        assert isinstance(altered, IncrementalAlterConfigsRequest)
+        assert altered.validate_only
+        assert [(c.name, c.config_operation, c.value) for c in altered.resources[0].configs] == [
+            ("a", 0, "1"),
+            ("b", 1, None),
+        ]
+
+
+async def test_an_error_of_a_config_is_told_with_its_text() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        made.config_error = (ErrorCode.INVALID_CONFIG, "retention.ms must be a number")
+        text = r"configs of topic 'orders': INVALID_CONFIG \(40\): retention.ms must be a number"
+        with pytest.raises(RequestFailed, match=text) as failed:
+            await admin.alter_configs(ResourceType.TOPIC, "orders", {"retention.ms": "x"})
+        assert failed.value.error_code == ErrorCode.INVALID_CONFIG
+        with pytest.raises(RequestFailed, match=text):
+            await admin.describe_configs(ResourceType.TOPIC, "orders")
+        with pytest.raises(RequestFailed, match="resource type 99 'x'"):
+            await admin.describe_configs(99, "x")
+
+
+async def test_cluster_and_metadata() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        assert (await admin.describe_cluster()).cluster_id == "c"
+        assert [broker.node_id for broker in (await admin.metadata()).brokers] == [0, 1, 2]
+
+
+async def test_requests_at_the_same_time_share_one_connection() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        await asyncio.gather(*(admin.metadata() for _ in range(10)))
+        assert made.nodes[0].connections == 1
+        assert made.asked(ApiKey.METADATA) == [10, 0, 0]
+
+
+async def test_an_empty_bootstrap_is_refused() -> None:
+    with pytest.raises(ValueError, match="bootstrap"):
+        AdminClient([])

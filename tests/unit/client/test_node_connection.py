@@ -1,0 +1,133 @@
+"""One asyncio connection: pipelining, losses, and versions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from quorumd.client.connection import NodeConnection, Outcome
+from quorumd.errors import RequestFailed, UnsupportedVersion
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from quorumd.protocol.wire import Message
+from tests.support.fake_node import ALL_APIS, ByteServer, FakeNode
+
+pytestmark = pytest.mark.asyncio
+
+
+def cluster(request: Request) -> Message:
+    return DescribeClusterResponse(cluster_id=f"c{request.correlation_id}")
+
+
+def silence(request: Request) -> None:
+    return None
+
+
+async def test_asks_and_is_answered() -> None:
+    async with FakeNode(cluster) as node:
+        connection = await NodeConnection.open(*node.address, client_id="me")
+        assert connection.peer_ranges == ALL_APIS
+        assert await connection.send(DescribeClusterRequest()) == DescribeClusterResponse(cluster_id="c1")
+        assert [request.client_id for request in node.requests] == ["me"]
+        assert [request.api_version for request in node.requests] == [2]
+        assert await connection.send(DescribeClusterRequest(), 0) == DescribeClusterResponse(cluster_id="c2")
+        assert node.requests[-1].api_version == 0
+        connection.close()
+
+
+async def test_many_in_flight_leave_in_one_write_and_are_answered_in_order() -> None:
+    async with FakeNode(cluster) as node:
+        connection = await NodeConnection.open(*node.address)
+        before = node.pieces
+        outcomes: list[Outcome] = []
+        for _ in range(64):
+            connection.submit(DescribeClusterRequest(), outcomes.append)
+        assert connection.in_flight == 64
+        last = await connection.send(DescribeClusterRequest())
+        assert node.pieces == before + 1
+        assert outcomes == [DescribeClusterResponse(cluster_id=f"c{number}") for number in range(1, 65)]
+        assert last == DescribeClusterResponse(cluster_id="c65")
+        connection.close()
+
+
+async def test_a_lost_connection_fails_what_is_in_flight() -> None:
+    async with FakeNode(silence) as node:
+        connection = await NodeConnection.open(*node.address)
+        sent = [asyncio.ensure_future(connection.send(DescribeClusterRequest())) for _ in range(2)]
+        while len(node.requests) < 2:
+            await asyncio.sleep(0)
+        node.cut()
+        for outcome in await asyncio.gather(*sent, return_exceptions=True):
+            assert isinstance(outcome, RequestFailed)
+            assert str(outcome) == f"connection to 127.0.0.1:{node.address[1]}: closed by the node"
+        assert not connection.is_open
+        with pytest.raises(RequestFailed, match="closed by the node"):
+            await connection.send(DescribeClusterRequest())
+        assert "closed by the node" in repr(connection)
+
+
+async def test_a_closed_connection_fails_what_is_in_flight() -> None:
+    async with FakeNode(silence) as node:
+        connection = await NodeConnection.open(*node.address)
+        outcomes: list[Outcome] = []
+        connection.submit(DescribeClusterRequest(), outcomes.append)
+        assert repr(connection) == f"<connection to 127.0.0.1:{node.address[1]}, 1 in flight>"
+        connection.close()
+        assert [str(outcome) for outcome in outcomes] == [
+            f"connection to 127.0.0.1:{node.address[1]}: closed by this client"
+        ]
+
+
+async def test_an_answer_to_somebody_who_went_away_is_dropped() -> None:
+    async with FakeNode(cluster) as node:
+        connection = await NodeConnection.open(*node.address)
+        leaving = asyncio.ensure_future(connection.send(DescribeClusterRequest()))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert await connection.send(DescribeClusterRequest()) == DescribeClusterResponse(cluster_id="c2")
+        connection.close()
+
+
+async def test_nobody_listens() -> None:
+    async with FakeNode(cluster) as node:
+        address = node.address
+    with pytest.raises(RequestFailed, match=f"cannot connect to 127.0.0.1:{address[1]}: Connect call failed"):
+        await NodeConnection.open(*address)
+
+
+async def test_a_node_that_closes_at_once() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+
+    async with ByteServer(talk) as server:
+        with pytest.raises(RequestFailed, match=f"connection to 127.0.0.1:{server.address[1]}: "):
+            await NodeConnection.open(*server.address)
+
+
+async def test_a_server_of_another_protocol() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+
+    async with ByteServer(talk) as server:
+        with pytest.raises(RequestFailed, match=f"{server.address[1]}: the bytes begin like HTTP"):
+            await NodeConnection.open(*server.address)
+
+
+async def test_an_older_node_is_asked_in_its_versions() -> None:
+    async with FakeNode(cluster, {18: (0, 1), 60: (0, 1)}) as node:
+        connection = await NodeConnection.open(*node.address)
+        assert connection.best_version(60) == 1
+        with pytest.raises(
+            UnsupportedVersion, match=r"Vote is spoken here in versions 0 to 2, by .* not at all"
+        ):
+            connection.best_version(52)
+        connection.close()
+    async with FakeNode(cluster, {18: (0, 1), 60: (3, 9)}) as node:
+        connection = await NodeConnection.open(*node.address)
+        with pytest.raises(UnsupportedVersion, match="in versions 3 to 9"):
+            await connection.send(DescribeClusterRequest())
+        connection.close()
