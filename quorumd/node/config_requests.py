@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from quorumd.controller.cluster_image import Change, Resource, ResourceType
+from quorumd.controller.cluster_image import Resource, ResourceType
 from quorumd.controller.configs import (
     ConfigChange,
     Refused,
@@ -15,7 +15,7 @@ from quorumd.controller.configs import (
 )
 from quorumd.errors import ErrorCode
 from quorumd.node.error_answers import error_answer
-from quorumd.node.proposals import Proposals
+from quorumd.node.proposals import MAX_BATCH_BYTES, Proposals
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
@@ -126,12 +126,13 @@ class ConfigRequests:
         if not planned or message.validate_only:
             self._answer_when_settled(session, request, answer)
             return
-        values: list[bytes] = []
-        changes: list[Change] = []
-        for change in planned:
-            (kind, name), key, value = change.resource, change.name, change.value
-            values.append(encode_record(ConfigRecord(kind, name, key, value), CONFIG_RECORD_VERSION))
-            changes.append(image.set_config(change.resource, key, value))
+        values = [
+            encode_record(ConfigRecord(*c.resource, c.name, c.value), CONFIG_RECORD_VERSION) for c in planned
+        ]
+        if len(values) > 1 and sum(map(len, values)) > MAX_BATCH_BYTES:
+            session.answer(request, error_answer(request, ErrorCode.MESSAGE_TOO_LARGE))
+            return
+        changes = [image.set_config(c.resource, c.name, c.value) for c in planned]
         self._proposals.propose(values, changes, _answering(session, request, answer))
 
     def _answer_when_settled(self, session: Session, request: Request, answer: Any) -> None:

@@ -48,7 +48,6 @@ logger = logging.getLogger("quorumd.node")
 EXIT_STOPPED, EXIT_STORAGE, EXIT_FLUSH_FAILED, EXIT_BROKEN_PROMISE = 0, 3, 4, 6
 METADATA_VERSION_LEVEL = 25
 """Works with every 4.x broker."""
-MAX_BATCH_RECORDS = 4096
 HAND_OVER_MS = 5000.0
 DRAIN_MS = 500.0
 POLL_MS = 5.0
@@ -164,7 +163,7 @@ class Node:
         self.engine = RaftEngine(
             settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
         )
-        self.state_machine = StateMachine(self.log)
+        self.state_machine = StateMachine(self.log, clock.call_soon)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self)
         self._proposals = Proposals(
             self._append_batch,
@@ -172,7 +171,6 @@ class Node:
             lambda: not self._runner.is_flushing,
             clock.now_ms,
             self.statistics.commit_latency_ms.observe,
-            MAX_BATCH_RECORDS,
         )
         self._peers = PeerRequests(
             f"quorumd-{settings.node_id}",
@@ -323,8 +321,7 @@ class Node:
             self._propose_bootstrap_records()
 
     def flush_done(self) -> None:
-        if self._proposals.has_waiting:
-            self._proposals.gather()
+        self._proposals.end_of_flush()
 
     def leadership_changed(self) -> None:
         engine = self.engine

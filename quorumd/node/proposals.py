@@ -9,18 +9,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from quorumd.controller.cluster_image import Change, undo
 
 Outcome = Callable[[bool], None]
 """Called once: True when the records are committed, False when this node can no longer tell."""
 
+MAX_BATCH_BYTES = 8 * 1024 * 1024 - 64 * 1024
+"""Bytes of record values in one batch: with their framing below the 8 MiB that stock readers take."""
+
+
+class Proposal(NamedTuple):
+    """Records that go into the log together, or not at all."""
+
+    values: Sequence[bytes]
+    size: int
+    changes: Sequence[Change]
+    outcome: Outcome
+
+
+class AppendedBatch(NamedTuple):
+    """One batch in the log that is not known to be committed."""
+
+    end_offset: int
+    appended_at: float
+    count: int
+    changes: list[Change]
+    outcomes: list[Outcome]
+
 
 class Proposals:
     """Waiting records, appended but uncommitted ones, and who waits for them.
 
     `append(values)` puts one batch of record values into the log and returns its end offset, or None when the
-    log takes none (not leader any more, or no room); it is called from `gather` only.
+    log takes none (not leader any more, or no room). `schedule(callback)` calls back at the end of the turn.
+    `on_latency(ms, records)` is told how long a batch took from append to commit.
     """
 
     def __init__(
@@ -30,88 +54,100 @@ class Proposals:
         may_append: Callable[[], bool],
         now_ms: Callable[[], float],
         on_latency: Callable[[float, int], None],
-        max_batch_bytes: int,
     ) -> None:
         self._append = append
         self._schedule = schedule
         self._may_append = may_append
         self._now_ms = now_ms
         self._on_latency = on_latency
-        self._max_batch_bytes = max_batch_bytes
-        self._scheduled = False
-        self._values: list[bytes] = []
-        self._changes: list[Change] = []
-        self._outcomes: list[Outcome] = []
-        self._appended: deque[tuple[int, float, int, list[Change], list[Outcome]]] = deque()
+        self._is_scheduled = False
+        self._waiting: deque[Proposal] = deque()
+        self._appended: deque[AppendedBatch] = deque()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is proposed that is not committed."""
-        return not self._values and not self._appended
-
-    @property
-    def end_offset(self) -> int | None:
-        """The end offset of the newest uncommitted batch, None without one."""
-        return self._appended[-1][0] if self._appended else None
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether records wait to be appended."""
-        return bool(self._values)
+        return not self._waiting and not self._appended
 
     def propose(self, values: Sequence[bytes], changes: Sequence[Change], outcome: Outcome) -> None:
-        """Append these record values together, atomically. `changes` are already made to the image."""
-        self._values.extend(values)
-        self._changes.extend(changes)
-        self._outcomes.append(outcome)
-        if not self._scheduled:
-            self._scheduled = True
-            self._schedule(self._turn_ended)
+        """Append these record values together. `changes` are already made to the image.
+
+        Together the values must not be larger than MAX_BATCH_BYTES.
+        """
+        self._waiting.append(Proposal(values, sum(map(len, values)), changes, outcome))
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(self._end_of_turn)
 
     def gather(self) -> None:
-        """Append what waits as one batch."""
-        if not self._values:
-            return
-        values, changes, outcomes = self._values, self._changes, self._outcomes
-        self._values, self._changes, self._outcomes = [], [], []
-        end_offset = self._append(values)
-        if end_offset is None:
-            undo(reversed(changes))
-            for outcome in outcomes:
-                outcome(False)
-            return
-        self._appended.append((end_offset, self._now_ms(), len(values), changes, outcomes))
+        """Append what waits, in as few batches as it fits."""
+        while self._waiting:
+            proposals = self._next_batch()
+            values = [value for proposal in proposals for value in proposal.values]
+            changes = [change for proposal in proposals for change in proposal.changes]
+            outcomes = [proposal.outcome for proposal in proposals]
+            end_offset = self._append(values)
+            if end_offset is None:
+                self._give_up(proposals)
+                return
+            self._appended.append(AppendedBatch(end_offset, self._now_ms(), len(values), changes, outcomes))
 
     def when_settled(self, outcome: Outcome) -> None:
         """Call `outcome` as soon as all that is proposed now is committed, or lost."""
         self.gather()
         if self._appended:
-            self._appended[-1][4].append(outcome)
+            self._appended[-1].outcomes.append(outcome)
         else:
             outcome(True)
 
     def committed(self, high_watermark: int) -> None:
         """Everything below the high watermark is committed."""
         now = self._now_ms()
-        while self._appended and self._appended[0][0] <= high_watermark:
-            _, appended_at, count, _, outcomes = self._appended.popleft()
-            self._on_latency(now - appended_at, count)
-            for outcome in outcomes:
+        while self._appended and self._appended[0].end_offset <= high_watermark:
+            batch = self._appended.popleft()
+            self._on_latency(now - batch.appended_at, batch.count)
+            for outcome in batch.outcomes:
                 outcome(True)
 
     def lost(self) -> None:
         """This node leads no longer: what is not committed may or may not become so without it."""
-        waiting = self._outcomes
-        undo(reversed(self._changes))
-        self._values, self._changes, self._outcomes = [], [], []
-        while self._appended:
-            _, _, _, changes, outcomes = self._appended.pop()
-            undo(reversed(changes))
-            waiting = outcomes + waiting
-        for outcome in waiting:
+        outcomes = [outcome for batch in self._appended for outcome in batch.outcomes]
+        outcomes += [proposal.outcome for proposal in self._waiting]
+        self._take_back_all()
+        for outcome in outcomes:
             outcome(False)
 
-    def _turn_ended(self) -> None:
-        self._scheduled = False
+    def _take_back_all(self) -> None:
+        """Undo newest first: what waits came after what is appended."""
+        while self._waiting:
+            undo(reversed(self._waiting.pop().changes))
+        while self._appended:
+            undo(reversed(self._appended.pop().changes))
+
+    def _give_up(self, proposals: list[Proposal]) -> None:
+        """The log took a batch no more: neither it nor what waits behind it can be appended."""
+        given_up = [*proposals, *self._waiting]
+        self._waiting.clear()
+        for proposal in reversed(given_up):
+            undo(reversed(proposal.changes))
+        for proposal in given_up:
+            proposal.outcome(False)
+
+    def _next_batch(self) -> list[Proposal]:
+        proposals = [self._waiting.popleft()]
+        size = proposals[0].size
+        while self._waiting and size + self._waiting[0].size <= MAX_BATCH_BYTES:
+            proposal = self._waiting.popleft()
+            size += proposal.size
+            proposals.append(proposal)
+        return proposals
+
+    def end_of_flush(self) -> None:
+        """A flush ended: the turn of what was gathered meanwhile."""
+        if self._waiting:
+            self.gather()
+
+    def _end_of_turn(self) -> None:
+        self._is_scheduled = False
         if self._may_append():
             self.gather()
