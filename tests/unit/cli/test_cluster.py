@@ -1,0 +1,158 @@
+"""`cluster up|status|down` with daemons that are stand-ins: what is said, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorumd.cli import cluster
+from quorumd.cli.cluster import leader_of
+from quorumd.cli.local_cluster import LocalCluster, LocalNode
+from quorumd.cli.node_view import NodeView
+from quorumd.cli.root import run
+
+LEADER = NodeView("leader", 1, 4, 10, 12)
+FOLLOWER = NodeView("follower", 1, 4, 9, 12)
+CANDIDATE = NodeView("candidate", -1, 5, 9, 12)
+
+
+class StandIns:
+    """Processes that look like daemons, and how each of them sees the quorum (None: does not answer)."""
+
+    def __init__(self) -> None:
+        self.code = "import signal; signal.pause()"
+        self.views: dict[int, NodeView | None] = {0: FOLLOWER, 1: LEADER, 2: FOLLOWER}
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, node: LocalNode) -> subprocess.Popen[bytes]:
+        with node.log.open("ab") as log:
+            command = [sys.executable, "-c", self.code, "start", "--config", str(node.config)]
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        node.pid_file.write_text(f"{process.pid}\n")
+        self.processes.append(process)
+        return process
+
+    def ask(self, host: str, metrics_port: int) -> NodeView | None:
+        return self.views[metrics_port - 9400]
+
+
+@pytest.fixture
+def daemons(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIns]:
+    stand_ins = StandIns()
+    monkeypatch.setattr(LocalCluster, "start", lambda self, node: stand_ins.start(node))
+    monkeypatch.setattr(LocalCluster, "check_addresses", lambda self, nodes: None)
+    monkeypatch.setattr("quorumd.cli.node_view.ask", stand_ins.ask)
+    yield stand_ins
+    for process in stand_ins.processes:
+        process.kill()
+        process.wait()
+
+
+def up(folder: Path) -> int:
+    return run(["cluster", "up", "--dir", str(folder), "--base-port", "9300", "--detach"])
+
+
+@pytest.mark.parametrize(
+    ("views", "leader"),
+    [
+        ([FOLLOWER, LEADER, FOLLOWER], 1),
+        ([FOLLOWER, LEADER, CANDIDATE], None),
+        ([FOLLOWER, LEADER, None], None),
+        ([FOLLOWER, FOLLOWER, FOLLOWER], None),
+        ([FOLLOWER, NodeView("leader", 1, 4, -1, 12)], None),
+        ([CANDIDATE, CANDIDATE], None),
+        ([LEADER], 1),
+    ],
+)
+def test_a_leader_is_one_that_all_agree_on_and_that_has_committed(
+    views: list[NodeView | None], leader: int | None
+) -> None:
+    assert leader_of(views) == leader
+
+
+def test_up_starts_all_status_shows_them_down_stops_them(
+    tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up(tmp_path) == 0
+    assert len(daemons.processes) == 3
+    assert "bootstrap servers: 127.0.0.1:9300,127.0.0.1:9301,127.0.0.1:9302" in capsys.readouterr().out
+    assert run(["cluster", "status", "--dir", str(tmp_path), "--output", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[1] == {
+        "node": 1,
+        "address": "127.0.0.1:9301",
+        "pid": daemons.processes[1].pid,
+        "state": "running",
+        "role": "leader",
+        "epoch": 4,
+        "highWatermark": 10,
+        "logEndOffset": 12,
+    }
+    assert run(["cluster", "down", "--dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "stopped: node 0, 1, 2\n"
+    assert [process.wait() for process in daemons.processes] == [-15, -15, -15]
+    assert run(["cluster", "down", "--dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing was running\n"
+
+
+def test_up_again_starts_only_what_does_not_run(
+    tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up(tmp_path)
+    assert run(["cluster", "up", "--dir", str(tmp_path), "--detach"]) == 0
+    assert "all 3 nodes are running already" in capsys.readouterr().out
+    daemons.processes[1].kill()
+    daemons.processes[1].wait()
+    assert run(["cluster", "up", "--dir", str(tmp_path), "--detach"]) == 0
+    assert len(daemons.processes) == 4
+    assert LocalCluster.open(tmp_path).nodes[1].pid() == daemons.processes[3].pid
+
+
+def test_status_of_nodes_that_do_not_run_or_answer(
+    tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    up(tmp_path)
+    daemons.processes[0].kill()
+    daemons.processes[0].wait()
+    daemons.views[2] = None
+    capsys.readouterr()
+    assert run(["cluster", "status", "--dir", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["0", "127.0.0.1:9300", "-", "stopped", "-", "-", "-", "-"]
+    assert "leader" in lines[2]
+    assert "not answering" in lines[3]
+
+
+def test_a_daemon_that_exits_is_told_with_the_end_of_its_log(
+    tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemons.code = "import sys; print('the folder is locked'); sys.exit(3)"
+    daemons.views = dict.fromkeys(range(3))
+    assert up(tmp_path) == 1
+    err = capsys.readouterr().err
+    assert "exited with code 3" in err
+    assert "the folder is locked" in err
+
+
+def test_no_leader_is_told_with_the_ends_of_all_logs(
+    tmp_path: Path, daemons: StandIns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "ELECTION_PATIENCE_S", 0.0)
+    assert up(tmp_path) == 1
+    err = capsys.readouterr().err
+    assert "no leader within" in err
+    assert all(f"node-{i}/daemon.log" in err for i in range(3))
+
+
+def test_without_detach_the_end_of_all_nodes_is_an_error(
+    tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemons.code = "print('the disk is gone')"
+    assert run(["cluster", "up", "--dir", str(tmp_path), "--base-port", "9300"]) == 1
+    err = capsys.readouterr().err
+    assert "the disk is gone" in err
