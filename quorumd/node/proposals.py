@@ -34,7 +34,7 @@ class AppendedBatch(NamedTuple):
 
     end_offset: int
     appended_at: float
-    count: int
+    records: int
     changes: list[Change]
     outcomes: list[Outcome]
 
@@ -105,7 +105,7 @@ class Proposals:
         now = self._now_ms()
         while self._appended and self._appended[0].end_offset <= high_watermark:
             batch = self._appended.popleft()
-            self._on_latency(now - batch.appended_at, batch.count)
+            self._on_latency(now - batch.appended_at, batch.records)
             for outcome in batch.outcomes:
                 outcome(True)
 

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType, undo
+from quorumd.controller.configs import ConfigChange, Refused, plan_incremental, plan_replacement
+from quorumd.errors import ErrorCode
+
+GROUP: Resource = (int(ResourceType.GROUP), "g")
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def image() -> ClusterImage:
+    image = ClusterImage()
+    image.set_config(GROUP, "list", "a,b")
+    image.set_config(GROUP, "kept", "1")
+    return image
+
+
+@pytest.mark.parametrize(
+    ("operation", "value", "expected"),
+    [
+        (SET, "x", ["x"]),
+        (DELETE, None, [None]),
+        (APPEND, "c", ["a,b,c"]),
+        (APPEND, "b, c,c", ["a,b,c"]),
+        (APPEND, "b", []),
+        (SUBTRACT, "a", ["b"]),
+        (SUBTRACT, "z", []),
+        (SUBTRACT, "a,b", [""]),
+    ],
+)
+def test_operations(
+    image: ClusterImage, operation: int, value: str | None, expected: list[str | None]
+) -> None:
+    planned = plan_incremental(image, GROUP, [("list", operation, value)])
+    assert planned == [ConfigChange(GROUP, "list", v) for v in expected]
+
+
+@pytest.mark.parametrize(
+    ("resource", "operations", "error"),
+    [
+        ((2, "topic"), [("a", SET, "1")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((4, "one"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
+        ((32, ""), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
+        ((99, "x"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
+        (GROUP, [("", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("a", SET, None)], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("a", 9, "1")], ErrorCode.INVALID_REQUEST),
+        (GROUP, [("a", SET, "1"), ("a", DELETE, None)], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("a", SET, "x" * 32_768)], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("fine", SET, "1"), ("", SET, "1")], ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_what_is_refused_says_why(
+    image: ClusterImage, resource: Resource, operations: list[tuple[str, int, str | None]], error: ErrorCode
+) -> None:
+    planned = plan_incremental(image, resource, operations)
+    assert isinstance(planned, Refused)
+    assert planned.error == error
+    assert planned.message
+
+
+@pytest.mark.parametrize("resource", [(4, ""), (4, "0"), (4, "17"), (16, "m"), GROUP])
+def test_resources_that_can_be_changed(image: ClusterImage, resource: Resource) -> None:
+    assert isinstance(plan_incremental(image, resource, [("a", SET, "1")]), list)
+
+
+def test_replacement_deletes_what_it_does_not_name(image: ClusterImage) -> None:
+    assert plan_replacement(image, GROUP, [("kept", "2")]) == [
+        ConfigChange(GROUP, "list", None),
+        ConfigChange(GROUP, "kept", "2"),
+    ]
+
+
+def test_changes_are_undone_newest_first(image: ClusterImage) -> None:
+    before = image.fingerprint()
+    changes = [
+        image.set_config(GROUP, "kept", "2"),
+        image.set_config(GROUP, "kept", None),
+        image.set_config(GROUP, "new", "3"),
+        image.set_config((int(ResourceType.BROKER), "1"), "new", "4"),
+    ]
+    assert image.fingerprint() != before
+    undo(reversed(changes))
+    assert image.fingerprint() == before
+
+
+def test_the_fingerprint_does_not_depend_on_the_way_there(image: ClusterImage) -> None:
+    other = ClusterImage()
+    other.set_config(GROUP, "kept", "0")
+    other.set_config((4, "9"), "gone", "0")
+    other.set_config((4, "9"), "gone", None)
+    other.set_config(GROUP, "list", "a,b")
+    other.set_config(GROUP, "kept", "1")
+    assert other.fingerprint() == image.fingerprint()
