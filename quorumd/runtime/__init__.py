@@ -1,11 +1,12 @@
 """The real world: the four ports on uvloop, files and a flush thread; the process around one node.
 
     clock, entropy, disk, network   the ports
+    admission                       limits on accepted connections
     daemon                          signals, logging, metrics endpoint, readiness, exit codes
     http_endpoint                   /metrics, /healthz, /readyz
     notify                          systemd's Type=notify protocol
 
 Exit codes: 0 stopped as asked; 1 unexpected error; 2 usage or configuration; 3 the data folder cannot be used
-(wrong node, wrong cluster, corrupt, locked); 4 a flush failed; 5 the address is taken; 6 a broken promise of the
-protocol (the files are kept for inspection).
+(wrong node, wrong cluster, corrupt, locked); 4 a flush failed; 5 the address is taken; 6 a broken promise of
+the protocol (the files are kept for inspection).
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import time
 from asyncio import AbstractEventLoop
@@ -86,22 +87,28 @@ class TcpNetwork:
                 found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 for family, _, protocol, _, address in found:
                     try:
-                        await self._loop.create_connection(
-                            lambda: _Link(self, connection),
-                            str(address[0]),
-                            int(address[1]),
-                            family=family,
-                            proto=protocol,
-                        )
+                        await self._connect_to(str(address[0]), int(address[1]), family, protocol, connection)
                         return
                     except OSError as error:
                         refusals += isinstance(error, ConnectionRefusedError)
-                        failures.append(error.strerror or str(error))
+                        failures.append(os.strerror(error.errno) if error.errno else str(error))
         except TimeoutError:
             failures.append(f"not connected within {self._limits.connect_timeout_ms} ms")
-        except OSError as error:
-            failures.append(f"host name: {error.strerror or error}")
+        except (OSError, ValueError, OverflowError) as error:
+            # An address that other nodes told may be anything, also a name or port that cannot be one.
+            failures.append(f"no such address: {error}")
         connection.closed("; ".join(failures), refused=0 < refusals == len(failures))
+
+    async def _connect_to(
+        self, host: str, port: int, family: int, protocol: int, connection: Connection
+    ) -> None:
+        link = _Link(self, connection)
+        try:
+            await self._loop.create_connection(lambda: link, host, port, family=family, proto=protocol)
+        except BaseException:
+            # Cancelled at the very end, the loop drops an established transport without telling its protocol.
+            self.removed(link)
+            raise
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

@@ -1,0 +1,33 @@
+"""systemd's notification protocol (sd_notify): one datagram a message to the socket that systemd names."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+
+def notify(*assignments: str) -> bool:
+    """Send such assignments as `READY=1` in one message; whether somebody asked for it and it was sent.
+
+    Harmless where no service manager listens: a daemon does not fail for want of somebody to tell.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return False
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # Linux: a name outside the file system
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.connect(address)
+            sender.sendall("\n".join(assignments).encode())
+    except OSError:
+        return False
+    return True
+
+
+def watchdog_interval_s() -> float | None:
+    """How often to send `WATCHDOG=1`: half of what systemd waits; None if it does not watch this process."""
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    return int(microseconds) / 2_000_000 if microseconds.isdigit() and int(microseconds) else None

@@ -1,0 +1,69 @@
+"""The real clock: never early, in order, cancellable; on uvloop and on asyncio's own loop."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import uvloop
+
+from quorumd.runtime.clock import LoopClock
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def loop(request: pytest.FixtureRequest) -> Iterator[asyncio.AbstractEventLoop]:
+    make: Callable[[], asyncio.AbstractEventLoop] = request.param
+    loop = make()
+    yield loop
+    loop.close()
+
+
+def test_a_timer_is_never_early_whatever_the_fraction_of_its_deadline(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    clock = LoopClock(loop)
+    late_by: list[float] = []
+    begin = clock.now_ms()
+    deadlines = [begin + tenths / 10 for tenths in range(0, 100, 3)]
+    for deadline in deadlines:
+
+        def note(deadline: float = deadline) -> None:
+            late_by.append(clock.now_ms() - deadline)
+            if len(late_by) == len(deadlines):
+                loop.stop()
+
+        clock.call_at(deadline, note)
+    loop.run_forever()
+    assert min(late_by) >= 0
+    assert sorted(late_by)[len(late_by) // 2] < 5
+
+
+def test_a_deadline_in_the_past_is_called_back_and_never_from_inside_the_call(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    clock = LoopClock(loop)
+    calls: list[str] = []
+    clock.call_at(clock.now_ms() - 1000, lambda: calls.append("timer"))
+    clock.call_soon(lambda: calls.append("soon"))
+    assert calls == []
+    clock.call_at(clock.now_ms() + 1, loop.stop)
+    loop.run_forever()
+    assert sorted(calls) == ["soon", "timer"]
+
+
+def test_a_cancelled_timer_stays_silent_and_cancelling_late_does_no_harm(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    clock = LoopClock(loop)
+    calls: list[str] = []
+    cancelled = clock.call_at(clock.now_ms() + 1, lambda: calls.append("cancelled"))
+    cancelled.cancel()
+    kept = clock.call_at(clock.now_ms() + 1, lambda: calls.append("kept"))
+    clock.call_at(clock.now_ms() + 4, loop.stop)
+    loop.run_forever()
+    kept.cancel()
+    assert calls == ["kept"]
+
+
+def test_wall_time_is_unix_time_in_milliseconds(loop: asyncio.AbstractEventLoop) -> None:
+    assert abs(LoopClock(loop).wall_ms() - time.time() * 1000) < 1000

@@ -1,0 +1,316 @@
+"""The real network: what a Connection is told, coalescing, limits; on uvloop and on asyncio's own loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import uvloop
+
+from quorumd.ports import Transport
+from quorumd.runtime.admission import NetworkLimits
+from quorumd.runtime.network import TcpNetwork
+
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+class Recorder:
+    """A Connection that notes what it is told and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.transport: Transport
+        self.data = bytearray()
+        self.calls: list[str] = []
+        self.ends: list[tuple[str, bool]] = []
+        self._changed = asyncio.Event()
+
+    def connected(self, transport: Transport) -> None:
+        self.transport = transport
+        self._note("connected")
+
+    def received(self, data: bytes) -> None:
+        self.data += data
+        self._note("received")
+
+    def closed(self, reason: str, refused: bool) -> None:
+        self.ends.append((reason, refused))
+        self._note("closed")
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not true():
+                await self._changed.wait()
+                self._changed.clear()
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        self._changed.set()
+
+
+class Echo(Recorder):
+    def received(self, data: bytes) -> None:
+        for position in range(len(data)):
+            self.transport.write(data[position : position + 1])
+        super().received(data)
+
+
+@asynccontextmanager
+async def network(
+    limits: NetworkLimits | None = None, on_refused: Callable[[], None] = lambda: None
+) -> AsyncIterator[TcpNetwork]:
+    network = TcpNetwork(asyncio.get_running_loop(), limits, on_refused)
+    try:
+        yield network
+    finally:
+        await network.close(limit_s=1)
+
+
+def run(scenario: Callable[[], object], loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(scenario())  # type: ignore[arg-type]  # every scenario is a coroutine function
+
+
+pytestmark = pytest.mark.parametrize("loop_factory", LOOPS, ids=["asyncio", "uvloop"])
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+
+def test_bytes_go_both_ways_and_each_side_learns_of_the_end_once(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            accepted: list[Echo] = []
+
+            def accept() -> Echo:
+                accepted.append(Echo())
+                return accepted[-1]
+
+            listener = net.listen("127.0.0.1", 0, accept)
+            client = Recorder()
+            net.connect("127.0.0.1", listener.port, client)
+            assert client.calls == []
+            await client.until(lambda: "connected" in client.calls)
+            assert client.transport.peer == f"127.0.0.1:{listener.port}"
+            client.transport.write(b"hello")
+            await client.until(lambda: client.data == b"hello")
+            client.transport.close()
+            client.transport.write(b"dropped without a word")
+            await client.until(lambda: bool(client.ends))
+            await accepted[0].until(lambda: bool(accepted[0].ends))
+            assert client.ends == accepted[0].ends == [("", False)]
+            assert accepted[0].data == b"hello"
+            assert net.open_connections == 0
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_what_was_queued_before_close_still_arrives(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            server = Recorder()
+            listener = net.listen("127.0.0.1", 0, lambda: server)
+            client = Recorder()
+            net.connect("127.0.0.1", listener.port, client)
+            await client.until(lambda: "connected" in client.calls)
+            size = 20_000_000  # more than the buffers of both kernels
+            client.transport.write(bytes(size))
+            assert client.transport.unsent_bytes == size
+            client.transport.close()
+            await server.until(lambda: bool(server.ends))
+            assert len(server.data) == size
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_a_reader_that_pauses_makes_unsent_bytes_of_its_peer_grow(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            server = Recorder()
+            listener = net.listen("127.0.0.1", 0, lambda: server)
+            client = Recorder()
+            net.connect("127.0.0.1", listener.port, client)
+            await server.until(lambda: "connected" in server.calls)
+            server.transport.pause_reading()
+            size = 20_000_000
+            client.transport.write(bytes(size))
+            await asyncio.sleep(0.05)
+            assert client.transport.unsent_bytes > 1_000_000
+            server.transport.resume_reading()
+            await server.until(lambda: len(server.data) == size)
+            assert client.transport.unsent_bytes == 0
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_refused_is_true_only_where_nobody_listens(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network(NetworkLimits(connect_timeout_ms=50)) as net:
+            with socket.socket() as unused:
+                unused.bind(("127.0.0.1", 0))
+                nobody = Recorder()
+                net.connect("127.0.0.1", unused.getsockname()[1], nobody)
+                await nobody.until(lambda: bool(nobody.ends))
+            assert nobody.calls == ["closed"]
+            assert nobody.ends == [("Connection refused", True)]
+
+            for host, port in (("a" * 70, 1), ("a\0", 1), ("127.0.0.1", 70000), ("127.0.0.1", -1), ("", 0)):
+                impossible = Recorder()
+                net.connect(host, port, impossible)
+                await impossible.until(lambda impossible=impossible: bool(impossible.ends))
+                assert impossible.calls == ["closed"]
+
+            with socket.socket() as silent:
+                # A backlog of 0 that is taken: further attempts hear nothing, as from a host that is cut off.
+                silent.bind(("127.0.0.1", 0))
+                silent.listen(0)
+                with socket.create_connection(silent.getsockname()):
+                    cut_off = Recorder()
+                    net.connect("127.0.0.1", silent.getsockname()[1], cut_off)
+                    await cut_off.until(lambda: bool(cut_off.ends))
+            assert cut_off.ends == [("not connected within 50 ms", False)]
+
+    run(scenario, loop_factory)
+
+
+def test_a_taken_address_is_an_error_of_listen(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            listener = net.listen("127.0.0.1", 0, Recorder)
+            with pytest.raises(OSError, match="Address already in use"):
+                net.listen("127.0.0.1", listener.port, Recorder)
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_a_closed_listener_accepts_no_more_and_its_connections_live_on(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            listener = net.listen("127.0.0.1", 0, Echo)
+            first, second = Recorder(), Recorder()
+            net.connect("127.0.0.1", listener.port, first)
+            await first.until(lambda: "connected" in first.calls)
+            listener.close()
+            await asyncio.sleep(0)
+            net.connect("127.0.0.1", listener.port, second)
+            await second.until(lambda: bool(second.calls))
+            assert second.ends == [("Connection refused", True)]
+            first.transport.write(b"still here")
+            await first.until(lambda: first.data == b"still here")
+
+    run(scenario, loop_factory)
+
+
+def test_connections_beyond_a_limit_are_closed_and_counted(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        refused: list[None] = []
+        limits = NetworkLimits(max_connections_per_host=1)
+        async with network(limits, lambda: refused.append(None)) as net:
+            accepted: list[Recorder] = []
+
+            def accept() -> Recorder:
+                accepted.append(Recorder())
+                return accepted[-1]
+
+            listener = net.listen("127.0.0.1", 0, accept)
+            first, second, third = Recorder(), Recorder(), Recorder()
+            net.connect("127.0.0.1", listener.port, first)
+            await first.until(lambda: "connected" in first.calls)
+            net.connect("127.0.0.1", listener.port, second)
+            await second.until(lambda: bool(second.ends))
+            assert len(refused) == len(accepted) == 1
+            first.transport.close()
+            await accepted[0].until(lambda: bool(accepted[0].ends))
+            net.connect("127.0.0.1", listener.port, third)
+            await third.until(lambda: "connected" in third.calls)
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_an_idle_accepted_connection_is_closed_and_a_busy_one_is_not(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network(NetworkLimits(max_idle_ms=120)) as net:
+            listener = net.listen("127.0.0.1", 0, Echo)
+            idle, busy = Recorder(), Recorder()
+            for client in (idle, busy):
+                net.connect("127.0.0.1", listener.port, client)
+                await client.until(lambda client=client: "connected" in client.calls)
+            while not idle.ends:
+                busy.transport.write(b"x")
+                await asyncio.sleep(0.01)
+            assert busy.ends == []
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_writes_of_one_turn_are_one_send(loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            server = Echo()
+            listener = net.listen("127.0.0.1", 0, lambda: server)
+            client = Recorder()
+            net.connect("127.0.0.1", listener.port, client)
+            await client.until(lambda: "connected" in client.calls)
+            sends: list[int] = []
+            flush = net._flush
+
+            def counting_flush() -> None:
+                sends.append(len(net._unflushed[0]._unsent))
+                flush()
+
+            monkeypatch.setattr(net, "_flush", counting_flush)
+            client.transport.write(b"he")
+            client.transport.write(b"llo")
+            await client.until(lambda: client.data == b"hello")
+            assert sends == [2, 5]
+            assert client.calls.count("received") == 1
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_nagles_algorithm_is_off(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            server, client = Recorder(), Recorder()
+            listener = net.listen("127.0.0.1", 0, lambda: server)
+            net.connect("127.0.0.1", listener.port, client)
+            await server.until(lambda: "connected" in server.calls)
+            await client.until(lambda: "connected" in client.calls)
+            for link in net._links:
+                option = link._transport.get_extra_info("socket").getsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_NODELAY
+                )
+                assert option
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_an_error_of_a_connection_reaches_the_loops_exception_handler(loop_factory: LoopFactory) -> None:
+    class Broken(Recorder):
+        def received(self, data: bytes) -> None:
+            raise AssertionError("a broken promise")
+
+        def closed(self, reason: str, refused: bool) -> None: ...
+
+    async def scenario() -> None:
+        errors: list[BaseException] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: errors.append(context["exception"])
+        )
+        async with network() as net:
+            listener = net.listen("127.0.0.1", 0, Broken)
+            client = Recorder()
+            net.connect("127.0.0.1", listener.port, client)
+            await client.until(lambda: "connected" in client.calls)
+            client.transport.write(b"x")
+            await client.until(lambda: bool(client.ends))
+            listener.close()
+        assert [str(error) for error in errors] == ["a broken promise"]
+
+    run(scenario, loop_factory)
