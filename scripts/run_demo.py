@@ -73,7 +73,9 @@ def fresh_cluster() -> LocalCluster:
         if all(is_free(port) for port in ports):
             if base_port != BASE_PORTS[0]:
                 click.echo(f"port {BASE_PORTS[0]} or one beside it is taken, using {base_port} and up")
-            return LocalCluster.make(FOLDER, NODES, base_port)
+            cluster = LocalCluster.planned(FOLDER, NODES, base_port)
+            cluster.make()
+            return cluster
     raise ConfigError(
         f"no {NODES} free ports from {BASE_PORTS[0]} to {BASE_PORTS[-1] + NODES}; stop what has them"
     )

@@ -25,7 +25,8 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
     if ! "$python" -m venv --clear .venv >"$log" 2>&1; then
         rm -rf .venv
         if grep -q ensurepip "$log"; then
-            fail "this Python has no venv module; on Debian or Ubuntu: apt install python3-venv (or $(basename "$python")-venv), then run make again"
+            package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+            fail "this Python has no venv module; on Debian or Ubuntu: apt install $package, then run make again"
         fi
         cat "$log" >&2
         fail "could not create .venv (output above)"

@@ -62,11 +62,12 @@ def up(folder: Path, nodes: int | None, base_port: int | None, detach: bool) -> 
       quorumd cluster up --dir run/demo
       quorumd cluster up --dir run/five --nodes 5 --base-port 9300 --detach
     """
-    local = LocalCluster.make(folder, nodes, base_port)
+    local = LocalCluster.planned(folder, nodes, base_port)
     stopped = [node for node in local.nodes if node.pid() is None]
     if not stopped:
         click.echo(f"all {len(local.nodes)} nodes are running already")
     local.check_addresses(stopped)
+    local.make()
     with _stop_signals_as_interrupt():
         try:
             started = {node.id: local.start(node) for node in stopped}

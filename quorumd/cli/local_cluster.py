@@ -108,26 +108,29 @@ class LocalCluster:
             ) from None
 
     @classmethod
-    def make(cls, folder: Path, nodes: int | None, base_port: int | None) -> LocalCluster:
-        """The cluster in this folder, made now if there is none; None stands for "as it is" or the default.
+    def planned(cls, folder: Path, nodes: int | None = None, base_port: int | None = None) -> LocalCluster:
+        """The cluster in this folder, or the one that `make` would make; None: as it is, or the default.
 
         Raises ConfigError when the folder holds a cluster of another shape: its log would not fit.
         """
-        if (folder / "cluster.json").exists():
-            existing = cls.open(folder)
-            wanted = Layout(nodes or existing.layout.nodes, base_port or existing.layout.base_port)
-            if wanted != existing.layout:
-                raise ConfigError(
-                    f"{folder}: holds a cluster of {existing.layout.nodes} nodes from port "
-                    f"{existing.layout.base_port}; leave --nodes and --base-port out, or choose another --dir"
-                )
-            return existing
-        cluster = cls(folder, Layout(nodes or 3, base_port or 9192))
-        for node in cluster.nodes:
+        if not (folder / "cluster.json").exists():
+            return cls(folder, Layout(nodes or 3, base_port or 9192))
+        existing = cls.open(folder)
+        wanted = Layout(nodes or existing.layout.nodes, base_port or existing.layout.base_port)
+        if wanted != existing.layout:
+            raise ConfigError(
+                f"{folder}: holds a cluster of {existing.layout.nodes} nodes from port "
+                f"{existing.layout.base_port}; leave --nodes and --base-port out, or choose another --dir"
+            )
+        return existing
+
+    def make(self) -> None:
+        """Write the properties files and `cluster.json`; what is there already stays as it is."""
+        for node in self.nodes:
             node.folder.mkdir(parents=True, exist_ok=True)
-            node.config.write_text(cluster.properties(node))
-        (folder / "cluster.json").write_text(json.dumps(asdict(cluster.layout)) + "\n")
-        return cluster
+            if not node.config.exists():
+                node.config.write_text(self.properties(node))
+        (self.folder / "cluster.json").write_text(json.dumps(asdict(self.layout)) + "\n")
 
     @property
     def bootstrap(self) -> str:
@@ -171,7 +174,7 @@ class LocalCluster:
                 if not is_free(port):
                     raise AddressTaken(
                         f"{HOST}:{port}, an address of node {node.id}, is taken by another process; "
-                        f"stop that, or choose another --base-port and --dir"
+                        f"stop that, or choose another --base-port"
                     )
 
     def stop(self, tell: Callable[[str], None]) -> list[LocalNode]:

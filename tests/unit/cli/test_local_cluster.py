@@ -21,6 +21,12 @@ IGNORE_SIGTERM = (
 )
 
 
+def made(folder: Path, nodes: int | None = None, base_port: int | None = None) -> LocalCluster:
+    cluster = LocalCluster.planned(folder, nodes, base_port)
+    cluster.make()
+    return cluster
+
+
 def run_as_daemon_of(node: LocalNode, code: str) -> subprocess.Popen[bytes]:
     """A process that looks like the daemon of `node`, with its pid file."""
     process = subprocess.Popen(
@@ -31,7 +37,7 @@ def run_as_daemon_of(node: LocalNode, code: str) -> subprocess.Popen[bytes]:
 
 
 def test_every_node_gets_a_file_that_the_daemon_accepts(tmp_path: Path) -> None:
-    cluster = LocalCluster.make(tmp_path / "c", 3, 9300)
+    cluster = made(tmp_path / "c", 3, 9300)
     settings = [load(str(node.config)) for node in cluster.nodes]
     assert [each.node_id for each in settings] == [0, 1, 2]
     assert [each.listener.port for each in settings] == [9300, 9301, 9302]
@@ -43,9 +49,9 @@ def test_every_node_gets_a_file_that_the_daemon_accepts(tmp_path: Path) -> None:
 
 
 def test_making_it_again_keeps_it_as_it_is(tmp_path: Path) -> None:
-    node = LocalCluster.make(tmp_path, 5, 9300).nodes[4]
+    node = made(tmp_path, 5, 9300).nodes[4]
     node.config.write_text(node.config.read_text() + "log.level=DEBUG\n")
-    again = LocalCluster.make(tmp_path, None, None)
+    again = made(tmp_path)
     assert again.layout == LocalCluster.open(tmp_path).layout
     assert len(again.nodes) == 5
     assert "DEBUG" in again.nodes[4].config.read_text()
@@ -55,9 +61,9 @@ def test_making_it_again_keeps_it_as_it_is(tmp_path: Path) -> None:
 def test_another_shape_in_the_same_folder_is_refused(
     tmp_path: Path, nodes: int | None, base_port: int | None
 ) -> None:
-    LocalCluster.make(tmp_path, 3, 9300)
+    made(tmp_path, 3, 9300)
     with pytest.raises(ConfigError, match="holds a cluster of 3 nodes from port 9300"):
-        LocalCluster.make(tmp_path, nodes, base_port)
+        LocalCluster.planned(tmp_path, nodes, base_port)
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"nodes": 3}'])
@@ -70,14 +76,14 @@ def test_a_folder_without_a_cluster_is_told(tmp_path: Path, content: str | None)
 
 @pytest.mark.parametrize("content", [str(os.getpid()), "999999999", "", "not a pid"])
 def test_a_stale_pid_file_is_nobody(tmp_path: Path, content: str) -> None:
-    node = LocalCluster.make(tmp_path, 1, 9300).nodes[0]
+    node = made(tmp_path, 1, 9300).nodes[0]
     node.pid_file.write_text(content)
     assert node.pid() is None
 
 
 def test_stop_ends_our_daemons_and_nobody_else(tmp_path: Path) -> None:
-    cluster = LocalCluster.make(tmp_path / "a", 2, 9300)
-    other = LocalCluster.make(tmp_path / "b", 1, 9400)
+    cluster = made(tmp_path / "a", 2, 9300)
+    other = made(tmp_path / "b", 1, 9400)
     ours = run_as_daemon_of(cluster.nodes[0], WAIT_FOR_A_SIGNAL)
     theirs = run_as_daemon_of(other.nodes[0], WAIT_FOR_A_SIGNAL)
     try:
@@ -97,7 +103,7 @@ def test_a_daemon_that_will_not_stop_is_killed_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quorumd.cli.local_cluster.STOP_TIMEOUT_S", 0.1)
-    cluster = LocalCluster.make(tmp_path, 1, 9300)
+    cluster = made(tmp_path, 1, 9300)
     process = run_as_daemon_of(cluster.nodes[0], IGNORE_SIGTERM)
     assert process.stdout is not None
     process.stdout.readline()
@@ -111,8 +117,9 @@ def test_a_daemon_that_will_not_stop_is_killed_and_told(
 def test_an_address_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        cluster = LocalCluster(tmp_path, LocalCluster.make(tmp_path, 1, port).layout)
+        cluster = LocalCluster.planned(tmp_path, 1, port)
         assert not is_free(port)
         with pytest.raises(AddressTaken, match=f"127.0.0.1:{port}.*--base-port"):
             cluster.check_addresses(cluster.nodes)
+    assert not list(tmp_path.iterdir())
     assert is_free(port)

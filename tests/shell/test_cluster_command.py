@@ -1,0 +1,107 @@
+"""The commands of a first look, as a user types them, on real daemons."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemons import run_quorumd, wait_for
+
+BASE_PORT = 18_192
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cluster of three, up and detached."""
+    folder = tmp_path_factory.mktemp("cluster")
+    result = run_quorumd("cluster", "up", "--dir", folder, "--base-port", BASE_PORT, "--detach")
+    try:
+        assert result.returncode == 0, result.stderr
+        yield folder
+    finally:
+        run_quorumd("cluster", "down", "--dir", folder)
+
+
+def ask(*arguments: object) -> str:
+    """What a command prints, once it has worked."""
+    result = run_quorumd(*map(str, arguments))
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def server(node: int) -> tuple[str, str]:
+    return "--bootstrap-server", f"127.0.0.1:{BASE_PORT + node}"
+
+
+def test_up_returns_with_a_leader_and_status_shows_it(folder: Path) -> None:
+    rows = json.loads(ask("cluster", "status", "--dir", folder, "--output", "json"))
+    assert sorted(row["role"] for row in rows) == ["follower", "follower", "leader"]
+    assert {row["state"] for row in rows} == {"running"}
+    assert len({row["epoch"] for row in rows}) == 1
+    assert "running already" in ask("cluster", "up", "--dir", folder, "--detach")
+
+
+@pytest.mark.parametrize("node", range(3))
+def test_any_node_describes_the_quorum(folder: Path, node: int) -> None:
+    status = dict(line.split(":") for line in ask("quorum", "describe", *server(node)).splitlines())
+    assert sorted(json.loads(status["CurrentVoters"])) == [0, 1, 2]
+    assert int(status["LeaderId"]) in range(3)
+    assert int(status["HighWatermark"]) > 0
+    rows = json.loads(ask("quorum", "describe", "replication", *server(node), "--output", "json"))
+    assert [row["status"] for row in rows] == ["Leader", "Follower", "Follower"]
+    assert rows[0]["replicaId"] == int(status["LeaderId"])
+
+
+def test_a_config_is_set_read_through_another_node_and_deleted(folder: Path) -> None:
+    orders = ("--type", "group", "--name", "orders")
+    key = "consumer.session.timeout.ms"
+    ask("configs", "set", *server(0), *orders, f"{key}=45000")
+    for node in range(3):
+        assert f"{key}=45000" in ask("configs", "get", *server(node), *orders).splitlines()
+    ask("configs", "delete", *server(1), *orders, key)
+    assert run_quorumd("configs", "get", *server(2), *orders, key).returncode == 1
+
+
+def test_the_log_of_a_running_node_can_be_dumped(folder: Path) -> None:
+    ask("configs", "set", *server(0), "--type", "group", "--name", "dumped", "a=b")
+    pieces = json.loads(ask("log", "dump", "--output", "json", folder / "node-0" / "data"))
+    records = [record for piece in pieces for record in piece.get("records", ())]
+    assert records[0]["type"] == "LeaderChangeMessage" or "VotersRecord" in {
+        record["type"] for record in records
+    }
+    assert any(record["data"].get("resourceName") == "dumped" for record in records)
+
+
+def test_a_short_bench_commits(folder: Path) -> None:
+    rows = json.loads(ask("bench", *server(0), "--in-flight", "1,8", "--seconds", "0.5", "--output", "json"))
+    assert [row["inFlight"] for row in rows] == [1, 8]
+    assert all(row["writesPerSecond"] > 0 and row["p50Ms"] <= row["p99Ms"] for row in rows)
+
+
+def test_a_taken_address_is_told_before_anything_starts(folder: Path, tmp_path: Path) -> None:
+    result = run_quorumd("cluster", "up", "--dir", tmp_path, "--base-port", str(BASE_PORT + 2), "--detach")
+    assert result.returncode == 5
+    assert f"127.0.0.1:{BASE_PORT + 2}" in result.stderr
+    assert not list(tmp_path.glob("node-*/pid"))
+
+
+def test_in_the_foreground_ctrl_c_stops_every_node(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "quorumd", "cluster", "up", "--dir", str(tmp_path)]
+    process = subprocess.Popen(
+        [*command, "--nodes", "1", "--base-port", str(BASE_PORT + 10)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    lines = iter(process.stdout.readline, "")
+    assert any("running until Ctrl-C" in line for line in lines)
+    pid = int((tmp_path / "node-0" / "pid").read_text())
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate()[0]
+    assert process.returncode == 0
+    assert "stopped: node 0" in rest
+    wait_for("the node to be gone", lambda: not Path(f"/proc/{pid}/cmdline").exists())
