@@ -1,0 +1,147 @@
+"""The same bytes as kio and kafka-python, in both directions, for every (message, version) that they know too.
+
+An oracle decodes our bytes to the same values, field by field, and encodes these to the same bytes. quorumd's own
+tagged fields stay at their defaults: the oracles would skip them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import importlib
+import io
+import re
+import uuid
+from typing import Any
+
+import kafka.protocol.admin
+import kafka.protocol.consumer
+import kafka.protocol.metadata
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.serial import entity_reader, entity_writer
+
+from quorumd.ids import ZERO_UUID
+from quorumd.protocol.codec import encode
+from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
+from quorumd.protocol.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    PartitionData,
+    TargetVoter,
+    TopicData,
+)
+from quorumd.protocol.wire import MessageStruct
+from tests.support.message_strategies import all_versions, message_values, present_slots, schema, versions_of
+
+EXAMPLES = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+MILLISECOND = datetime.timedelta(milliseconds=1)
+
+
+def kio_class(name: str, version: int) -> type | None:
+    """kio's class of one version of a message."""
+    kind = schema(name)["type"]
+    folder = name.removesuffix("Request" if kind == "request" else "Response" if kind == "response" else "")
+    package = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", folder).lower()
+    try:
+        module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind}")
+    except ModuleNotFoundError:
+        return None
+    found: type = getattr(module, name)
+    return found
+
+
+def kafka_python_class(name: str) -> Any:
+    for module in (kafka.protocol.admin, kafka.protocol.metadata, kafka.protocol.consumer):
+        if hasattr(module, name):
+            return getattr(module, name)
+    return None
+
+
+KNOWN_TO_KIO = [pair for pair in all_versions() if kio_class(*pair)]
+KNOWN_TO_KAFKA_PYTHON = [pair for pair in all_versions() if kafka_python_class(pair[0])]
+
+
+def plain(value: Any) -> Any:
+    """A value of kio's types as this code says it."""
+    if isinstance(value, datetime.timedelta):
+        return value // MILLISECOND
+    if isinstance(value, datetime.datetime):
+        return (value - EPOCH) // MILLISECOND
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    if isinstance(value, enum.Enum):
+        return value.value
+    return value
+
+
+def assert_same(ours: Any, theirs: Any, name: str, version: int) -> None:
+    """Field by field, in the order of the schema: names differ in places, meanings must not."""
+    if isinstance(ours, MessageStruct):
+        fields = [field.name for field in dataclasses.fields(theirs)]
+        slots = present_slots(name, type(ours).__name__, version)
+        assert len(fields) == len(slots)
+        for slot, field in zip(slots, fields, strict=True):
+            assert_same(getattr(ours, slot), getattr(theirs, field), name, version)
+    elif isinstance(ours, list):
+        assert len(ours) == len(theirs)
+        for our, their in zip(ours, theirs, strict=True):
+            assert_same(our, their, name, version)
+    elif ours == ZERO_UUID:
+        assert theirs is None or theirs.int == 0
+    else:
+        assert plain(theirs) == ours
+
+
+@pytest.mark.parametrize(("name", "version"), KNOWN_TO_KIO)
+@given(data=st.data())
+@EXAMPLES
+def test_kio_reads_and_writes_the_same(name: str, version: int, data: st.DataObject) -> None:
+    message = data.draw(message_values(name, version, private_tags=False))
+    encoded = encode(message, version)
+    their_class = kio_class(name, version)
+    theirs, size = entity_reader(their_class)(encoded, 0)
+    assert size == len(encoded)
+    assert_same(message, theirs, name, version)
+    written = io.BytesIO()
+    entity_writer(their_class)(written, theirs)
+    assert written.getvalue() == encoded
+
+
+@pytest.mark.parametrize(("name", "version"), KNOWN_TO_KAFKA_PYTHON)
+@given(data=st.data())
+@EXAMPLES
+def test_kafka_python_reads_and_writes_the_same(name: str, version: int, data: st.DataObject) -> None:
+    message = data.draw(message_values(name, version, private_tags=False))
+    if isinstance(message, ApiVersionsResponse):
+        message.error_code = 0  # with any other it reads the answer as v0, as a client should
+    encoded = encode(message, version)
+    theirs = kafka_python_class(name)[version].decode(encoded)
+    theirs._header = None  # its decoder leaves it unset, its encoder looks at it
+    assert bytes(theirs.encode(version=version)) == encoded
+
+
+@pytest.mark.parametrize("version", versions_of("DescribeQuorumResponse"))
+def test_kafka_python_skips_the_tagged_fields_of_quorumd(version: int) -> None:
+    """kio cannot be asked: it raises KeyError for any tag that it does not know."""
+
+    def read(target_voters: list[TargetVoter] | None) -> str:
+        partition = PartitionData(leader_id=3, target_voters=target_voters)
+        message = DescribeQuorumResponse(topics=[TopicData("topic", [partition])])
+        return repr(kafka_python_class(message.NAME)[version].decode(encode(message, version)))
+
+    assert read([TargetVoter(1), TargetVoter(2)]) == read(None)
+
+
+def test_the_oracles_know_what_they_should() -> None:
+    """So that a renamed module of theirs does not quietly leave nothing to compare."""
+    names = {name for name, _ in KNOWN_TO_KIO}
+    apis = ("FetchQuorumRecords", "DiscoverBrokers", "AlterQuorum")
+    unknown = {f"{api}{kind}" for api in apis for kind in ("Request", "Response")}
+    unknown |= {name for name, _ in all_versions() if schema(name)["type"] == "metadata"}
+    assert {name for name, _ in all_versions()} - names == unknown
+    for name in names:
+        assert {version for known, version in KNOWN_TO_KIO if known == name} == set(versions_of(name))
+    assert len({name for name, _ in KNOWN_TO_KAFKA_PYTHON}) == 16

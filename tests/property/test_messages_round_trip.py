@@ -1,0 +1,24 @@
+"""Whatever a message can say in a version comes back from its bytes, and the bytes come back from it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorumd.protocol.codec import decode, decode_prefix, encode
+from tests.support.message_strategies import all_versions, message_class, message_values
+
+
+@pytest.mark.parametrize(("name", "version"), all_versions())
+@given(data=st.data())
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+def test_round_trip(name: str, version: int, data: st.DataObject) -> None:
+    message = data.draw(message_values(name, version))
+    encoded = encode(message, version)
+    assert decode(message_class(name), version, encoded) == message
+    assert encode(decode(message_class(name), version, encoded), version) == encoded
+    assert decode_prefix(message_class(name), version, b"\xff" + encoded + b"\x00", 1) == (
+        message,
+        len(encoded) + 1,
+    )

@@ -1,0 +1,311 @@
+"""Known bytes of messages, and the errors of both directions."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.ids import METADATA_TOPIC as TOPIC
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.codec import decode, decode_prefix, encode, encode_into
+from quorumd.protocol.messages import alter_quorum_request as alter_request
+from quorumd.protocol.messages import alter_quorum_response as alter_response
+from quorumd.protocol.messages import begin_quorum_epoch_request as begin_request
+from quorumd.protocol.messages import begin_quorum_epoch_response as begin_response
+from quorumd.protocol.messages import describe_quorum_request as describe_request
+from quorumd.protocol.messages import describe_quorum_response as describe_response
+from quorumd.protocol.messages import discover_brokers_request as discover_request
+from quorumd.protocol.messages import discover_brokers_response as discover_response
+from quorumd.protocol.messages import end_quorum_epoch_request as end_request
+from quorumd.protocol.messages import fetch_quorum_records_request as fetch_request
+from quorumd.protocol.messages import fetch_quorum_records_response as fetch_response
+from quorumd.protocol.messages import leader_change_message as leader_change
+from quorumd.protocol.messages import vote_request, vote_response, voters_record
+from quorumd.protocol.messages.fetch_request import FetchRequest, ReplicaState
+from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.wire import Message
+
+TOPIC_HEX = "5f5f636c75737465725f6d65746164617461"
+DIRECTORY = KafkaUuid(bytes(range(16)))
+BOOT = 1_700_000_000_000
+
+VOTE_PARTITION = vote_request.PartitionData(0, 5, 1, last_offset_epoch=4, last_offset=10)
+VOTE = vote_request.VoteRequest("C", topics=[vote_request.TopicData(TOPIC, [VOTE_PARTITION])])
+
+DRAFT: list[tuple[str, Message, str]] = [
+    (
+        "DiscoverBrokers request",
+        discover_request.DiscoverBrokersRequest(1, BOOT, "h1", 9092),
+        "000000010000018bcfe568000368310000238400",
+    ),
+    (
+        "DiscoverBrokers response",
+        discover_response.DiscoverBrokersResponse(0, "C", [discover_response.Broker(1, BOOT, "h1", 9092)]),
+        "0000024302000000010000018bcfe56800036831000023840000",
+    ),
+    (
+        "AlterQuorum request",
+        alter_request.AlterQuorumRequest(
+            "C",
+            [
+                alter_request.TopicData(
+                    TOPIC,
+                    [
+                        alter_request.PartitionData(
+                            0, [alter_request.TargetVoter(voter) for voter in (4, 5, 6)]
+                        )
+                    ],
+                )
+            ],
+        ),
+        f"02430213{TOPIC_HEX}020000000004000000040000000005000000000600000000",
+    ),
+    (
+        "AlterQuorum request that cancels",
+        alter_request.AlterQuorumRequest(
+            "C", [alter_request.TopicData(TOPIC, [alter_request.PartitionData(0, None)])]
+        ),
+        f"02430213{TOPIC_HEX}020000000000000000",
+    ),
+    (
+        "AlterQuorum response",
+        alter_response.AlterQuorumResponse(
+            [alter_response.TopicData(TOPIC, [alter_response.PartitionData(0, 0)])]
+        ),
+        f"0213{TOPIC_HEX}02000000000000000000",
+    ),
+]
+
+SHIPPED: list[tuple[str, Message, str]] = [
+    ("Vote request", VOTE, f"02430213{TOPIC_HEX}0200000000000000050000000100000004000000000000000a000000"),
+    (
+        "Vote response",
+        vote_response.VoteResponse(
+            0, [vote_response.TopicData(TOPIC, [vote_response.PartitionData(0, 0, -1, 5, True)])]
+        ),
+        f"00000213{TOPIC_HEX}02000000000000ffffffff0000000501000000",
+    ),
+    (
+        "BeginQuorumEpoch request",
+        begin_request.BeginQuorumEpochRequest(
+            "C",
+            topics=[
+                begin_request.TopicData(TOPIC, [begin_request.PartitionData(0, leader_id=1, leader_epoch=5)])
+            ],
+        ),
+        f"000143000000010012{TOPIC_HEX}00000001000000000000000100000005",
+    ),
+    (
+        "BeginQuorumEpoch response",
+        begin_response.BeginQuorumEpochResponse(
+            0, [begin_response.TopicData(TOPIC, [begin_response.PartitionData(0, 0, 1, 5)])]
+        ),
+        f"0000000000010012{TOPIC_HEX}000000010000000000000000000100000005",
+    ),
+    (
+        "EndQuorumEpoch request",
+        end_request.EndQuorumEpochRequest(
+            "C", [end_request.TopicData(TOPIC, [end_request.PartitionData(0, 1, 5, [2, 3])])]
+        ),
+        f"000143000000010012{TOPIC_HEX}00000001000000000000000100000005000000020000000200000003",
+    ),
+    (
+        "DescribeQuorum request",
+        describe_request.DescribeQuorumRequest(
+            [describe_request.TopicData(TOPIC, [describe_request.PartitionData(0)])]
+        ),
+        f"0213{TOPIC_HEX}0200000000000000",
+    ),
+    (
+        "DescribeQuorum response",
+        describe_response.DescribeQuorumResponse(
+            topics=[
+                describe_response.TopicData(
+                    TOPIC,
+                    [
+                        describe_response.PartitionData(
+                            leader_id=1,
+                            leader_epoch=5,
+                            high_watermark=10,
+                            current_voters=[
+                                describe_response.ReplicaState(1, log_end_offset=10),
+                                describe_response.ReplicaState(2, log_end_offset=9),
+                            ],
+                            observers=[describe_response.ReplicaState(4, log_end_offset=8)],
+                        )
+                    ],
+                )
+            ]
+        ),
+        f"00000213{TOPIC_HEX}020000000000000000000100000005000000000000000a0300000001000000000000000a00"
+        "000000020000000000000009000200000004000000000000000800000000",
+    ),
+    (
+        "LeaderChange",
+        leader_change.LeaderChangeMessage(
+            0,
+            1,
+            [leader_change.Voter(voter) for voter in (1, 2, 3)],
+            [leader_change.Voter(voter) for voter in (1, 2)],
+        ),
+        "00000000000104000000010000000002000000000300030000000100000000020000",
+    ),
+    ("KRaftVersion", KRaftVersionRecord(0, 1), "0000000100"),
+]
+
+OWN: list[tuple[str, Message, str]] = [
+    (
+        "DiscoverBrokers request with a directory id",
+        discover_request.DiscoverBrokersRequest(1, BOOT, "h1", 9092, DIRECTORY),
+        f"000000010000018bcfe568000368310000238401904e10{DIRECTORY.hex()}",
+    ),
+    (
+        "AlterQuorum response that knows the leader",
+        alter_response.AlterQuorumResponse(
+            [alter_response.TopicData(TOPIC, [alter_response.PartitionData(0, 6, 2, 7)])]
+        ),
+        f"0213{TOPIC_HEX}0200000000000602904e0400000002914e04000000070000",
+    ),
+    (
+        "FetchQuorumRecords request",
+        fetch_request.FetchQuorumRecordsRequest(
+            "C",
+            1,
+            DIRECTORY,
+            500,
+            1 << 20,
+            [fetch_request.TopicData(TOPIC, [fetch_request.PartitionData(0, 5, 10, 4, True, 9, 77)])],
+        ),
+        f"024300000001{DIRECTORY.hex()}000001f4001000000213{TOPIC_HEX}02"
+        "0000000000000005000000000000000a00000004010000000000000009000000000000004d000000",
+    ),
+    (
+        "FetchQuorumRecords response",
+        fetch_response.FetchQuorumRecordsResponse(
+            0,
+            [
+                fetch_response.TopicData(
+                    TOPIC, [fetch_response.PartitionData(0, 0, 1, 5, -1, -1, 9, 0, -1, 77, b"abc")]
+                )
+            ],
+            [fetch_response.NodeEndpoint(1, "h1", 9092)],
+        ),
+        f"00000213{TOPIC_HEX}020000000000000000000100000005ffffffffffffffffffffffff0000000000000009"
+        "0000000000000000ffffffffffffffff000000000000004d04616263000001000b0200000001036831238400",
+    ),
+    (
+        "KRaftVoters that is a VoterAssignment",
+        voters_record.VotersRecord(
+            0,
+            [voters_record.Voter(1, DIRECTORY, [voters_record.Endpoint("C", "h", 1)])],
+            "C",
+            [voters_record.TargetVoter(4)],
+        ),
+        f"00000200000001{DIRECTORY.hex()}020243026800010000000000000002904e020243914e06020000000400",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "encoded"),
+    [pytest.param(message, encoded, id=name) for name, message, encoded in [*DRAFT, *SHIPPED, *OWN]],
+)
+def test_known_bytes(message: Message, encoded: str) -> None:
+    assert encode(message, 0).hex() == encoded
+    assert decode(type(message), 0, bytes.fromhex(encoded)) == message
+
+
+def test_what_a_version_lacks_has_its_default_when_decoded() -> None:
+    decoded = decode(FetchRequest, 12, encode(FetchRequest(replica_id=3), 12))
+    assert decoded.replica_id == 3
+    assert decoded.replica_state == ReplicaState(-1, -1)
+    newer = decode(FetchRequest, 17, encode(FetchRequest(replica_state=ReplicaState(3, 9)), 17))
+    assert newer.replica_id == -1
+    assert newer.replica_state == ReplicaState(3, 9)
+
+
+def test_a_field_that_a_version_cannot_carry_is_refused() -> None:
+    partition = vote_request.PartitionData(pre_vote=True)
+    message = vote_request.VoteRequest(topics=[vote_request.TopicData(TOPIC, [partition])])
+    out = bytearray(b"before")
+    with pytest.raises(UnsupportedVersion, match=r"VoteRequest v1 cannot carry this value of pre_vote"):
+        encode_into(message, 1, out)
+    assert out == b"before"
+    assert encode(message, 2)
+
+
+def test_an_ignorable_field_is_left_out_of_a_version_that_lacks_it() -> None:
+    partition = vote_request.PartitionData(replica_directory_id=DIRECTORY)
+    message = vote_request.VoteRequest(voter_id=3, topics=[vote_request.TopicData(TOPIC, [partition])])
+    decoded = decode(vote_request.VoteRequest, 0, encode(message, 0))
+    assert decoded == vote_request.VoteRequest(
+        topics=[vote_request.TopicData(TOPIC, [vote_request.PartitionData()])]
+    )
+
+
+def test_null_is_refused_where_a_version_does_not_know_it() -> None:
+    assert encode(MetadataRequest(None), 1)
+    with pytest.raises(UnsupportedVersion, match="MetadataRequest v0 cannot carry this value of topics"):
+        encode(MetadataRequest(None), 0)
+
+
+def test_a_value_that_does_not_fit_its_type_is_refused() -> None:
+    out = bytearray(b"before")
+    with pytest.raises(ValueError, match="KRaftVersionRecord v0"):
+        encode_into(KRaftVersionRecord(0, 1 << 15), 0, out)
+    with pytest.raises(ValueError, match=r"VoteRequest v0.*surrogates"):
+        encode_into(vote_request.VoteRequest("\ud800"), 0, out)
+    with pytest.raises(ValueError, match=r"VoteRequest v0.*too long"):
+        encode_into(vote_request.VoteRequest("x" * 40_000), 0, out)
+    assert out == b"before"
+
+
+def test_an_unknown_version_is_refused_in_both_directions() -> None:
+    with pytest.raises(UnsupportedVersion, match="FetchRequest v11 is not known: versions 12 to 18 are"):
+        encode(FetchRequest(), 11)
+    for read in (decode, decode_prefix):
+        with pytest.raises(UnsupportedVersion, match="FetchRequest v19 is not known"):
+            read(FetchRequest, 19, b"")
+
+
+def test_malformed_bytes_are_told_with_message_version_and_byte() -> None:
+    encoded = encode(VOTE, 0)
+    for data, reason in (
+        (b"", "VoteRequest v0: the bytes end at byte 0"),
+        (encoded[:-1], f"VoteRequest v0: the bytes end at byte {len(encoded) - 1}, before the message does"),
+        (encoded + b"xy", f"VoteRequest v0 ends at byte {len(encoded)}, but 2 bytes follow it"),
+        (b"\x03C\xff", "VoteRequest v0: a string is not UTF-8 at byte 2"),
+        (b"\x00\x7f\x00\x00", "VoteRequest v0: 126 elements of 3 bytes or more are announced at byte 2"),
+        (b"\x00\x00", "VoteRequest v0: null or a negative length before byte 2"),
+        (b"\x00\x01\x01\x00\x09", "VoteRequest v0: tagged field 0 announces 9 bytes at byte 5"),
+    ):
+        with pytest.raises(MalformedMessage, match=reason):
+            decode(vote_request.VoteRequest, 0, data)
+
+
+def test_a_tagged_field_ends_where_its_size_says() -> None:
+    encoded = encode(discover_request.DiscoverBrokersRequest(1, BOOT, "h1", 9092, DIRECTORY), 0)
+    assert encoded[-17] == 16
+    wrong = encoded[:-17] + b"\x11" + encoded[-16:] + b"x"
+    with pytest.raises(
+        MalformedMessage, match="tagged field 10000 announces an end at byte 40 but its value ends at byte 39"
+    ):
+        decode(discover_request.DiscoverBrokersRequest, 0, wrong)
+
+
+def test_unknown_tagged_fields_are_skipped() -> None:
+    encoded = encode(VOTE, 0)
+    assert decode(vote_request.VoteRequest, 0, encoded[:-1] + b"\x02\x07\x01x\x91\x4e\x00") == VOTE
+
+
+def test_a_message_within_other_bytes() -> None:
+    data = b"before" + encode(VOTE, 0) + b"after"
+    assert decode_prefix(vote_request.VoteRequest, 0, data, 6) == (VOTE, len(data) - 5)
+    assert decode(vote_request.VoteRequest, 0, data[:-5], 6) == VOTE
+
+
+def test_lists_and_structs_of_two_messages_are_not_the_same_object() -> None:
+    first, second = FetchRequest(), FetchRequest()
+    assert first.topics is not second.topics
+    assert first.replica_state is not second.replica_state
