@@ -1,0 +1,363 @@
+"""The schema language refuses what is wrong with file and path; what it accepts becomes code that is fresh."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "scripts" / "generate_messages.py"
+
+REQUEST: dict[str, Any] = {
+    "name": "PingRequest",
+    "type": "request",
+    "apiKey": 7,
+    "validVersions": "0-3",
+    "flexibleVersions": "2+",
+    "commonStructs": [
+        {"name": "Place", "versions": "0+", "fields": [{"name": "Host", "type": "string", "versions": "0+"}]}
+    ],
+    "fields": [
+        {"name": "Here", "type": "Place", "versions": "0+"},
+        {"name": "There", "type": "[]Place", "versions": "0+", "nullableVersions": "1+"},
+        {
+            "name": "Next",
+            "type": "Next",
+            "versions": "1+",
+            "nullableVersions": "1+",
+            "default": "null",
+            "ignorable": True,
+            "fields": [
+                {"name": "Count", "type": "int32", "versions": "1+", "default": "-1"},
+                {"name": "Ids", "type": "[]uuid", "versions": "1+"},
+            ],
+        },
+        {
+            "name": "Note",
+            "type": "string",
+            "versions": "2+",
+            "taggedVersions": "2+",
+            "tag": 0,
+            "about": "A word.",
+        },
+        {"name": "Sizes", "type": "[]int64", "versions": "3+", "taggedVersions": "3+", "tag": 1},
+        {"name": "Own", "type": "bool", "versions": "2+", "taggedVersions": "2+", "tag": 10000},
+        {"name": "Names", "type": "[]string", "versions": "0+"},
+        {"name": "Count", "type": "uint32", "versions": "0+"},
+        {"name": "Ratio", "type": "float64", "versions": "0+", "default": "0.5"},
+    ],
+}
+RESPONSE: dict[str, Any] = {
+    "name": "PingResponse",
+    "type": "response",
+    "apiKey": 7,
+    "validVersions": "0-3",
+    "flexibleVersions": "2+",
+    "fields": [],
+}
+DATA: dict[str, Any] = {"type": "data", "validVersions": "0", "flexibleVersions": "0+", "fields": []}
+
+
+@pytest.fixture(scope="module")
+def generator() -> Iterator[ModuleType]:
+    """The script as a module, as `python scripts/generate_messages.py` sees its helpers."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    try:
+        spec = importlib.util.spec_from_file_location("generate_messages", SCRIPT)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        sys.path.remove(str(SCRIPT.parent))
+
+
+@pytest.fixture
+def schemas(tmp_path: Path) -> Callable[..., Path]:
+    """Writes schema files into a folder of their own."""
+
+    def write(*messages: dict[str, Any]) -> Path:
+        folder = tmp_path / "schemas"
+        folder.mkdir()
+        for message in messages:
+            (folder / f"{message['name']}.json").write_text(json.dumps(message))
+        return folder
+
+    return write
+
+
+def refusal(generator: ModuleType, folder: Path) -> str:
+    with pytest.raises(generator.SchemaError) as caught:
+        generator.load_schemas(folder)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+Change = Callable[[dict[str, Any]], object]
+BAD: list[tuple[str, Change, str]] = [
+    (
+        "misspelt attribute",
+        lambda m: m.update(validVersion="0"),
+        "validVersion: Extra inputs are not permitted",
+    ),
+    (
+        "misspelt field attribute",
+        lambda m: m["fields"][2]["fields"][0].update(nullableVersion="1+"),
+        "fields[2].fields[0].nullableVersion: Extra inputs are not permitted",
+    ),
+    ("missing attribute", lambda m: m["fields"][0].pop("versions"), "fields[0].versions: Field required"),
+    (
+        "no version range",
+        lambda m: m["fields"][0].update(versions="1-"),
+        "fields[0].versions: '1-' is no version range",
+    ),
+    (
+        "backward range",
+        lambda m: m["fields"][0].update(versions="2-1"),
+        "fields[0].versions: '2-1' ends before",
+    ),
+    ("open valid versions", lambda m: m.update(validVersions="0+"), "validVersions: 0+ has no last version"),
+    (
+        "range outside validVersions",
+        lambda m: m["fields"][0].update(versions="0-4"),
+        "fields[0].versions: 0-4 is outside 0-3",
+    ),
+    (
+        "range outside the struct's",
+        lambda m: m["fields"][2]["fields"][0].update(versions="0+"),
+        "fields[2].fields[0].versions: 0+ is outside 1+",
+    ),
+    (
+        "nullable outside the field's",
+        lambda m: m["fields"][3].update(nullableVersions="1+"),
+        "fields[3].nullableVersions: 1+ is outside 2+",
+    ),
+    (
+        "flexible outside",
+        lambda m: m.update(flexibleVersions="4+"),
+        'flexibleVersions: 4+ is neither "none" nor open-ended from one of 0-3',
+    ),
+    (
+        "tagged but not flexible",
+        lambda m: m["fields"][3].update(versions="1+", taggedVersions="1+"),
+        "fields[3].taggedVersions: 1+ reaches into versions that are not flexible",
+    ),
+    (
+        "tagged for a while",
+        lambda m: m["fields"][3].update(taggedVersions="2"),
+        "fields[3].taggedVersions: 2 is not open-ended",
+    ),
+    (
+        "tag without versions",
+        lambda m: m["fields"][0].update(tag=2),
+        "fields[0].tag: tag and taggedVersions go together",
+    ),
+    ("gap in tags", lambda m: m["fields"][4].update(tag=2), "fields: tags [0, 2] do not count up from 0"),
+    ("tag used twice", lambda m: m["fields"][4].update(tag=0), "fields: tags [0, 0] do not count up from 0"),
+    (
+        "gap in own tags",
+        lambda m: m["fields"][5].update(tag=10001),
+        "fields: tags [10001] do not count up from 10000",
+    ),
+    (
+        "field twice",
+        lambda m: m["fields"][3].update(name="Names"),
+        "fields[6].name: 'Names' stands twice in one struct",
+    ),
+    (
+        "struct twice",
+        lambda m: m["fields"][2].update(type="Place"),
+        "fields[2].fields: Place is declared in commonStructs already",
+    ),
+    (
+        "struct of the message's name",
+        lambda m: m["fields"][2].update(type="PingRequest"),
+        "fields[2].type: a struct 'PingRequest' is declared already",
+    ),
+    (
+        "unknown type",
+        lambda m: m["fields"][7].update(type="int128"),
+        "fields[7].type: 'int128' is none of bool, int8",
+    ),
+    (
+        "primitive with fields",
+        lambda m: m["fields"][2].update(type="int8"),
+        "fields[2].fields: int8 has no fields",
+    ),
+    (
+        "null number",
+        lambda m: m["fields"][7].update(nullableVersions="0+"),
+        "fields[7].nullableVersions: uint32 cannot be null",
+    ),
+    (
+        "number too large",
+        lambda m: m["fields"][7].update(default="-1"),
+        "fields[7].default: -1 does not fit into uint32",
+    ),
+    ("no number", lambda m: m["fields"][7].update(default="many"), "fields[7].default: invalid literal"),
+    (
+        "null default",
+        lambda m: m["fields"][3].update(default="null"),
+        "fields[3].default: null is the default of",
+    ),
+    (
+        "array default",
+        lambda m: m["fields"][6].update(default="a"),
+        "fields[6].default: 'a': the default of an array",
+    ),
+    (
+        "struct default",
+        lambda m: m["fields"][0].update(default="a"),
+        "fields[0].default: 'a' is no default of Place",
+    ),
+    (
+        "word of Python",
+        lambda m: m["fields"][7].update(name="Class"),
+        "fields[7].name: 'class' is a word of Python",
+    ),
+    ("no API key", lambda m: m.pop("apiKey"), "apiKey: a request needs one"),
+    (
+        "unknown message type",
+        lambda m: m.update(type="answer"),
+        "type: Input should be 'request', 'response'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "problem"), [pytest.param(*case[1:], id=case[0]) for case in BAD])
+def test_a_bad_schema_is_refused_with_file_and_path(
+    generator: ModuleType, schemas: Callable[..., Path], change: Change, problem: str
+) -> None:
+    message = copy.deepcopy(REQUEST)
+    change(message)
+    assert f"PingRequest.json: {problem}" in refusal(generator, schemas(message, RESPONSE))
+
+
+def test_all_problems_are_told_at_once(generator: ModuleType, schemas: Callable[..., Path]) -> None:
+    message = copy.deepcopy(REQUEST)
+    message["fields"][0]["versions"] = "9"
+    message["fields"][7]["default"] = "many"
+    text = refusal(generator, schemas(message, {**RESPONSE, "about": 7}))
+    assert len(text.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("others", "problem"),
+    [
+        ([], "PingRequest.json: apiKey: no schema is the response of API 7"),
+        (
+            [RESPONSE, {**RESPONSE, "name": "PongResponse"}],
+            "PongResponse.json: apiKey: response 7 is taken by",
+        ),
+        (
+            [{**RESPONSE, "name": "PongResponse"}],
+            "name: 'PingRequest' and 'PongResponse' are not XRequest and XResponse",
+        ),
+        (
+            [{**RESPONSE, "validVersions": "0-2"}],
+            "PingRequest.json: validVersions: 0-3, but PingResponse has 0-2",
+        ),
+        (
+            [RESPONSE, {**DATA, "name": "KRaftThing"}, {**DATA, "name": "KraftThing"}],
+            "'KraftThing' is taken by",
+        ),
+    ],
+)
+def test_schemas_must_fit_together(
+    generator: ModuleType, schemas: Callable[..., Path], others: list[dict[str, Any]], problem: str
+) -> None:
+    assert problem in refusal(generator, schemas(REQUEST, *others))
+
+
+def test_a_schema_stands_in_the_file_of_its_name(generator: ModuleType, schemas: Callable[..., Path]) -> None:
+    folder = schemas(REQUEST, RESPONSE)
+    (folder / "PingRequest.json").rename(folder / "Ping.json")
+    assert "Ping.json: name: 'PingRequest' belongs into a file PingRequest.json" in refusal(generator, folder)
+
+
+def test_an_attribute_twice_and_broken_json_are_refused(generator: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "A.json").write_text('{"name": "A", "name": "B"}')
+    (tmp_path / "B.json").write_text('{"name": ')
+    first, second = refusal(generator, tmp_path).splitlines()
+    assert first == "A.json: attribute 'name' stands twice in one object"
+    assert second.startswith("B.json: Expecting value: line 1 column 10")
+
+
+def test_an_empty_folder_is_refused(generator: ModuleType, tmp_path: Path) -> None:
+    assert "there is no schema" in refusal(generator, tmp_path)
+
+
+def test_every_construct_of_the_language_becomes_working_code(
+    generator: ModuleType, schemas: Callable[..., Path]
+) -> None:
+    """With what no message of today uses: nullable structs, arrays of strings and of uuids, structs in two places."""
+    text = generator.generate(generator.load_schemas(schemas(REQUEST, RESPONSE)))["ping_request.py"]
+    names: dict[str, Any] = {"__name__": "ping_request"}
+    exec(compile(text, "ping_request.py", "exec"), names)
+    place, following, ping = names["Place"], names["Next"], names["PingRequest"]
+    assert "# string 2+, tag 0 in 2+. A word." in text
+
+    def round_trip(message: Any, version: int) -> str:
+        out = bytearray()
+        names["ENCODE"][version](message, out)
+        decoded, end = names["DECODE"][version](bytes(out), 0)
+        assert end == len(out)
+        assert decoded == message
+        return out.hex(" ")
+
+    half = "3f e0 00 00 00 00 00 00"
+    old = ping(place("h"), [place("t")], names=["a", "b"], count=9)
+    assert (
+        round_trip(old, 0)
+        == f"00 01 68 00 00 00 01 00 01 74 00 00 00 02 00 01 61 00 01 62 00 00 00 09 {half}"
+    )
+    nulls = ping(place("h"), None)
+    assert round_trip(nulls, 1) == f"00 01 68 ff ff ff ff ff 00 00 00 00 00 00 00 00 {half}"
+    uuid = names["KafkaUuid"](bytes(range(16)))
+    full = ping(place("h"), None, following(3, [uuid]), "n", [5], True)
+    assert round_trip(full, 3) == (
+        f"02 68 00 00 01 00 00 00 03 02 {uuid.hex(' ')} 00 01 00 00 00 00 {half} "
+        "03 00 02 02 6e 01 09 02 00 00 00 00 00 00 00 05 90 4e 01 01"
+    )
+
+
+def test_check_names_stale_missing_and_surplus_files(
+    generator: ModuleType, schemas: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = tmp_path / "messages"
+    arguments = ["--schemas", str(schemas(REQUEST, RESPONSE)), "--package", str(package)]
+    assert generator.main([*arguments, "--check"]) == 1
+    assert generator.main(arguments) == 0
+    assert generator.main([*arguments, "--check"]) == 0
+    capsys.readouterr()
+    (package / "ping_request.py").write_text("# by hand\n")
+    (package / "ping_response.py").unlink()
+    (package / "pong_request.py").write_text("")
+    assert generator.main([*arguments, "--check"]) == 1
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        f"stale: {package}/ping_request.py",
+        f"missing: {package}/ping_response.py",
+        f"surplus: {package}/pong_request.py",
+    ]
+    assert generator.main(arguments) == 0
+    assert generator.main([*arguments, "--check"]) == 0
+
+
+def test_a_refused_schema_is_exit_code_2(
+    generator: ModuleType, schemas: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = schemas(REQUEST)
+    assert generator.main(["--schemas", str(folder), "--package", str(tmp_path / "messages")]) == 2
+    assert "no schema is the response of API 7" in capsys.readouterr().err
+
+
+def test_the_committed_messages_are_fresh(generator: ModuleType) -> None:
+    assert generator.main(["--check"]) == 0
