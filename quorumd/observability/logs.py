@@ -1,0 +1,50 @@
+"""Log lines: one line an event, for people or as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+
+def configure_logging(level: str, line_format: str, stream: TextIO | None = None) -> None:
+    """Send what loggers say to standard error. `line_format` is "text" or "json"."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines() if line_format == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+
+
+def timestamp(seconds: float) -> str:
+    """Unix time as ISO 8601 in UTC with milliseconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TextLines(logging.Formatter):
+    """`2026-01-31T12:00:00.000Z INFO    quorumd.node: text`; a traceback follows on indented lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        # An event stays one line whatever a peer put into it.
+        text = record.getMessage().replace("\n", "\\n").replace("\r", "\\r")
+        line = f"{timestamp(record.created)} {record.levelname:<7} {record.name}: {text}"
+        if record.exc_info:
+            line += "\n    " + self.formatException(record.exc_info).replace("\n", "\n    ")
+        return line
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: time, level, logger, message, and traceback if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = {
+            "time": timestamp(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, ensure_ascii=False)

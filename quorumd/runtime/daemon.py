@@ -1,0 +1,236 @@
+"""The process around one node: from settings to exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+from typing import Any
+
+import uvloop
+
+from quorumd import __version__
+from quorumd.config import Settings
+from quorumd.errors import ConfigError, FlushFailed, StorageError
+from quorumd.node.node import Node
+from quorumd.observability.logs import configure_logging
+from quorumd.observability.metrics import registry_of
+from quorumd.runtime.admission import NetworkLimits
+from quorumd.runtime.clock import LoopClock
+from quorumd.runtime.disk import OsDisk
+from quorumd.runtime.entropy import SystemEntropy
+from quorumd.runtime.http_endpoint import HttpEndpoint
+from quorumd.runtime.monitor import Monitor
+from quorumd.runtime.network import TcpNetwork
+from quorumd.runtime.notify import notify, watchdog_interval_s
+
+logger = logging.getLogger("quorumd.daemon")
+
+EXIT_STOPPED = 0
+EXIT_UNEXPECTED = 1
+EXIT_CONFIG = 2
+EXIT_STORAGE = 3
+EXIT_FLUSH_FAILED = 4
+EXIT_ADDRESS_TAKEN = 5
+EXIT_BROKEN_PROMISE = 6
+
+ADVICE = {
+    EXIT_UNEXPECTED: "this is a bug: nothing that was acknowledged is lost; start again and report the traceback",
+    EXIT_FLUSH_FAILED: "check the disk (kernel log, SMART), then start again: the log is recovered from the disk",
+    EXIT_ADDRESS_TAKEN: "stop the process that listens there, or choose another address",
+    EXIT_BROKEN_PROMISE: "keep a copy of the data folder of every node before anything is started again",
+}
+"""What to do, where the error itself does not know."""
+
+SHUTDOWN_LIMIT_S = 10.0
+"""How long an orderly stop may take. What was acknowledged is durable: stopping at once loses nothing."""
+CLOSE_LIMIT_S = 0.5
+"""How long the last answers may take to leave."""
+ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+
+
+def run(settings: Settings) -> int:
+    """Run one node until it is told to stop; the exit code (see `quorumd.runtime`). Never raises for a fault."""
+    configure_logging(settings.log_level, settings.log_format)
+    for warning in settings.warnings():
+        logger.warning("%s", warning)
+    # Until the node serves, a signal ends the process as it is: recovery can be begun again at any point.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    loop = uvloop.new_event_loop()
+    try:
+        return Daemon(settings, loop).run()
+    except KeyboardInterrupt:
+        logger.info("stopped while starting")
+        return EXIT_STOPPED
+    finally:
+        loop.close()
+
+
+def start_failure(error: Exception) -> tuple[int, str]:
+    """Exit code and text for what a node could not start with."""
+    if isinstance(error, ConfigError):
+        return EXIT_CONFIG, str(error)
+    if isinstance(error, FlushFailed):
+        return EXIT_FLUSH_FAILED, str(error)
+    if isinstance(error, StorageError):
+        return EXIT_STORAGE, str(error)
+    if isinstance(error, socket.gaierror) or (
+        isinstance(error, OSError)
+        and (error.errno in ADDRESS_ERRORS or (error.errno == errno.EACCES and not error.filename))
+    ):
+        return EXIT_ADDRESS_TAKEN, error.strerror or str(error)
+    if isinstance(error, OSError):
+        return EXIT_STORAGE, str(error)
+    return EXIT_UNEXPECTED, f"{type(error).__name__}: {error}"
+
+
+def with_advice(exit_code: int, text: str) -> str:
+    """What is wrong and what to do."""
+    advice = ADVICE.get(exit_code)
+    return f"{text}; {advice}" if advice else text
+
+
+class Daemon:
+    """One node, its ports, its HTTP endpoint, and the signals."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._ended: asyncio.Future[int] = loop.create_future()
+        node_settings = settings.node_settings()
+        limits = NetworkLimits(
+            node_settings.max_connections,
+            node_settings.max_connections_per_host,
+            node_settings.connections_max_idle_ms,
+            node_settings.request_timeout_ms,
+        )
+        self._network = TcpNetwork(loop, limits, self._connection_refused)
+        self._disk = OsDisk(loop.call_soon_threadsafe)
+        self.node = Node(
+            node_settings, LoopClock(loop), SystemEntropy(), self._disk, self._network, self._node_stopped
+        )
+        self._monitor = Monitor(loop, self.node, watchdog_interval_s())
+        self._http: HttpEndpoint | None = None
+        self._stop_asked = False
+
+    def run(self) -> int:
+        """Start, serve, stop. Blocks until the node has stopped."""
+        self._loop.set_exception_handler(self._unexpected)
+        exit_code = self._start()
+        if exit_code is not None:
+            return exit_code
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop)
+        self._tell_start()
+        exit_code = self._loop.run_until_complete(self._ended)
+        notify("STOPPING=1")
+        self._monitor.stop()
+        self._loop.run_until_complete(self._network.close(CLOSE_LIMIT_S))
+        if self._http is not None:
+            self._http.close()
+        logger.info("stopped, exit code %d", exit_code)
+        return exit_code
+
+    def _start(self) -> int | None:
+        """None once the node serves, else an exit code."""
+        settings = self._settings
+        listener = settings.listener
+        try:
+            if settings.metrics_listener is not None:
+                self._http = HttpEndpoint(
+                    settings.metrics_listener,
+                    registry_of(self.node, self._monitor.gathered),
+                    self._monitor.health,
+                    self._monitor.readiness,
+                )
+        except OSError as error:
+            return self._start_failed(
+                error, "metrics.listener={}:{}".format(*settings.metrics_listener or ())
+            )
+        try:
+            self._refuse_missing_folder()
+            self.node.start()
+        except Exception as error:
+            return self._start_failed(error, f"listeners={listener.name}://{listener.host}:{listener.port}")
+        if self._http is not None:
+            self._http.start()
+        self._monitor.start()
+        return None
+
+    def _refuse_missing_folder(self) -> None:
+        folder = self.node.settings.data_directory
+        if not os.path.isdir(folder):
+            raise StorageError(
+                f"there is no folder {folder}: run `quorumd format` with this file, "
+                "or start with --format-if-needed"
+            )
+
+    def _start_failed(self, error: Exception, address: str) -> int:
+        exit_code, text = start_failure(error)
+        if exit_code == EXIT_ADDRESS_TAKEN:
+            text = f"{address}: {text}"
+        traceback = error if exit_code == EXIT_UNEXPECTED else None
+        logger.error("cannot start: %s", with_advice(exit_code, text), exc_info=traceback)
+        return exit_code
+
+    def _tell_start(self) -> None:
+        node, listener = self.node, self._settings.listener
+        voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.raft.bootstrap_voters))
+        logger.info(
+            "quorumd %s: node %d of cluster %s serves %s://%s:%d, voters %s, data in %s, %s",
+            __version__,
+            self._settings.node_id,
+            node.cluster_id or "(not known yet)",
+            listener.name,
+            listener.host,
+            node.listener_port,
+            voters or "(not known yet)",
+            node.settings.data_directory,
+            node.recovery_report,
+        )
+        if self._http is not None and self._settings.metrics_listener is not None:
+            host = self._settings.metrics_listener[0]
+            logger.info("http://%s:%d/metrics, /healthz, /readyz", host, self._http.port)
+        notify("READY=1", f"MAINPID={os.getpid()}")
+
+    def _stop(self) -> None:
+        if self._stop_asked:
+            logger.warning("asked to stop a second time: stopping at once")
+            self._end(EXIT_STOPPED)
+            return
+        self._stop_asked = True
+        logger.info("stopping: handing over and closing the log; a second signal stops at once")
+        notify("STOPPING=1", "STATUS=handing over and closing the log")
+        self._loop.call_later(SHUTDOWN_LIMIT_S, self._stop_took_too_long)
+        self.node.shut_down()
+
+    def _stop_took_too_long(self) -> None:
+        if not self._ended.done():
+            logger.warning("an orderly stop took longer than %.0f s: stopping at once", SHUTDOWN_LIMIT_S)
+            self._end(EXIT_STOPPED)
+
+    def _node_stopped(self, exit_code: int, reason: str) -> None:
+        if exit_code != EXIT_STOPPED:
+            logger.error("%s", with_advice(exit_code, reason))
+        self._end(exit_code)
+
+    def _connection_refused(self) -> None:
+        self.node.statistics.connections_refused += 1
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception that no code expected. A node that was interrupted half-way must not go on."""
+        error = context.get("exception")
+        message = context.get("message", "")
+        if error is None or (isinstance(error, OSError) and "call failed" not in message):
+            logger.error("%s: %s", message, error)
+            return
+        logger.error("%s", with_advice(EXIT_UNEXPECTED, message), exc_info=error)
+        self._end(EXIT_UNEXPECTED)
+
+    def _end(self, exit_code: int) -> None:
+        if not self._ended.done():
+            self._ended.set_result(exit_code)

@@ -1,0 +1,96 @@
+"""The HTTP port: /metrics for Prometheus, /healthz and /readyz for whoever starts and watches daemons.
+
+It runs in threads of its own, so that a scrape costs the event thread nothing but the interpreter's attention.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from threading import Thread
+from typing import NamedTuple
+
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import CollectorRegistry
+
+logger = logging.getLogger(__name__)
+
+CLIENT_TIMEOUT_S = 5.0
+
+
+class Report(NamedTuple):
+    """Answer to /healthz or /readyz: status 200 if `good`, else 503; `text` says why."""
+
+    good: bool
+    text: str
+
+
+class HttpEndpoint:
+    """Bound when made, which raises OSError if the address is taken; serving from `start` to `close`."""
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        registry: CollectorRegistry,
+        health: Callable[[], Report],
+        readiness: Callable[[], Report],
+    ) -> None:
+        reports = {"/healthz": health, "/readyz": readiness}
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = CLIENT_TIMEOUT_S
+
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0]
+                if path == "/metrics":
+                    encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+                    self._answer(200, content_type, encode(registry))
+                elif path in reports:
+                    report = reports[path]()
+                    self._answer(
+                        200 if report.good else 503, "text/plain; charset=utf-8", f"{report.text}\n".encode()
+                    )
+                else:
+                    self._answer(404, "text/plain; charset=utf-8", b"/metrics /healthz /readyz\n")
+
+            def log_message(self, format: str, *args: object) -> None:
+                logger.debug("%s " + format, self.client_address[0], *args)
+
+            def _answer(self, status: int, content_type: str, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", content_type)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self._server = _Server(address, Handler)
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """Begin to answer."""
+        Thread(target=self._server.serve_forever, name="http", daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingTCPServer):
+    # Not http.server's own: that one looks up the host's name, which can take long.
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        logger.debug("an HTTP client went away or failed", exc_info=True)
