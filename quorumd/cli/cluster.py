@@ -182,9 +182,8 @@ def stay(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]]) -> Non
 
 def stop(local: LocalCluster) -> None:
     """Stop what runs, and say so."""
-    with progress("stopping") as show:
+    with progress("stopping", only_on_terminal=True):
         stopped = local.stop(lambda text: click.echo(text, err=True))
-        show("stopped")
     names = ", ".join(str(node.id) for node in stopped)
     click.echo(f"stopped: node {names}" if stopped else "nothing was running")
 

@@ -106,7 +106,7 @@ def _usage_error(error: click.ClickException) -> int:
         error.show()
         return error.exit_code
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    _say(error.format_message() + hint)
+    _say(error.format_message().rstrip(".") + hint)
     return error.exit_code
 
 
