@@ -17,6 +17,8 @@ from quorumd.protocol.wire import (
 
 
 class AbortTransactionRecord(Message):
+    """Nothing since BeginTransaction happened."""
+
     __slots__ = (
         # string 0+, null 0+, tag 0 in 0+.
         "reason",

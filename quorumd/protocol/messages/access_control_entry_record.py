@@ -24,22 +24,24 @@ UNPACK_bb = Struct(">bb").unpack_from
 
 
 class AccessControlEntryRecord(Message):
+    """One rule about who may do what."""
+
     __slots__ = (
         # uuid 0+.
         "id",
-        # int8 0+.
+        # int8 0+. What kind of thing the rule is about, by Kafka's number.
         "resource_type",
-        # string 0+.
+        # string 0+. Name or, by PatternType, prefix of the thing.
         "resource_name",
-        # int8 0+.
+        # int8 0+. 3 literal, 4 prefix.
         "pattern_type",
         # string 0+.
         "principal",
-        # string 0+.
+        # string 0+. * for any.
         "host",
         # int8 0+.
         "operation",
-        # int8 0+.
+        # int8 0+. 2 deny, 3 allow.
         "permission_type",
     )
     NAME = "AccessControlEntryRecord"

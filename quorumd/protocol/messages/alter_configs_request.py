@@ -36,7 +36,7 @@ class AlterableConfig(MessageStruct):
     __slots__ = (
         # string 0+.
         "name",
-        # string 0+, null 0+.
+        # string 0+, null 0+. null for the default.
         "value",
     )
 
@@ -51,9 +51,9 @@ class AlterableConfig(MessageStruct):
 
 class AlterConfigsResource(MessageStruct):
     __slots__ = (
-        # int8 0+.
+        # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 0+.
+        # string 0+. Name of the topic or number of the broker; empty for the default of all brokers.
         "resource_name",
         # []AlterableConfig 0+.
         "configs",
@@ -71,10 +71,14 @@ class AlterConfigsResource(MessageStruct):
 
 
 class AlterConfigsRequest(Message):
+    """Replaces all dynamic values of each resource by the ones given here. Superseded by
+    IncrementalAlterConfigs.
+    """
+
     __slots__ = (
         # []AlterConfigsResource 0+.
         "resources",
-        # bool 0+.
+        # bool 0+. Check, answer as if, change nothing.
         "validate_only",
     )
     NAME = "AlterConfigsRequest"

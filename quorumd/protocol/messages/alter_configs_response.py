@@ -35,13 +35,13 @@ UNPACK_i = Struct(">i").unpack_from
 
 class AlterConfigsResourceResponse(MessageStruct):
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # string 0+, null 0+.
+        # string 0+, null 0+. For people; null if nothing went wrong.
         "error_message",
-        # int8 0+.
+        # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 0+.
+        # string 0+. Name of the topic or number of the broker; empty for the default of all brokers.
         "resource_name",
     )
 
@@ -59,8 +59,10 @@ class AlterConfigsResourceResponse(MessageStruct):
 
 
 class AlterConfigsResponse(Message):
+    """One outcome a resource."""
+
     __slots__ = (
-        # int32 0+.
+        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
         "throttle_time_ms",
         # []AlterConfigsResourceResponse 0+.
         "responses",

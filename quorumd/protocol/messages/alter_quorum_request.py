@@ -24,6 +24,8 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class TargetVoter(MessageStruct):
+    """null cancels."""
+
     __slots__ = (
         # int32 0+.
         "voter_id",
@@ -38,9 +40,9 @@ class TargetVoter(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # []TargetVoter 0+, null 0+.
+        # []TargetVoter 0+, null 0+. null cancels.
         "target_voters",
     )
 
@@ -55,7 +57,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -71,8 +73,10 @@ class TopicData(MessageStruct):
 
 
 class AlterQuorumRequest(Message):
+    """Sets the voters that the quorum is to have, or cancels a change under way (KIP-595 draft)."""
+
     __slots__ = (
-        # string 0+.
+        # string 0+. The cluster that is meant.
         "cluster_id",
         # []TopicData 0+.
         "topics",

@@ -30,13 +30,13 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # int32 0+, tag 10000 in 0+.
+        # int32 0+, tag 10000 in 0+. Where to ask instead; -1 for unknown.
         "leader_id",
-        # int32 0+, tag 10001 in 0+.
+        # int32 0+, tag 10001 in 0+. The epoch of that leader.
         "leader_epoch",
     )
 
@@ -55,7 +55,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -71,6 +71,8 @@ class TopicData(MessageStruct):
 
 
 class AlterQuorumResponse(Message):
+    """Answered when the new target is committed, not when it is reached (KIP-595 draft)."""
+
     __slots__ = (
         # []TopicData 0+.
         "topics",

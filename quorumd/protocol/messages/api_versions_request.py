@@ -14,10 +14,12 @@ from quorumd.protocol.wire import (
 
 
 class ApiVersionsRequest(Message):
+    """Asks which APIs are spoken here, in which versions (KIP-511)."""
+
     __slots__ = (
-        # string 3+, left out where a version lacks it.
+        # string 3+, left out where a version lacks it. Letters, digits, dots and dashes, for statistics.
         "client_software_name",
-        # string 3+, left out where a version lacks it.
+        # string 3+, left out where a version lacks it. As the name.
         "client_software_version",
     )
     NAME = "ApiVersionsRequest"

@@ -38,6 +38,8 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class ApiVersion(MessageStruct):
+    """One entry an API."""
+
     __slots__ = (
         # int16 0+.
         "api_key",
@@ -59,6 +61,10 @@ class ApiVersion(MessageStruct):
 
 
 class SupportedFeatureKey(MessageStruct):
+    """Features that this node can do. Up to v3 leave out those whose MinVersion is 0: old clients choke on
+    them.
+    """
+
     __slots__ = (
         # string 3+.
         "name",
@@ -80,6 +86,8 @@ class SupportedFeatureKey(MessageStruct):
 
 
 class FinalizedFeatureKey(MessageStruct):
+    """Levels in force in the cluster."""
+
     __slots__ = (
         # string 3+.
         "name",
@@ -101,20 +109,26 @@ class FinalizedFeatureKey(MessageStruct):
 
 
 class ApiVersionsResponse(Message):
+    """The APIs spoken here and the features of the cluster. Its header is always of version 0."""
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # []ApiVersion 0+.
+        # []ApiVersion 0+. One entry an API.
         "api_keys",
-        # int32 1+, left out where a version lacks it.
+        # int32 1+, left out where a version lacks it. How long the client should stay quiet for its quota's
+        # sake; 0 for not at all.
         "throttle_time_ms",
-        # []SupportedFeatureKey 3+, tag 0 in 3+, left out where a version lacks it.
+        # []SupportedFeatureKey 3+, tag 0 in 3+, left out where a version lacks it. Features that this node
+        # can do. Up to v3 leave out those whose MinVersion is 0: old clients choke on them.
         "supported_features",
-        # int64 3+, tag 1 in 3+, left out where a version lacks it.
+        # int64 3+, tag 1 in 3+, left out where a version lacks it. Offset up to which FinalizedFeatures are
+        # true; -1 if that is not known.
         "finalized_features_epoch",
-        # []FinalizedFeatureKey 3+, tag 2 in 3+, left out where a version lacks it.
+        # []FinalizedFeatureKey 3+, tag 2 in 3+, left out where a version lacks it. Levels in force in the
+        # cluster.
         "finalized_features",
-        # bool 3+, tag 3 in 3+, left out where a version lacks it.
+        # bool 3+, tag 3 in 3+, left out where a version lacks it. Always false without ZooKeeper.
         "zk_migration_ready",
     )
     NAME = "ApiVersionsResponse"

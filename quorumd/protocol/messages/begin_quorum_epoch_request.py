@@ -38,13 +38,14 @@ UNPACK_iii = Struct(">iii").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # uuid 1+, left out where a version lacks it.
+        # uuid 1+, left out where a version lacks it. The data folder of the receiver as the sender knows it;
+        # zero if it does not.
         "voter_directory_id",
-        # int32 0+.
+        # int32 0+. The sender.
         "leader_id",
-        # int32 0+.
+        # int32 0+. The epoch that it leads.
         "leader_epoch",
     )
 
@@ -63,7 +64,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -79,6 +80,8 @@ class TopicData(MessageStruct):
 
 
 class LeaderEndpoint(MessageStruct):
+    """Where the leader is reached, one endpoint a listener."""
+
     __slots__ = (
         # string 1+.
         "name",
@@ -100,14 +103,18 @@ class LeaderEndpoint(MessageStruct):
 
 
 class BeginQuorumEpochRequest(Message):
+    """A new leader announces itself to every voter until each has answered or fetched (KIP-595)."""
+
     __slots__ = (
-        # string 0+, null 0+.
+        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
         "cluster_id",
-        # int32 1+, left out where a version lacks it.
+        # int32 1+, left out where a version lacks it. Whom the sender takes the receiver for; -1 if it does
+        # not say.
         "voter_id",
         # []TopicData 0+.
         "topics",
-        # []LeaderEndpoint 1+, left out where a version lacks it.
+        # []LeaderEndpoint 1+, left out where a version lacks it. Where the leader is reached, one endpoint a
+        # listener.
         "leader_endpoints",
     )
     NAME = "BeginQuorumEpochRequest"

@@ -38,13 +38,13 @@ UNPACK_ihii = Struct(">ihii").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # int32 0+.
+        # int32 0+. The leader that the sender knows; -1 for none.
         "leader_id",
-        # int32 0+.
+        # int32 0+. The epoch that the sender is in.
         "leader_epoch",
     )
 
@@ -63,7 +63,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -79,6 +79,8 @@ class TopicData(MessageStruct):
 
 
 class NodeEndpoint(MessageStruct):
+    """Where the leader named above is reached."""
+
     __slots__ = (
         # int32 1+.
         "node_id",
@@ -100,12 +102,14 @@ class NodeEndpoint(MessageStruct):
 
 
 class BeginQuorumEpochResponse(Message):
+    """The receiver follows the leader, or knows a newer one."""
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
         # []TopicData 0+.
         "topics",
-        # []NodeEndpoint 1+, tag 0 in 1+.
+        # []NodeEndpoint 1+, tag 0 in 1+. Where the leader named above is reached.
         "node_endpoints",
     )
     NAME = "BeginQuorumEpochResponse"

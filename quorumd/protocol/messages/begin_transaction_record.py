@@ -17,6 +17,8 @@ from quorumd.protocol.wire import (
 
 
 class BeginTransactionRecord(Message):
+    """What follows counts only once EndTransaction is there (KIP-868)."""
+
     __slots__ = (
         # string 0+, null 0+, tag 0 in 0+.
         "name",

@@ -29,18 +29,20 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class BrokerRegistrationChangeRecord(Message):
+    """Changes to a registered broker; fields at their defaults stay as they were."""
+
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+.
+        # int64 0+. Offset of the broker's registration record: tells its incarnations apart.
         "broker_epoch",
-        # int8 0+, tag 0 in 0+.
+        # int8 0+, tag 0 in 0+. 1 fences, -1 unfences, 0 leaves it.
         "fenced",
-        # int8 1+, tag 1 in 1+.
+        # int8 1+, tag 1 in 1+. 1 begins, 0 leaves it.
         "in_controlled_shutdown",
-        # []uuid 2+, tag 2 in 2+.
+        # []uuid 2+, tag 2 in 2+. Empty leaves it.
         "log_dirs",
-        # []uuid 3+, null 3+, tag 3 in 3+.
+        # []uuid 3+, null 3+, tag 3 in 3+. null leaves it.
         "cordoned_log_dirs",
     )
     NAME = "BrokerRegistrationChangeRecord"

@@ -14,8 +14,10 @@ from quorumd.protocol.wire import (
 
 
 class ClearElrRecord(Message):
+    """Empties the eligible leader replicas of a topic, or of all topics for an empty name (KIP-966)."""
+
     __slots__ = (
-        # string 0+.
+        # string 0+. Empty for all topics.
         "topic_name",
     )
     NAME = "ClearElrRecord"

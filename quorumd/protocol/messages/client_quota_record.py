@@ -28,7 +28,7 @@ class EntityData(MessageStruct):
     __slots__ = (
         # string 0+.
         "entity_type",
-        # string 0+, null 0+.
+        # string 0+, null 0+. null for the default of all.
         "entity_name",
     )
 
@@ -42,6 +42,8 @@ class EntityData(MessageStruct):
 
 
 class ClientQuotaRecord(Message):
+    """Sets or removes one quota."""
+
     __slots__ = (
         # []EntityData 0+.
         "entity",
@@ -49,7 +51,7 @@ class ClientQuotaRecord(Message):
         "key",
         # float64 0+.
         "value",
-        # bool 0+.
+        # bool 0+. Whether the quota goes instead.
         "remove",
     )
     NAME = "ClientQuotaRecord"

@@ -19,12 +19,14 @@ UNPACK_t = Struct(">?").unpack_from
 
 
 class DefaultPrincipalData(Message):
+    """Who sent a request, as a forwarding node tells it in an Envelope."""
+
     __slots__ = (
-        # string 0+.
+        # string 0+. User, for all principals that Kafka ships.
         "type",
         # string 0+.
         "name",
-        # bool 0+.
+        # bool 0+. Whether a delegation token proved it.
         "token_authenticated",
     )
     NAME = "DefaultPrincipalData"

@@ -22,6 +22,8 @@ UNPACK_qqq = Struct(">qqq").unpack_from
 
 
 class DelegationTokenRecord(Message):
+    """A delegation token as it is now."""
+
     __slots__ = (
         # string 0+.
         "owner",

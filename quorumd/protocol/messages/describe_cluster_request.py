@@ -22,12 +22,14 @@ UNPACK_tbt = Struct(">?b?").unpack_from
 
 
 class DescribeClusterRequest(Message):
+    """Asks for cluster id and nodes: brokers, or controllers for EndpointType 2 (KIP-700, KIP-919)."""
+
     __slots__ = (
         # bool 0+.
         "include_cluster_authorized_operations",
-        # int8 1+.
+        # int8 1+. 1 brokers, 2 controllers.
         "endpoint_type",
-        # bool 2+.
+        # bool 2+. Also the brokers that may not lead.
         "include_fenced_brokers",
     )
     NAME = "DescribeClusterRequest"

@@ -39,7 +39,7 @@ class DescribeClusterBroker(MessageStruct):
         "host",
         # int32 0+.
         "port",
-        # string 0+, null 0+.
+        # string 0+, null 0+. Where the node stands; null if it was not told.
         "rack",
         # bool 2+.
         "is_fenced",
@@ -61,22 +61,24 @@ class DescribeClusterBroker(MessageStruct):
 
 
 class DescribeClusterResponse(Message):
+    """The nodes of the kind that was asked for, and which of them is the controller."""
+
     __slots__ = (
-        # int32 0+.
+        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
         "throttle_time_ms",
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # string 0+, null 0+.
+        # string 0+, null 0+. For people; null if nothing went wrong.
         "error_message",
-        # int8 1+.
+        # int8 1+. 1 brokers, 2 controllers; must be what was asked for.
         "endpoint_type",
-        # string 0+.
+        # string 0+. The cluster's id.
         "cluster_id",
-        # int32 0+.
+        # int32 0+. The active controller; -1 if none is known.
         "controller_id",
         # []DescribeClusterBroker 0+.
         "brokers",
-        # int32 0+.
+        # int32 0+. A bit an operation; the minimum if it was not asked for.
         "cluster_authorized_operations",
     )
     NAME = "DescribeClusterResponse"

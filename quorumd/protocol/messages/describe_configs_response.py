@@ -36,6 +36,8 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DescribeConfigsSynonym(MessageStruct):
+    """What would be in force without the entries before it, the one in force first."""
+
     __slots__ = (
         # string 1+.
         "name",
@@ -60,17 +62,19 @@ class DescribeConfigsResourceResult(MessageStruct):
     __slots__ = (
         # string 1+.
         "name",
-        # string 1+, null 1+.
+        # string 1+, null 1+. null if it is not set or must not be shown.
         "value",
         # bool 1+.
         "read_only",
-        # int8 1+.
+        # int8 1+. 1 topic, 2 dynamic of one broker, 3 dynamic of all brokers, 4 properties file, 5 default.
         "config_source",
-        # bool 1+.
+        # bool 1+. Whether the value is a secret.
         "is_sensitive",
-        # []DescribeConfigsSynonym 1+.
+        # []DescribeConfigsSynonym 1+. What would be in force without the entries before it, the one in force
+        # first.
         "synonyms",
-        # int8 3+, left out where a version lacks it.
+        # int8 3+, left out where a version lacks it. 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7
+        # list, 8 class, 9 password.
         "config_type",
         # string 3+, null 3+, left out where a version lacks it.
         "documentation",
@@ -99,13 +103,13 @@ class DescribeConfigsResourceResult(MessageStruct):
 
 class DescribeConfigsResult(MessageStruct):
     __slots__ = (
-        # int16 1+.
+        # int16 1+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # string 1+, null 1+.
+        # string 1+, null 1+. For people; null if nothing went wrong.
         "error_message",
-        # int8 1+.
+        # int8 1+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 1+.
+        # string 1+. Name of the topic or number of the broker; empty for the default of all brokers.
         "resource_name",
         # []DescribeConfigsResourceResult 1+.
         "configs",
@@ -127,8 +131,10 @@ class DescribeConfigsResult(MessageStruct):
 
 
 class DescribeConfigsResponse(Message):
+    """The values in force, where each comes from and what it overrides."""
+
     __slots__ = (
-        # int32 1+.
+        # int32 1+. How long the client should stay quiet for its quota's sake; 0 for not at all.
         "throttle_time_ms",
         # []DescribeConfigsResult 1+.
         "results",

@@ -24,7 +24,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
     )
 
@@ -37,7 +37,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -53,6 +53,8 @@ class TopicData(MessageStruct):
 
 
 class DescribeQuorumRequest(Message):
+    """Asks the leader how far every replica is."""
+
     __slots__ = (
         # []TopicData 0+.
         "topics",

@@ -48,16 +48,20 @@ UNPACK_iqqq = Struct(">iqqq").unpack_from
 
 
 class ReplicaState(MessageStruct):
+    """What the leader knows of one replica."""
+
     __slots__ = (
         # int32 0+.
         "replica_id",
-        # uuid 2+.
+        # uuid 2+. Its data folder.
         "replica_directory_id",
-        # int64 0+.
+        # int64 0+. -1 if not known.
         "log_end_offset",
-        # int64 1+, left out where a version lacks it.
+        # int64 1+, left out where a version lacks it. Unix time in ms of its last fetch; -1 if there was
+        # none.
         "last_fetch_timestamp",
-        # int64 1+, left out where a version lacks it.
+        # int64 1+, left out where a version lacks it. Unix time in ms when it last had all that the leader
+        # had; -1 if never.
         "last_caught_up_timestamp",
     )
 
@@ -77,6 +81,8 @@ class ReplicaState(MessageStruct):
 
 
 class TargetVoter(MessageStruct):
+    """Voters that a change under way is heading for (KIP-595 draft); null if there is none."""
+
     __slots__ = (
         # int32 0+.
         "voter_id",
@@ -91,23 +97,24 @@ class TargetVoter(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # string 2+, null 2+, left out where a version lacks it.
+        # string 2+, null 2+, left out where a version lacks it. For people; null if nothing went wrong.
         "error_message",
-        # int32 0+.
+        # int32 0+. The leader that the sender knows; -1 for none.
         "leader_id",
-        # int32 0+.
+        # int32 0+. The epoch that the sender is in.
         "leader_epoch",
-        # int64 0+.
+        # int64 0+. Everything before it is committed; -1 if not known.
         "high_watermark",
-        # []ReplicaState 0+.
+        # []ReplicaState 0+. Voters, the leader among them.
         "current_voters",
-        # []ReplicaState 0+.
+        # []ReplicaState 0+. Replicas without a vote that fetched lately.
         "observers",
-        # []TargetVoter 0+, null 0+, tag 10000 in 0+.
+        # []TargetVoter 0+, null 0+, tag 10000 in 0+. Voters that a change under way is heading for (KIP-595
+        # draft); null if there is none.
         "target_voters",
     )
 
@@ -136,7 +143,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -173,6 +180,8 @@ class Listener(MessageStruct):
 
 
 class Node(MessageStruct):
+    """Where the voters are reached."""
+
     __slots__ = (
         # int32 2+.
         "node_id",
@@ -190,14 +199,16 @@ class Node(MessageStruct):
 
 
 class DescribeQuorumResponse(Message):
+    """Leader, high watermark and the progress of every voter and observer, as the leader sees it."""
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # string 2+, null 2+, left out where a version lacks it.
+        # string 2+, null 2+, left out where a version lacks it. For people; null if nothing went wrong.
         "error_message",
         # []TopicData 0+.
         "topics",
-        # []Node 2+.
+        # []Node 2+. Where the voters are reached.
         "nodes",
     )
     NAME = "DescribeQuorumResponse"

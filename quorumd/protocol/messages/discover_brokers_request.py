@@ -27,16 +27,20 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class DiscoverBrokersRequest(Message):
+    """Gossip: the sender's address, in exchange for all addresses known (KIP-595 draft). Admin clients
+    send replica -1.
+    """
+
     __slots__ = (
-        # int32 0+.
+        # int32 0+. The sender; -1 for an admin client, whose other fields mean nothing.
         "replica_id",
-        # int64 0+.
+        # int64 0+. Unix time in ms at which the process started; the latest address of a node wins.
         "boot_timestamp",
         # string 0+.
         "host",
         # int32 0+.
         "port",
-        # uuid 0+, tag 10000 in 0+.
+        # uuid 0+, tag 10000 in 0+. The sender's data folder.
         "replica_directory_id",
     )
     NAME = "DiscoverBrokersRequest"

@@ -35,15 +35,15 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 class Broker(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. The node, voter or not: the draft's name.
         "voter_id",
-        # int64 0+.
+        # int64 0+. Unix time in ms at which the process started; the latest address of a node wins.
         "boot_timestamp",
         # string 0+.
         "host",
         # int32 0+.
         "port",
-        # uuid 0+, tag 10000 in 0+.
+        # uuid 0+, tag 10000 in 0+. The node's data folder; zero if not known.
         "directory_id",
     )
 
@@ -63,10 +63,12 @@ class Broker(MessageStruct):
 
 
 class DiscoverBrokersResponse(Message):
+    """Every address known here (KIP-595 draft). It says nothing of who is alive or leads."""
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # string 0+.
+        # string 0+. Empty while there is none.
         "cluster_id",
         # []Broker 0+.
         "brokers",

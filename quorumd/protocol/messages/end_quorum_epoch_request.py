@@ -41,6 +41,8 @@ UNPACK_iii = Struct(">iii").unpack_from
 
 
 class ReplicaInfo(MessageStruct):
+    """PreferredSuccessors, with directory ids."""
+
     __slots__ = (
         # int32 1+.
         "candidate_id",
@@ -59,17 +61,19 @@ class ReplicaInfo(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # int32 0+.
+        # int32 0+. The leader that stops.
         "leader_id",
-        # int32 0+.
+        # int32 0+. The epoch that it led.
         "leader_epoch",
-        # []int32 0, left out where a version lacks it.
+        # []int32 0, left out where a version lacks it. The other voters, the one with the longest log first;
+        # each waits by its place.
         "preferred_successors",
-        # []ReplicaInfo 1+, left out where a version lacks it.
+        # []ReplicaInfo 1+, left out where a version lacks it. PreferredSuccessors, with directory ids.
         "preferred_candidates",
-        # int32 1+, tag 10000 in 1+, left out where a version lacks it.
+        # int32 1+, tag 10000 in 1+, left out where a version lacks it. The sender, as in the KIP-595 draft:
+        # not the leader when a candidate gives up.
         "replica_id",
     )
 
@@ -92,7 +96,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -108,6 +112,8 @@ class TopicData(MessageStruct):
 
 
 class LeaderEndpoint(MessageStruct):
+    """Where the leader is reached, one endpoint a listener."""
+
     __slots__ = (
         # string 1+.
         "name",
@@ -129,12 +135,15 @@ class LeaderEndpoint(MessageStruct):
 
 
 class EndQuorumEpochRequest(Message):
+    """A leader that stops asks the voters to elect another without waiting for a timeout (KIP-595)."""
+
     __slots__ = (
-        # string 0+, null 0+.
+        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
         "cluster_id",
         # []TopicData 0+.
         "topics",
-        # []LeaderEndpoint 1+, left out where a version lacks it.
+        # []LeaderEndpoint 1+, left out where a version lacks it. Where the leader is reached, one endpoint a
+        # listener.
         "leader_endpoints",
     )
     NAME = "EndQuorumEpochRequest"

@@ -12,6 +12,8 @@ from quorumd.protocol.wire import (
 
 
 class EndTransactionRecord(Message):
+    """Everything since BeginTransaction counts."""
+
     __slots__ = ()
     NAME = "EndTransactionRecord"
     API_KEY = 24

@@ -16,12 +16,14 @@ from quorumd.protocol.wire import (
 
 
 class EnvelopeRequest(Message):
+    """A request of a client, forwarded to the leader by the node that the client asked (KIP-590)."""
+
     __slots__ = (
-        # bytes 0+.
+        # bytes 0+. The request with its header, as it came in.
         "request_data",
-        # bytes 0+, null 0+.
+        # bytes 0+, null 0+. A version (int16) and DefaultPrincipalData: who sent it.
         "request_principal",
-        # bytes 0+.
+        # bytes 0+. 4 or 16 bytes: from where.
         "client_host_address",
     )
     NAME = "EnvelopeRequest"

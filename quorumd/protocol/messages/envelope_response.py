@@ -19,10 +19,12 @@ UNPACK_h = Struct(">h").unpack_from
 
 
 class EnvelopeResponse(Message):
+    """The leader's answer to a forwarded request, for the node to hand on."""
+
     __slots__ = (
-        # bytes 0+, null 0+.
+        # bytes 0+, null 0+. The response with its header; null if ErrorCode is set.
         "response_data",
-        # int16 0+.
+        # int16 0+. Set if the request was not even handled, such as NOT_CONTROLLER.
         "error_code",
     )
     NAME = "EnvelopeResponse"

@@ -19,10 +19,12 @@ UNPACK_h = Struct(">h").unpack_from
 
 
 class FeatureLevelRecord(Message):
+    """The finalized level of a feature, metadata.version among them; 0 removes it (KIP-584)."""
+
     __slots__ = (
         # string 0+.
         "name",
-        # int16 0+.
+        # int16 0+. 0 removes it.
         "feature_level",
     )
     NAME = "FeatureLevelRecord"

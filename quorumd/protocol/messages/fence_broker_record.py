@@ -17,6 +17,8 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class FenceBrokerRecord(Message):
+    """Replaced by BrokerRegistrationChange; still read in old logs."""
+
     __slots__ = (
         # int32 0+.
         "id",

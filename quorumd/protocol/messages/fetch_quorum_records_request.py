@@ -29,19 +29,19 @@ UNPACK_iiqitqq = Struct(">iiqi?qq").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # int32 0+.
+        # int32 0+. The epoch that the sender takes for the current one.
         "leader_epoch",
-        # int64 0+.
+        # int64 0+. First offset wanted. Everything before it is durable at the sender: its acknowledgement.
         "fetch_offset",
-        # int32 0+.
+        # int32 0+. Epoch of the record before FetchOffset, 0 if there is none.
         "fetch_epoch",
-        # bool 0+.
+        # bool 0+. Whether the sender takes itself for a voter.
         "is_follower",
-        # int64 0+.
+        # int64 0+. What the sender knows; a higher one here is a reason to answer at once.
         "high_watermark",
-        # int64 0+.
+        # int64 0+. ReadRound of the last answer that the sender has, 0 before the first.
         "read_round",
     )
 
@@ -66,7 +66,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -82,16 +82,20 @@ class TopicData(MessageStruct):
 
 
 class FetchQuorumRecordsRequest(Message):
+    """A replica asks the leader for records after its own; what it has is its acknowledgement (KIP-595
+    draft). ReadRound is quorumd's: it dates the fetch for read-index.
+    """
+
     __slots__ = (
-        # string 0+, null 0+.
+        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
         "cluster_id",
-        # int32 0+.
+        # int32 0+. The sender.
         "replica_id",
-        # uuid 0+.
+        # uuid 0+. The data folder of the sender; zero if it does not say.
         "replica_directory_id",
-        # int32 0+.
+        # int32 0+. How long to wait for something new.
         "max_wait_time_ms",
-        # int32 0+.
+        # int32 0+. Answer with no more than this, but at least one batch.
         "max_bytes",
         # []TopicData 0+.
         "topics",

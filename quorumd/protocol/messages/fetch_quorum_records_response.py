@@ -36,27 +36,28 @@ UNPACK_ihiiqiqqqq = Struct(">ihiiqiqqqq").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # int32 0+.
+        # int32 0+. The leader that the sender knows; -1 for none.
         "leader_id",
-        # int32 0+.
+        # int32 0+. The epoch that the sender is in.
         "leader_epoch",
-        # int64 0+.
+        # int64 0+. If set: the sender's log parts from this one, truncate to here; -1 if not.
         "next_fetch_offset",
-        # int32 0+.
+        # int32 0+. Epoch of the record before NextFetchOffset; -1 with it.
         "next_fetch_offset_epoch",
-        # int64 0+.
+        # int64 0+. Everything before it is committed; -1 while a new leader cannot tell.
         "high_watermark",
-        # int64 0+.
+        # int64 0+. First offset that the leader has.
         "log_start_offset",
-        # int64 0+.
+        # int64 0+. Unix time in ms when the sender last had all that the leader had; -1 if never.
         "last_caught_up_time_ms",
-        # int64 0+.
+        # int64 0+. The leader's current round. A fetch that says it was sent after this answer, and proves
+        # that this leader was followed then.
         "read_round",
-        # records 0+, null 0+.
+        # records 0+, null 0+. Whole record batches from FetchOffset on.
         "records",
     )
 
@@ -89,7 +90,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -105,6 +106,8 @@ class TopicData(MessageStruct):
 
 
 class NodeEndpoint(MessageStruct):
+    """Where the leader named above is reached."""
+
     __slots__ = (
         # int32 0+.
         "node_id",
@@ -126,12 +129,14 @@ class NodeEndpoint(MessageStruct):
 
 
 class FetchQuorumRecordsResponse(Message):
+    """Records from the position asked for, or the position to truncate to first (KIP-595 draft)."""
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
         # []TopicData 0+.
         "topics",
-        # []NodeEndpoint 0+, tag 0 in 0+.
+        # []NodeEndpoint 0+, tag 0 in 0+. Where the leader named above is reached.
         "node_endpoints",
     )
     NAME = "FetchQuorumRecordsResponse"

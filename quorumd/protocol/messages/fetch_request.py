@@ -40,10 +40,12 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class ReplicaState(MessageStruct):
+    """Who fetches; -1 inside for a consumer."""
+
     __slots__ = (
-        # int32 15+.
+        # int32 15+. Who fetches; -1 for a consumer.
         "replica_id",
-        # int64 15+.
+        # int64 15+. The broker epoch of a fetching broker; -1 for replicas of the metadata log.
         "replica_epoch",
     )
 
@@ -60,19 +62,21 @@ class FetchPartition(MessageStruct):
     __slots__ = (
         # int32 12+.
         "partition",
-        # int32 12+.
+        # int32 12+. The epoch that the sender takes for the current one; the receiver fences on it.
         "current_leader_epoch",
-        # int64 12+.
+        # int64 12+. First offset wanted: the end of the follower's log, and its acknowledgement.
         "fetch_offset",
-        # int32 12+.
+        # int32 12+. Epoch of the follower's last record, 0 if it has none; -1 for a consumer.
         "last_fetched_epoch",
-        # int64 12+.
+        # int64 12+. First offset that the follower has; -1 for a consumer.
         "log_start_offset",
-        # int32 12+.
+        # int32 12+. Replicas of the metadata log send 0 here and mean nothing by it.
         "partition_max_bytes",
-        # uuid 17+, tag 0 in 17+, left out where a version lacks it.
+        # uuid 17+, tag 0 in 17+, left out where a version lacks it. The data folder of the sender; zero if it
+        # does not say.
         "replica_directory_id",
-        # int64 18+, tag 1 in 18+, left out where a version lacks it.
+        # int64 18+, tag 1 in 18+, left out where a version lacks it. What the follower knows; a higher one
+        # here is a reason to answer at once. The maximum means that it does not want to be told.
         "high_watermark",
     )
 
@@ -99,9 +103,9 @@ class FetchPartition(MessageStruct):
 
 class FetchTopic(MessageStruct):
     __slots__ = (
-        # string 12, left out where a version lacks it.
+        # string 12, left out where a version lacks it. Replaced by TopicId.
         "topic",
-        # uuid 13+, left out where a version lacks it.
+        # uuid 13+, left out where a version lacks it. Ends with 01 for __cluster_metadata.
         "topic_id",
         # []FetchPartition 12+.
         "partitions",
@@ -119,6 +123,8 @@ class FetchTopic(MessageStruct):
 
 
 class ForgottenTopic(MessageStruct):
+    """Partitions to drop from the session."""
+
     __slots__ = (
         # string 12, left out where a version lacks it.
         "topic",
@@ -140,30 +146,33 @@ class ForgottenTopic(MessageStruct):
 
 
 class FetchRequest(Message):
+    """Asks for record batches. Raft uses version 12 and later; topics are named by id from version 13."""
+
     __slots__ = (
-        # string 12+, null 12+, tag 0 in 12+.
+        # string 12+, null 12+, tag 0 in 12+. The cluster that the sender belongs to; null if it does not know
+        # yet.
         "cluster_id",
-        # int32 12-14.
+        # int32 12-14. Who fetches; -1 for a consumer.
         "replica_id",
-        # ReplicaState 15+, tag 1 in 15+.
+        # ReplicaState 15+, tag 1 in 15+. Who fetches; -1 inside for a consumer.
         "replica_state",
-        # int32 12+.
+        # int32 12+. How long to wait for MinBytes.
         "max_wait_ms",
-        # int32 12+.
+        # int32 12+. Answer at once when there is this much.
         "min_bytes",
-        # int32 12+.
+        # int32 12+. Answer with no more than this, but at least one batch.
         "max_bytes",
-        # int8 12+.
+        # int8 12+. 0 read uncommitted, 1 read committed.
         "isolation_level",
-        # int32 12+.
+        # int32 12+. Incremental fetch session; 0 for none.
         "session_id",
-        # int32 12+.
+        # int32 12+. Place in the session; -1 for no session at all.
         "session_epoch",
         # []FetchTopic 12+.
         "topics",
-        # []ForgottenTopic 12+.
+        # []ForgottenTopic 12+. Partitions to drop from the session.
         "forgotten_topics_data",
-        # string 12+.
+        # string 12+. Where the consumer stands.
         "rack_id",
     )
     NAME = "FetchRequest"

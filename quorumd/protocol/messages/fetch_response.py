@@ -48,10 +48,12 @@ UNPACK_qq = Struct(">qq").unpack_from
 
 
 class EpochEndOffset(MessageStruct):
+    """If set: the follower has records that the leader has not, and truncates to this."""
+
     __slots__ = (
-        # int32 12+.
+        # int32 12+. The largest epoch here that is not above LastFetchedEpoch; -1 for no divergence.
         "epoch",
-        # int64 12+.
+        # int64 12+. Where that epoch ends here.
         "end_offset",
     )
 
@@ -65,10 +67,12 @@ class EpochEndOffset(MessageStruct):
 
 
 class LeaderIdAndEpoch(MessageStruct):
+    """In answers with an error too: how a follower learns of the leader."""
+
     __slots__ = (
-        # int32 12+.
+        # int32 12+. The leader that the sender knows; -1 for none.
         "leader_id",
-        # int32 12+.
+        # int32 12+. The epoch that the sender is in.
         "leader_epoch",
     )
 
@@ -82,6 +86,8 @@ class LeaderIdAndEpoch(MessageStruct):
 
 
 class SnapshotId(MessageStruct):
+    """If set: the log no longer has the offset, load this snapshot first."""
+
     __slots__ = (
         # int64 12+.
         "end_offset",
@@ -99,6 +105,8 @@ class SnapshotId(MessageStruct):
 
 
 class AbortedTransaction(MessageStruct):
+    """For consumers that read committed data."""
+
     __slots__ = (
         # int64 12+.
         "producer_id",
@@ -117,27 +125,29 @@ class AbortedTransaction(MessageStruct):
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 12+.
+        # int32 12+. The partition.
         "partition_index",
-        # int16 12+.
+        # int16 12+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # int64 12+.
+        # int64 12+. Everything before it is committed; -1 while a new leader cannot tell.
         "high_watermark",
-        # int64 12+.
+        # int64 12+. Everything before it is decided, as to transactions.
         "last_stable_offset",
-        # int64 12+.
+        # int64 12+. First offset that there is.
         "log_start_offset",
-        # EpochEndOffset 12+, tag 0 in 12+.
+        # EpochEndOffset 12+, tag 0 in 12+. If set: the follower has records that the leader has not, and
+        # truncates to this.
         "diverging_epoch",
-        # LeaderIdAndEpoch 12+, tag 1 in 12+.
+        # LeaderIdAndEpoch 12+, tag 1 in 12+. In answers with an error too: how a follower learns of the
+        # leader.
         "current_leader",
-        # SnapshotId 12+, tag 2 in 12+.
+        # SnapshotId 12+, tag 2 in 12+. If set: the log no longer has the offset, load this snapshot first.
         "snapshot_id",
-        # []AbortedTransaction 12+, null 12+.
+        # []AbortedTransaction 12+, null 12+. For consumers that read committed data.
         "aborted_transactions",
-        # int32 12+.
+        # int32 12+. A nearer replica for a consumer; -1 for none.
         "preferred_read_replica",
-        # records 12+, null 12+.
+        # records 12+, null 12+. Whole record batches from FetchOffset on.
         "records",
     )
 
@@ -190,6 +200,8 @@ class FetchableTopicResponse(MessageStruct):
 
 
 class NodeEndpoint(MessageStruct):
+    """Where the leader named above is reached."""
+
     __slots__ = (
         # int32 16+.
         "node_id",
@@ -197,7 +209,7 @@ class NodeEndpoint(MessageStruct):
         "host",
         # int32 16+.
         "port",
-        # string 16+, null 16+.
+        # string 16+, null 16+. Where the node stands; null if it was not told.
         "rack",
     )
 
@@ -215,16 +227,18 @@ class NodeEndpoint(MessageStruct):
 
 
 class FetchResponse(Message):
+    """Record batches, or where the history of the sender parts from ours, or the snapshot to load first."""
+
     __slots__ = (
-        # int32 12+.
+        # int32 12+. How long the client should stay quiet for its quota's sake; 0 for not at all.
         "throttle_time_ms",
-        # int16 12+.
+        # int16 12+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # int32 12+.
+        # int32 12+. The session of this fetch; 0 for none.
         "session_id",
         # []FetchableTopicResponse 12+.
         "responses",
-        # []NodeEndpoint 16+, tag 0 in 16+.
+        # []NodeEndpoint 16+, tag 0 in 16+. Where the leader named above is reached.
         "node_endpoints",
     )
     NAME = "FetchResponse"

@@ -35,6 +35,8 @@ UNPACK_qi = Struct(">qi").unpack_from
 
 
 class SnapshotId(MessageStruct):
+    """The snapshot, by the position of the log that it ends at."""
+
     __slots__ = (
         # int64 0+.
         "end_offset",
@@ -55,13 +57,14 @@ class PartitionSnapshot(MessageStruct):
     __slots__ = (
         # int32 0+.
         "partition",
-        # int32 0+.
+        # int32 0+. The epoch that the sender takes for the current one; the receiver fences on it.
         "current_leader_epoch",
-        # SnapshotId 0+.
+        # SnapshotId 0+. The snapshot, by the position of the log that it ends at.
         "snapshot_id",
-        # int64 0+.
+        # int64 0+. First byte wanted.
         "position",
-        # uuid 1+, tag 0 in 1+, left out where a version lacks it.
+        # uuid 1+, tag 0 in 1+, left out where a version lacks it. The data folder of the sender; zero if it
+        # does not say.
         "replica_directory_id",
     )
 
@@ -98,12 +101,15 @@ class TopicSnapshot(MessageStruct):
 
 
 class FetchSnapshotRequest(Message):
+    """Asks for a piece of a snapshot (KIP-630)."""
+
     __slots__ = (
-        # string 0+, null 0+, tag 0 in 0+.
+        # string 0+, null 0+, tag 0 in 0+. The cluster that the sender belongs to; null if it does not know
+        # yet.
         "cluster_id",
         # int32 0+.
         "replica_id",
-        # int32 0+.
+        # int32 0+. Answer with no more than this.
         "max_bytes",
         # []TopicSnapshot 0+.
         "topics",

@@ -40,6 +40,8 @@ UNPACK_qq = Struct(">qq").unpack_from
 
 
 class SnapshotId(MessageStruct):
+    """The snapshot that was asked for."""
+
     __slots__ = (
         # int64 0+.
         "end_offset",
@@ -58,9 +60,9 @@ class SnapshotId(MessageStruct):
 
 class LeaderIdAndEpoch(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. The leader that the sender knows; -1 for none.
         "leader_id",
-        # int32 0+.
+        # int32 0+. The epoch that the sender is in.
         "leader_epoch",
     )
 
@@ -77,17 +79,17 @@ class PartitionSnapshot(MessageStruct):
     __slots__ = (
         # int32 0+.
         "index",
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # SnapshotId 0+.
+        # SnapshotId 0+. The snapshot that was asked for.
         "snapshot_id",
         # LeaderIdAndEpoch 0+, tag 0 in 0+.
         "current_leader",
-        # int64 0+.
+        # int64 0+. Bytes of the whole snapshot.
         "size",
-        # int64 0+.
+        # int64 0+. First byte of this piece.
         "position",
-        # records 0+.
+        # records 0+. The piece; it may begin and end within a record batch.
         "unaligned_records",
     )
 
@@ -128,6 +130,8 @@ class TopicSnapshot(MessageStruct):
 
 
 class NodeEndpoint(MessageStruct):
+    """Where the leader named above is reached."""
+
     __slots__ = (
         # int32 1+.
         "node_id",
@@ -149,14 +153,16 @@ class NodeEndpoint(MessageStruct):
 
 
 class FetchSnapshotResponse(Message):
+    """A piece of a snapshot; the asker puts them together until it has Size bytes."""
+
     __slots__ = (
-        # int32 0+.
+        # int32 0+. How long the client should stay quiet for its quota's sake; 0 for not at all.
         "throttle_time_ms",
-        # int16 0+.
+        # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
         # []TopicSnapshot 0+.
         "topics",
-        # []NodeEndpoint 1+, tag 0 in 1+.
+        # []NodeEndpoint 1+, tag 0 in 1+. Where the leader named above is reached.
         "node_endpoints",
     )
     NAME = "FetchSnapshotResponse"

@@ -36,9 +36,9 @@ class AlterableConfig(MessageStruct):
     __slots__ = (
         # string 0+.
         "name",
-        # int8 0+.
+        # int8 0+. 0 set, 1 delete, 2 append to a list, 3 subtract from a list.
         "config_operation",
-        # string 0+, null 0+.
+        # string 0+, null 0+. null for delete.
         "value",
     )
 
@@ -55,9 +55,9 @@ class AlterableConfig(MessageStruct):
 
 class AlterConfigsResource(MessageStruct):
     __slots__ = (
-        # int8 0+.
+        # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
-        # string 0+.
+        # string 0+. Name of the topic or number of the broker; empty for the default of all brokers.
         "resource_name",
         # []AlterableConfig 0+.
         "configs",
@@ -75,10 +75,12 @@ class AlterConfigsResource(MessageStruct):
 
 
 class IncrementalAlterConfigsRequest(Message):
+    """Changes single configuration values and leaves the others alone (KIP-339)."""
+
     __slots__ = (
         # []AlterConfigsResource 0+.
         "resources",
-        # bool 0+.
+        # bool 0+. Check, answer as if, change nothing.
         "validate_only",
     )
     NAME = "IncrementalAlterConfigsRequest"

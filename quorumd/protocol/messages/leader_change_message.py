@@ -27,10 +27,12 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 
 
 class Voter(MessageStruct):
+    """One voter."""
+
     __slots__ = (
         # int32 0+.
         "voter_id",
-        # uuid 1+.
+        # uuid 1+. The voter's data folder.
         "voter_directory_id",
     )
 
@@ -44,14 +46,16 @@ class Voter(MessageStruct):
 
 
 class LeaderChangeMessage(Message):
+    """Control record 2: the first record of every epoch. Readers parse version 0 only: write that."""
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. Version of this record's body. Always 0.
         "version",
-        # int32 0+.
+        # int32 0+. The leader of the epoch that begins here.
         "leader_id",
-        # []Voter 0+.
+        # []Voter 0+. All voters.
         "voters",
-        # []Voter 0+.
+        # []Voter 0+. Those who voted for the leader.
         "granting_voters",
     )
     NAME = "LeaderChangeMessage"

@@ -38,6 +38,8 @@ PACK_i = Struct(">i").pack
 
 
 class MetadataRequestTopic(MessageStruct):
+    """null for all topics (v0: empty), empty for none."""
+
     __slots__ = (
         # uuid 10+, left out where a version lacks it.
         "topic_id",
@@ -55,10 +57,12 @@ class MetadataRequestTopic(MessageStruct):
 
 
 class MetadataRequest(Message):
+    """Asks for the nodes and for topics with their partitions: the first question of every broker client."""
+
     __slots__ = (
-        # []MetadataRequestTopic 0+, null 1+.
+        # []MetadataRequestTopic 0+, null 1+. null for all topics (v0: empty), empty for none.
         "topics",
-        # bool 4+.
+        # bool 4+. Whether a topic that is missing may be created.
         "allow_auto_topic_creation",
         # bool 8-10.
         "include_cluster_authorized_operations",

@@ -49,7 +49,8 @@ class MetadataResponseBroker(MessageStruct):
         "host",
         # int32 0+.
         "port",
-        # string 1+, null 1+, left out where a version lacks it.
+        # string 1+, null 1+, left out where a version lacks it. Where the node stands; null if it was not
+        # told.
         "rack",
     )
 
@@ -68,19 +69,19 @@ class MetadataResponseBroker(MessageStruct):
 
 class MetadataResponsePartition(MessageStruct):
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or what is wrong with the request as a whole.
         "error_code",
-        # int32 0+.
+        # int32 0+. The partition.
         "partition_index",
-        # int32 0+.
+        # int32 0+. The leader of the partition; -1 for none.
         "leader_id",
-        # int32 7+, left out where a version lacks it.
+        # int32 7+, left out where a version lacks it. The epoch of that leader.
         "leader_epoch",
-        # []int32 0+.
+        # []int32 0+. Every replica, the preferred leader first.
         "replica_nodes",
-        # []int32 0+.
+        # []int32 0+. The replicas in sync.
         "isr_nodes",
-        # []int32 5+, left out where a version lacks it.
+        # []int32 5+, left out where a version lacks it. The replicas that cannot be reached.
         "offline_replicas",
     )
 
@@ -105,17 +106,17 @@ class MetadataResponsePartition(MessageStruct):
 
 class MetadataResponseTopic(MessageStruct):
     __slots__ = (
-        # int16 0+.
+        # int16 0+. 0, or what is wrong with the request as a whole.
         "error_code",
         # string 0+, null 12+.
         "name",
         # uuid 10+, left out where a version lacks it.
         "topic_id",
-        # bool 1+, left out where a version lacks it.
+        # bool 1+, left out where a version lacks it. Whether it is one of Kafka's own topics.
         "is_internal",
         # []MetadataResponsePartition 0+.
         "partitions",
-        # int32 8+.
+        # int32 8+. A bit an operation; the minimum if it was not asked for.
         "topic_authorized_operations",
     )
 
@@ -137,20 +138,23 @@ class MetadataResponseTopic(MessageStruct):
 
 
 class MetadataResponse(Message):
+    """The nodes that can be asked, the controller among them, and the topics asked for."""
+
     __slots__ = (
-        # int32 3+, left out where a version lacks it.
+        # int32 3+, left out where a version lacks it. How long the client should stay quiet for its quota's
+        # sake; 0 for not at all.
         "throttle_time_ms",
         # []MetadataResponseBroker 0+.
         "brokers",
-        # string 2+, null 2+, left out where a version lacks it.
+        # string 2+, null 2+, left out where a version lacks it. The cluster's id; null while there is none.
         "cluster_id",
-        # int32 1+, left out where a version lacks it.
+        # int32 1+, left out where a version lacks it. The node to send changes to; -1 if none is known.
         "controller_id",
         # []MetadataResponseTopic 0+.
         "topics",
-        # int32 8-10.
+        # int32 8-10. A bit an operation; the minimum if it was not asked for.
         "cluster_authorized_operations",
-        # int16 13+, left out where a version lacks it.
+        # int16 13+, left out where a version lacks it. 0, or what is wrong with the request as a whole.
         "error_code",
     )
     NAME = "MetadataResponse"

@@ -12,6 +12,8 @@ from quorumd.protocol.wire import (
 
 
 class NoOpRecord(Message):
+    """Says nothing, moves the end of the log (KIP-835)."""
+
     __slots__ = ()
     NAME = "NoOpRecord"
     API_KEY = 20

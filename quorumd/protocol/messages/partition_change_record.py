@@ -29,28 +29,30 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 
 
 class PartitionChangeRecord(Message):
+    """Changes to a partition; fields at their defaults stay as they were."""
+
     __slots__ = (
         # int32 0+.
         "partition_id",
         # uuid 0+.
         "topic_id",
-        # []int32 0+, null 0+, tag 0 in 0+.
+        # []int32 0+, null 0+, tag 0 in 0+. null leaves it.
         "isr",
-        # int32 0+, tag 1 in 0+.
+        # int32 0+, tag 1 in 0+. -1 for no leader, -2 leaves it.
         "leader",
-        # []int32 0+, null 0+, tag 2 in 0+.
+        # []int32 0+, null 0+, tag 2 in 0+. null leaves it.
         "replicas",
-        # []int32 0+, null 0+, tag 3 in 0+.
+        # []int32 0+, null 0+, tag 3 in 0+. null leaves it.
         "removing_replicas",
-        # []int32 0+, null 0+, tag 4 in 0+.
+        # []int32 0+, null 0+, tag 4 in 0+. null leaves it.
         "adding_replicas",
-        # int8 0+, tag 5 in 0+.
+        # int8 0+, tag 5 in 0+. 0 recovered, 1 recovering from an unclean election, -1 leaves it.
         "leader_recovery_state",
-        # []uuid 1+, null 1+, tag 8 in 1+.
+        # []uuid 1+, null 1+, tag 8 in 1+. One a replica, in their order; null leaves it.
         "directories",
-        # []int32 2+, null 2+, tag 6 in 2+.
+        # []int32 2+, null 2+, tag 6 in 2+. null leaves it.
         "eligible_leader_replicas",
-        # []int32 2+, null 2+, tag 7 in 2+.
+        # []int32 2+, null 2+, tag 7 in 2+. null leaves it.
         "last_known_elr",
     )
     NAME = "PartitionChangeRecord"

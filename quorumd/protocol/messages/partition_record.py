@@ -31,32 +31,34 @@ UNPACK_iii = Struct(">iii").unpack_from
 
 
 class PartitionRecord(Message):
+    """A partition with all its state: at creation, and in snapshots."""
+
     __slots__ = (
         # int32 0+.
         "partition_id",
         # uuid 0+.
         "topic_id",
-        # []int32 0+.
+        # []int32 0+. The preferred leader first.
         "replicas",
-        # []int32 0+.
+        # []int32 0+. The replicas in sync.
         "isr",
-        # []int32 0+.
+        # []int32 0+. Replicas that leave in the reassignment under way.
         "removing_replicas",
-        # []int32 0+.
+        # []int32 0+. Replicas that join in the reassignment under way.
         "adding_replicas",
-        # int32 0+.
+        # int32 0+. -1 for none.
         "leader",
-        # int8 0+, tag 0 in 0+.
+        # int8 0+, tag 0 in 0+. 0 recovered, 1 recovering from an unclean election.
         "leader_recovery_state",
-        # int32 0+.
+        # int32 0+. Grows with every change of leader.
         "leader_epoch",
-        # int32 0+.
+        # int32 0+. Grows with every change of the partition.
         "partition_epoch",
-        # []uuid 1+.
+        # []uuid 1+. Data folder of each replica, in their order.
         "directories",
-        # []int32 2+, null 2+, tag 1 in 2+.
+        # []int32 2+, null 2+, tag 1 in 2+. Not in sync, but known to have every committed record (KIP-966).
         "eligible_leader_replicas",
-        # []int32 2+, null 2+, tag 2 in 2+.
+        # []int32 2+, null 2+, tag 2 in 2+. Those that were eligible last (KIP-966).
         "last_known_elr",
     )
     NAME = "PartitionRecord"

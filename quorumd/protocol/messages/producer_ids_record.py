@@ -17,12 +17,14 @@ UNPACK_iqq = Struct(">iqq").unpack_from
 
 
 class ProducerIdsRecord(Message):
+    """A block of producer ids was given to a broker."""
+
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+.
+        # int64 0+. Offset of the broker's registration record: tells its incarnations apart.
         "broker_epoch",
-        # int64 0+.
+        # int64 0+. First id that is not given away yet.
         "next_producer_id",
     )
     NAME = "ProducerIdsRecord"

@@ -50,7 +50,7 @@ class BrokerEndpoint(MessageStruct):
         "host",
         # uint16 0+.
         "port",
-        # int16 0+.
+        # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
 
@@ -89,28 +89,30 @@ class BrokerFeature(MessageStruct):
 
 
 class RegisterBrokerRecord(Message):
+    """A broker has registered; replaces what was known of it."""
+
     __slots__ = (
         # int32 0+.
         "broker_id",
         # bool 2+.
         "is_migrating_zk_broker",
-        # uuid 0+.
+        # uuid 0+. Made anew at each start of the process.
         "incarnation_id",
-        # int64 0+.
+        # int64 0+. Offset of this record, as the controller expects it.
         "broker_epoch",
         # []BrokerEndpoint 0+.
         "end_points",
         # []BrokerFeature 0+.
         "features",
-        # string 0+, null 0+.
+        # string 0+, null 0+. Where the node stands; null if it was not told.
         "rack",
-        # bool 0+.
+        # bool 0+. Whether the broker may lead partitions.
         "fenced",
         # bool 1+.
         "in_controlled_shutdown",
-        # []uuid 3+, tag 0 in 3+.
+        # []uuid 3+, tag 0 in 3+. Ids of the data folders that are online.
         "log_dirs",
-        # []uuid 4+, null 4+, tag 1 in 4+.
+        # []uuid 4+, null 4+, tag 1 in 4+. Ids of the data folders that take no new replicas.
         "cordoned_log_dirs",
     )
     NAME = "RegisterBrokerRecord"

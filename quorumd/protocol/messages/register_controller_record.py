@@ -35,7 +35,7 @@ class ControllerEndpoint(MessageStruct):
         "host",
         # uint16 0+.
         "port",
-        # int16 0+.
+        # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
 
@@ -74,10 +74,12 @@ class ControllerFeature(MessageStruct):
 
 
 class RegisterControllerRecord(Message):
+    """A controller has registered; replaces what was known of it (KIP-919)."""
+
     __slots__ = (
         # int32 0+.
         "controller_id",
-        # uuid 0+.
+        # uuid 0+. Made anew at each start of the process.
         "incarnation_id",
         # bool 0+.
         "zk_migration_ready",

@@ -18,6 +18,8 @@ UNPACK_16s = Struct(">16s").unpack_from
 
 
 class RemoveAccessControlEntryRecord(Message):
+    """Removes a rule by its id."""
+
     __slots__ = (
         # uuid 0+.
         "id",

@@ -14,6 +14,8 @@ from quorumd.protocol.wire import (
 
 
 class RemoveDelegationTokenRecord(Message):
+    """Removes a delegation token."""
+
     __slots__ = (
         # string 0+.
         "token_id",

@@ -18,6 +18,8 @@ UNPACK_16s = Struct(">16s").unpack_from
 
 
 class RemoveTopicRecord(Message):
+    """Removes a topic with its partitions and configuration."""
+
     __slots__ = (
         # uuid 0+.
         "topic_id",

@@ -19,10 +19,12 @@ UNPACK_b = Struct(">b").unpack_from
 
 
 class RemoveUserScramCredentialRecord(Message):
+    """Removes the credentials of a user for one mechanism."""
+
     __slots__ = (
         # string 0+.
         "name",
-        # int8 0+.
+        # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
         "mechanism",
     )
     NAME = "RemoveUserScramCredentialRecord"

@@ -19,14 +19,16 @@ UNPACK_hhi = Struct(">hhi").unpack_from
 
 
 class RequestHeader(Message):
+    """What comes before every request. Version 2 ends with tagged fields."""
+
     __slots__ = (
-        # int16 1+.
+        # int16 1+. The API of the request that follows.
         "request_api_key",
-        # int16 1+.
+        # int16 1+. The version of the request that follows.
         "request_api_version",
-        # int32 1+.
+        # int32 1+. Comes back in the response's header.
         "correlation_id",
-        # string 1+, null 1+.
+        # string 1+, null 1+. The client's name for itself. Never compact, so that every version can be read.
         "client_id",
     )
     NAME = "RequestHeader"

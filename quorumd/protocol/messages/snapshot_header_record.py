@@ -17,10 +17,12 @@ UNPACK_hq = Struct(">hq").unpack_from
 
 
 class SnapshotHeaderRecord(Message):
+    """Control record 3: the first record of a snapshot (KIP-630)."""
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. Version of this record's body. Always 0.
         "version",
-        # int64 0+.
+        # int64 0+. Append time of the last record that the snapshot contains.
         "last_contained_log_timestamp",
     )
     NAME = "SnapshotHeaderRecord"

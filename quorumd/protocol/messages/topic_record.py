@@ -20,6 +20,8 @@ UNPACK_16s = Struct(">16s").unpack_from
 
 
 class TopicRecord(Message):
+    """A topic came to be; its partitions follow."""
+
     __slots__ = (
         # string 0+.
         "name",

@@ -17,10 +17,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class UnregisterBrokerRecord(Message):
+    """A broker is gone for good."""
+
     __slots__ = (
         # int32 0+.
         "broker_id",
-        # int64 0+.
+        # int64 0+. Offset of the broker's registration record: tells its incarnations apart.
         "broker_epoch",
     )
     NAME = "UnregisterBrokerRecord"

@@ -23,10 +23,12 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class UserScramCredentialRecord(Message):
+    """The credentials of a user for one mechanism (KIP-554)."""
+
     __slots__ = (
         # string 0+.
         "name",
-        # int8 0+.
+        # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
         "mechanism",
         # bytes 0+.
         "salt",

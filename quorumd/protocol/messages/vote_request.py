@@ -34,21 +34,22 @@ UNPACK_iiiiq = Struct(">iiiiq").unpack_from
 
 class PartitionData(MessageStruct):
     __slots__ = (
-        # int32 0+.
+        # int32 0+. Only 0 is served.
         "partition_index",
-        # int32 0+.
+        # int32 0+. The epoch that the candidate wants to lead; with PreVote the one that it is in.
         "replica_epoch",
-        # int32 0+.
+        # int32 0+. The candidate.
         "replica_id",
-        # uuid 1+, left out where a version lacks it.
+        # uuid 1+, left out where a version lacks it. The data folder of the candidate.
         "replica_directory_id",
-        # uuid 1+, left out where a version lacks it.
+        # uuid 1+, left out where a version lacks it. The data folder of the receiver as the sender knows it;
+        # zero if it does not.
         "voter_directory_id",
-        # int32 0+.
+        # int32 0+. Epoch of the candidate's last record, 0 if it has none.
         "last_offset_epoch",
-        # int64 0+.
+        # int64 0+. End offset of the candidate's log.
         "last_offset",
-        # bool 2+.
+        # bool 2+. Only asks; the voter changes nothing.
         "pre_vote",
     )
 
@@ -75,7 +76,7 @@ class PartitionData(MessageStruct):
 
 class TopicData(MessageStruct):
     __slots__ = (
-        # string 0+.
+        # string 0+. Only __cluster_metadata is served.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
@@ -91,10 +92,15 @@ class TopicData(MessageStruct):
 
 
 class VoteRequest(Message):
+    """A candidate asks for a vote in its epoch or, with PreVote, whether it would get one (KIP-595,
+    KIP-996).
+    """
+
     __slots__ = (
-        # string 0+, null 0+.
+        # string 0+, null 0+. The cluster that the sender belongs to; null if it does not know yet.
         "cluster_id",
-        # int32 1+, left out where a version lacks it.
+        # int32 1+, left out where a version lacks it. Whom the sender takes the receiver for; -1 if it does
+        # not say.
         "voter_id",
         # []TopicData 0+.
         "topics",

@@ -38,6 +38,8 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 
 
 class Endpoint(MessageStruct):
+    """One a listener; a stock broker looks for its controller listener's name, upper case."""
+
     __slots__ = (
         # string 0+.
         "name",
@@ -59,6 +61,8 @@ class Endpoint(MessageStruct):
 
 
 class KRaftVersionFeature(MessageStruct):
+    """Levels of kraft.version that the voter can do."""
+
     __slots__ = (
         # int16 0+.
         "min_supported_version",
@@ -79,11 +83,11 @@ class Voter(MessageStruct):
     __slots__ = (
         # int32 0+.
         "voter_id",
-        # uuid 0+.
+        # uuid 0+. The voter's data folder; zero if not known.
         "voter_directory_id",
-        # []Endpoint 0+.
+        # []Endpoint 0+. One a listener; a stock broker looks for its controller listener's name, upper case.
         "endpoints",
-        # KRaftVersionFeature 0+.
+        # KRaftVersionFeature 0+. Levels of kraft.version that the voter can do.
         "kraft_version_feature",
     )
 
@@ -101,6 +105,8 @@ class Voter(MessageStruct):
 
 
 class TargetVoter(MessageStruct):
+    """Voters that a change under way is heading for; null if there is none."""
+
     __slots__ = (
         # int32 0+.
         "voter_id",
@@ -114,14 +120,19 @@ class TargetVoter(MessageStruct):
 
 
 class VotersRecord(Message):
+    """Control record 6: the voters from here on (KIP-853). With quorumd's tagged fields it is the
+    VoterAssignment of the KIP-595 draft too; other readers skip them.
+    """
+
     __slots__ = (
-        # int16 0+.
+        # int16 0+. Version of this record's body. Always 0.
         "version",
         # []Voter 0+.
         "voters",
-        # string 0+, null 0+, tag 10000 in 0+.
+        # string 0+, null 0+, tag 10000 in 0+. The cluster id, in the first record of a log.
         "cluster_id",
-        # []TargetVoter 0+, null 0+, tag 10001 in 0+.
+        # []TargetVoter 0+, null 0+, tag 10001 in 0+. Voters that a change under way is heading for; null if
+        # there is none.
         "target_voters",
     )
     NAME = "VotersRecord"

@@ -17,6 +17,8 @@ UNPACK_b = Struct(">b").unpack_from
 
 
 class ZkMigrationStateRecord(Message):
+    """How far a migration from ZooKeeper is (KIP-866); always 0 in clusters that never had one."""
+
     __slots__ = (
         # int8 0+.
         "zk_migration_state",
