@@ -178,6 +178,7 @@ class Quorum:
         self.cuts: set[tuple[int, int]] = set()
         self.leaders: dict[int, int] = {}
         self.agreed: list[Batch] = []
+        self.agreed_in: list[int] = []
         self.trace: list[tuple[float, int, int, Request]] = []
         self.discovered = discovered
         self.waiting: list[tuple[int, Callable[[], None]]] = []
@@ -384,8 +385,9 @@ class Quorum:
         known = [batch for batch in node.log.batches if batch.end <= node.committed]
         for mine, agreed in zip(known, self.agreed, strict=False):
             assert mine == agreed, "state machine safety"
-        self.agreed += known[len(self.agreed) :]
+        for batch in known[len(self.agreed) :]:
+            self.agreed.append(batch)
+            self.agreed_in.append(engine.epoch)
         if engine.role is Role.LEADER:
-            assert node.log.batches[: len(self.agreed)] == self.agreed or engine.high_watermark < 0, (
-                "leader completeness"
-            )
+            earlier = sum(1 for epoch in self.agreed_in if epoch < engine.epoch)
+            assert node.log.batches[:earlier] == self.agreed[:earlier], "leader completeness"

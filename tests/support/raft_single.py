@@ -36,7 +36,6 @@ from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 from tests.support.raft_quorum import Batch, MemoryLog, decode, encode, endpoint, key, voter_set
 
-
 ME = key(1)
 
 
@@ -151,7 +150,9 @@ class Single:
 
     def to_candidate(self) -> Single:
         self.to_prospective()
-        self.answer(2, granted(self.engine.epoch))
+        for peer in list(self.open):
+            if self.engine.role is Role.PROSPECTIVE:
+                self.answer(peer, granted(self.engine.epoch))
         assert self.engine.role is Role.CANDIDATE
         return self
 
@@ -162,7 +163,7 @@ class Single:
         if committed:
             self.flush()
             self.ask(self.fetch_of(2))
-            assert self.engine.high_watermark == self.log.end_offset
+            assert self.engine.high_watermark > self.engine.leader_epoch_start
         return self
 
     def to_follower(self, leader: int = 2, epoch: int | None = None) -> Single:
@@ -181,13 +182,9 @@ class Single:
     def fetch_of(self, peer: int, offset: int | None = None, wait: int = 500, **fields: Any) -> FetchRequest:
         """A fetch of a voter that has our log up to `offset`, all of it if not given."""
         offset = self.log.end_offset if offset is None else offset
-        last = self.log.epochs[offset - 1] if offset else 0
-        fields = {
-            "replica": key(peer),
-            "epoch": self.engine.epoch,
-            "last_epoch": last,
-            "max_bytes": 1000,
-        } | fields
+        fields = {"replica": key(peer), "epoch": self.engine.epoch, "max_bytes": 1000} | fields
+        if "last_epoch" not in fields:
+            fields["last_epoch"] = self.log.epochs[offset - 1] if offset else 0
         return FetchRequest(offset=offset, max_wait_ms=wait, **fields)
 
     def records(

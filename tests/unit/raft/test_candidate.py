@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE
+from quorumd.raft.effects import Send
+from quorumd.raft.events import PeerAnswered, PeerFailed, ShutDown, StorageFree, StorageFull
+from quorumd.raft.messages import FetchRequest, VoteRequest, VoteResponse
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.roles import Role
+from quorumd.raft.settings import RaftSettings
+from tests.support.raft_quorum import key, voter_set
+from tests.support.raft_single import Single, begin, granted, refused, vote
+
+
+def test_pre_votes_are_asked_of_all_others_at_the_current_epoch() -> None:
+    bench = Single(saved=QuorumState(4)).to_prospective()
+    asked = bench.requests(VoteRequest)
+    assert {peer: (r.epoch, r.voter, r.pre_vote) for peer, r in asked.items()} == {
+        2: (4, key(2), True),
+        3: (4, key(3), True),
+    }
+    assert asked[2].last == (1, 1)
+    assert bench.saves == []
+
+
+def test_a_majority_of_pre_votes_makes_a_candidate_that_saved_before_it_asks() -> None:
+    bench = Single(saved=QuorumState(4)).to_prospective()
+    effects = bench.answer(3, granted(4))
+    assert bench.engine.role is Role.CANDIDATE
+    assert effects.save == QuorumState(5, NO_NODE, key(1))
+    assert effects.send == []
+    assert {m.peer: m.request.pre_vote for m in effects.send_after_flush if isinstance(m, Send)} == {
+        2: False,
+        3: False,
+    }
+
+
+def test_a_peer_without_pre_votes_counts_as_granting_one() -> None:
+    bench = Single().to_prospective()
+    bench.fail(2, unsupported=True)
+    assert bench.engine.role is Role.CANDIDATE
+
+
+def test_refused_by_a_majority_it_follows_the_known_leader_again() -> None:
+    bench = Single(saved=QuorumState(1, 3))
+    bench.now += 5000
+    bench.to_prospective()
+    bench.answer(2, refused(1, leader=3))
+    assert bench.engine.role is Role.PROSPECTIVE
+    bench.answer(3, refused(1, leader=3))
+    assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 1)
+    assert 3 in bench.requests(FetchRequest)
+    assert bench.engine.deadline <= bench.now + bench.settings.election_backoff_max_ms
+
+
+def test_refused_without_a_known_leader_it_tries_again_later() -> None:
+    bench = Single().to_prospective()
+    bench.answer(2, refused(1))
+    bench.answer(3, refused(1))
+    assert bench.engine.role is Role.UNATTACHED
+    assert bench.to_prospective().engine.epoch == 1
+
+
+def test_a_pre_vote_that_nobody_answers_ends_with_its_time() -> None:
+    bench = Single().to_prospective()
+    bench.wait(bench.settings.election_timeout_ms)
+    assert bench.engine.role is Role.UNATTACHED
+
+
+def test_told_of_the_leader_it_follows() -> None:
+    bench = Single().to_prospective()
+    bench.answer(2, refused(1, leader=3))
+    assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 3)
+
+
+def test_a_majority_of_votes_makes_a_leader() -> None:
+    bench = Single(saved=QuorumState(4)).to_candidate()
+    bench.answer(3, granted(5))
+    assert bench.engine.is_leader
+    assert bench.state == QuorumState(5, 1, key(1))
+
+
+def test_told_of_the_leader_of_its_epoch_a_candidate_follows_and_keeps_its_vote() -> None:
+    bench = Single(saved=QuorumState(4)).to_candidate()
+    bench.answer(3, refused(5, leader=3))
+    assert bench.engine.role is Role.FOLLOWER
+    assert bench.state == QuorumState(5, 3, key(1))
+
+
+def test_a_higher_epoch_ends_the_candidacy() -> None:
+    bench = Single(saved=QuorumState(4)).to_candidate()
+    bench.answer(3, refused(9))
+    assert bench.engine.role is Role.UNATTACHED
+    assert bench.state == QuorumState(9)
+
+
+def test_lost_it_backs_off_in_the_failed_epoch_and_starts_over_with_a_pre_vote() -> None:
+    bench = Single(saved=QuorumState(4), below=lambda bound: bound - 1).to_candidate()
+    bench.answer(2, refused(5))
+    bench.answer(3, refused(5))
+    assert (bench.engine.role, bench.engine.epoch, bench.engine.voted) == (Role.CANDIDATE, 5, key(1))
+    assert bench.now < bench.engine.deadline <= bench.now + bench.settings.election_backoff_max_ms
+    bench.fire()
+    assert (bench.engine.role, bench.engine.epoch) == (Role.PROSPECTIVE, 5)
+
+
+def test_a_refusal_beside_an_unreachable_voter_is_a_lost_election() -> None:
+    bench = Single(saved=QuorumState(4)).to_candidate()
+    bench.fail(3, refused=True)
+    assert not bench.engine._replica.state.backing_off  # type: ignore[union-attr]  # it is Candidate
+    bench.answer(2, refused(5))
+    assert bench.engine._replica.state.backing_off  # type: ignore[union-attr]
+
+
+def test_silence_is_asked_again_with_growing_pauses() -> None:
+    bench = Single().to_candidate()
+    pauses = []
+    for _ in range(4):
+        failed_at = bench.now
+        bench.fail(3)
+        while 3 not in bench.requests(VoteRequest):
+            bench.fire()
+        pauses.append(bench.now - failed_at)
+    assert pauses == [16, 32, 64, 128]
+
+
+def test_errors_are_no_refusals() -> None:
+    bench = Single().to_candidate()
+    epoch = bench.engine.epoch
+    bench.answer(2, VoteResponse(ErrorCode.BROKER_NOT_AVAILABLE, NO_NODE, epoch, False))
+    bench.answer(3, VoteResponse(ErrorCode.INCONSISTENT_VOTER_SET, NO_NODE, epoch, False))
+    assert not bench.engine._replica.state.backing_off  # type: ignore[union-attr]
+
+
+def test_answers_of_an_older_epoch_count_for_nothing() -> None:
+    bench = Single(saved=QuorumState(4)).to_candidate()
+    bench.answer(2, granted(4))
+    assert bench.engine.role is Role.CANDIDATE
+
+
+def test_answers_of_an_earlier_round_count_for_nothing() -> None:
+    bench = Single().to_prospective()
+    early = bench.open[2]
+    bench.answer(3, granted(1))
+    assert bench.engine.role is Role.CANDIDATE
+    bench.step(PeerAnswered(2, early, granted(1)))
+    bench.step(PeerFailed(2, early))
+    assert bench.engine.role is Role.CANDIDATE
+
+
+def test_a_sole_voter_leads_in_one_step() -> None:
+    bench = Single((), me=key(1), settings=RaftSettings(bootstrap_voters=(1,)))
+    bench.fire()
+    assert bench.engine.is_leader
+    assert bench.effects.save == QuorumState(1, 1, key(1))
+    bench.flush()
+    assert bench.engine.high_watermark == 3
+
+
+def test_a_new_leader_ends_a_pre_vote() -> None:
+    bench = Single().to_prospective()
+    bench.ask(begin(3, 1))
+    assert bench.engine.role is Role.FOLLOWER
+
+
+def test_shutting_down_or_full_it_does_not_campaign() -> None:
+    for event in (ShutDown(), StorageFull()):
+        bench = Single().to_prospective()
+        bench.step(event)
+        assert bench.engine.role is Role.UNATTACHED
+        for _ in range(5):
+            bench.fire()
+        assert bench.engine.role is Role.UNATTACHED
+
+
+def test_full_a_candidate_does_not_take_office_and_room_lets_it_campaign_again() -> None:
+    bench = Single().to_candidate()
+    bench.step(StorageFull())
+    bench.answer(2, granted(bench.engine.epoch))
+    assert bench.engine.role is Role.CANDIDATE
+    for _ in range(5):
+        bench.fire()
+    assert bench.engine.role is Role.CANDIDATE
+    bench.step(StorageFree())
+    bench.to_prospective()
+
+
+def test_an_observer_never_campaigns() -> None:
+    bench = Single(me=key(4), voters=voter_set(1, 2, 3))
+    for _ in range(20):
+        bench.fire()
+    assert bench.engine.role is Role.UNATTACHED
+    assert bench.engine.role_name == "observer"
+
+
+def test_a_campaigning_replica_gives_its_vote_to_a_newer_epoch() -> None:
+    bench = Single().to_candidate()
+    assert bench.ask(vote(bench.engine.epoch + 1, (9, 1))).granted
+    assert bench.engine.role is Role.UNATTACHED

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
+from quorumd.raft.effects import Effects
+from quorumd.raft.events import PeerAsked
+from quorumd.raft.messages import FetchRequest
+from quorumd.raft.roles import Leader, Role
+from tests.support.raft_quorum import key
+from tests.support.raft_single import Single
+
+CONSUMER = ReplicaKey(NO_NODE)
+
+
+def leader() -> Single:
+    """Leader of epoch 4 with the log [1, 1, 3, 4], all committed."""
+    bench = Single((1, 1, 3)).to_leader()
+    assert bench.log.epochs == [1, 1, 3, 4]
+    return bench
+
+
+def park(bench: Single, name: str, **fields: Any) -> Effects:
+    return bench.step(PeerAsked(name, bench.fetch_of(fields.pop("peer", 2), **fields)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"epoch": 3}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"epoch": 5}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"offset": -1, "last_epoch": 0}, ErrorCode.INVALID_REQUEST),
+        ({"last_epoch": -1}, ErrorCode.INVALID_REQUEST),
+        ({"last_epoch": 5}, ErrorCode.INVALID_REQUEST),
+        ({"wait": -1}, ErrorCode.INVALID_REQUEST),
+        ({"replica": key(1)}, ErrorCode.INVALID_REQUEST),
+        ({"replica": CONSUMER, "offset": 5, "last_epoch": -1}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"replica": CONSUMER, "epoch": 3}, ErrorCode.FENCED_LEADER_EPOCH),
+    ],
+)
+def test_refused(fields: dict[str, Any], error: ErrorCode) -> None:
+    bench = leader()
+    response = bench.ask(bench.fetch_of(2, **fields))
+    assert (response.error, response.leader_id, response.epoch) == (error, 1, 4)
+    assert response.read_from == -1
+
+
+def test_below_the_log_start() -> None:
+    bench = leader()
+    bench.log.batches = bench.log.batches[1:]
+    bench.log.start_offset = 1
+    assert bench.ask(bench.fetch_of(2, offset=0)).error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("role", [r for r in Role if r is not Role.LEADER])
+def test_whoever_does_not_lead_tells_who_does(role: Role) -> None:
+    bench = Single()
+    go = {
+        Role.UNATTACHED: lambda: bench,
+        Role.FOLLOWER: bench.to_follower,
+        Role.PROSPECTIVE: bench.to_prospective,
+        Role.CANDIDATE: bench.to_candidate,
+        Role.RESIGNED: bench.to_resigned,
+    }
+    go[role]()
+    assert bench.engine.role is role
+    response = bench.ask(bench.fetch_of(3))
+    assert response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (response.leader_id, response.epoch) == (bench.engine.leader_id, bench.engine.epoch)
+    assert bench.ask(bench.fetch_of(3, epoch=99)).error is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_epoch", "diverging"),
+    [
+        (0, 0, None),
+        (1, 1, None),
+        (2, 1, None),
+        (3, 3, None),
+        (4, 4, None),
+        (3, 1, OffsetAndEpoch(2, 1)),
+        (3, 2, OffsetAndEpoch(2, 1)),
+        (9, 4, OffsetAndEpoch(4, 4)),
+        (2, 0, OffsetAndEpoch(0, 0)),
+    ],
+)
+def test_positions(offset: int, last_epoch: int, diverging: OffsetAndEpoch | None) -> None:
+    bench = leader()
+    request = FetchRequest(key(3), 4, offset, last_epoch, 0, 1000)
+    response = bench.ask(request)
+    assert (response.error, response.diverging) == (ErrorCode.NONE, diverging)
+    assert response.read_from == (offset if diverging is None and offset < 4 else -1)
+    progress = bench.engine.describe(bench.now).voters[2].log_end_offset
+    assert progress == (-1 if diverging else offset)
+
+
+def test_records_come_at_once() -> None:
+    bench = leader()
+    response = bench.ask(bench.fetch_of(3, offset=1, max_bytes=77))
+    assert (response.read_from, response.read_limit, response.read_below) == (1, 77, -1)
+    assert (response.high_watermark, response.log_start_offset) == (4, 0)
+
+
+class TestLongPoll:
+    def test_waits_for_its_time(self) -> None:
+        bench = leader()
+        assert park(bench, "p", peer=3, wait=300).send == []
+        assert bench.answer_to("p", bench.wait(299)) is None
+        response = bench.answer_to("p", bench.wait(1))
+        assert (response.error, response.read_from) == (ErrorCode.NONE, -1)
+
+    def test_no_wait_wanted(self) -> None:
+        bench = leader()
+        assert bench.ask(bench.fetch_of(3, wait=0)).read_from == -1
+
+    def test_an_append_wakes_it_in_the_same_step(self) -> None:
+        bench = leader()
+        park(bench, "p")
+        response = bench.answer_to("p", bench.propose())
+        assert (response.read_from, response.high_watermark) == (4, 4)
+
+    def test_a_new_fetch_of_the_same_replica_replaces_it(self) -> None:
+        bench = leader()
+        park(bench, "old")
+        assert bench.answer_to("old", park(bench, "new")).read_from == -1
+        effects = bench.propose()
+        assert bench.answer_to("old", effects) is None
+        assert bench.answer_to("new", effects).read_from == 4
+
+    def test_a_higher_watermark_wakes_it_a_moment_later(self) -> None:
+        bench = leader()
+        bench.propose()
+        park(bench, "p", peer=3, known_high_watermark=4)
+        bench.flush()
+        assert bench.engine.high_watermark == 5
+        assert bench.engine.deadline == bench.now + bench.settings.high_watermark_linger_ms
+        assert bench.answer_to("p", bench.fire()).high_watermark == 5
+
+    def test_arriving_behind_the_watermark_waits_that_moment_too(self) -> None:
+        bench = leader()
+        park(bench, "p", known_high_watermark=3)
+        assert bench.engine.deadline == bench.now + bench.settings.high_watermark_linger_ms
+
+    def test_who_does_not_care_is_not_woken(self) -> None:
+        bench = leader()
+        bench.propose()
+        park(bench, "p", peer=3)
+        bench.flush()
+        assert bench.engine.deadline > bench.now + bench.settings.high_watermark_linger_ms
+
+
+class TestConsumers:
+    def test_see_what_is_committed_only(self) -> None:
+        bench = leader()
+        bench.propose()
+        response = bench.ask(bench.fetch_of(2, offset=2, replica=CONSUMER, epoch=-1, last_epoch=-1))
+        assert (response.error, response.read_from, response.read_below) == (ErrorCode.NONE, 2, 4)
+        assert bench.engine.describe(bench.now).observers == ()
+
+    def test_wait_for_a_commit(self) -> None:
+        bench = leader()
+        park(bench, "c", replica=CONSUMER)
+        assert bench.answer_to("c", bench.propose()) is None
+        bench.flush()
+        effects = bench.step(PeerAsked("x", bench.fetch_of(2)))
+        response = bench.answer_to("c", effects)
+        assert (response.read_from, response.read_below) == (4, 5)
+
+    def test_wait_no_longer_than_they_want(self) -> None:
+        bench = leader()
+        park(bench, "c", replica=CONSUMER, wait=30)
+        park(bench, "d", replica=CONSUMER, wait=60)
+        assert bench.answer_to("c", bench.wait(30)).read_from == -1
+        assert bench.answer_to("d", bench.wait(30)).read_from == -1
+
+    def test_wait_while_nothing_is_known_to_be_committed(self) -> None:
+        bench = Single((1, 1, 3)).to_leader(committed=False)
+        assert park(bench, "c", replica=CONSUMER, offset=2).send == []
+        bench.flush()
+        assert bench.answer_to("c", park(bench, "x", peer=2)).read_below == 4
+
+
+def test_a_sender_that_wrongly_thinks_it_votes_is_told_with_its_records() -> None:
+    bench = leader()
+    response = bench.ask(bench.fetch_of(2, offset=1, replica=key(9), is_follower=True))
+    assert (response.error, response.read_from) == (ErrorCode.NOT_FOLLOWER, 1)
+    assert bench.ask(bench.fetch_of(2, offset=1, replica=key(9))).error is ErrorCode.NONE
+    assert bench.ask(bench.fetch_of(2, offset=1, is_follower=True)).error is ErrorCode.NONE
+
+
+def test_observers_are_forgotten_after_their_session() -> None:
+    bench = leader()
+    bench.ask(bench.fetch_of(2, replica=key(9)))
+    state = bench.engine._replica.state
+    assert isinstance(state, Leader)
+    assert list(state.observers) == [key(9)]
+    bench.now += bench.settings.observer_session_ms + 1
+    bench.ask(bench.fetch_of(2, replica=key(8)))
+    assert list(state.observers) == [key(8)]
+
+
+def test_caught_up_is_when_it_had_all_that_the_leader_had() -> None:
+    bench = leader()
+    bench.now += 10
+    park(bench, "a", peer=3)
+    bench.now += 10
+    bench.propose()
+    bench.now += 10
+    bench.ask(bench.fetch_of(3, offset=4))
+    bench.propose()
+    bench.now += 10
+    bench.ask(bench.fetch_of(3, offset=5))
+    voter = bench.engine.describe(bench.now).voters[2]
+    assert (voter.log_end_offset, voter.last_fetch_ms_ago, voter.last_caught_up_ms_ago) == (5, 0, 10)
