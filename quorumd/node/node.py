@@ -301,6 +301,12 @@ class Node:
     def committed(self, high_watermark: int) -> None:
         self.state_machine.committed(high_watermark)
         self._proposals.committed(high_watermark)
+        self._adopt_cluster_id(high_watermark)
+        if not self._bootstrap_proposed and self.engine.is_leader:
+            self._propose_bootstrap_records()
+
+    def _adopt_cluster_id(self, high_watermark: int) -> None:
+        """The first committed voter record says which cluster this is; every later one must say the same."""
         adopted, contradiction = self.identity.committed(high_watermark)
         if contradiction is not None:
             self.broken(
@@ -317,8 +323,6 @@ class Node:
             )
             self.discovery.expect(self.engine.voters.current.ids)
             logger.info("this node belongs to cluster %s", self.identity.cluster_id)
-        if not self._bootstrap_proposed and self.engine.is_leader:
-            self._propose_bootstrap_records()
 
     def flush_done(self) -> None:
         self._proposals.end_of_flush()
@@ -396,6 +400,7 @@ class Node:
     def _voter_records_fetched(self, found: list[VoterRecord]) -> None:
         for record in found:
             self.identity.appended(record.offset, record.cluster_id)
+        self._adopt_cluster_id(self.engine.high_watermark)
         self._learn_voter_addresses(found)
 
     def _learn_voter_addresses(self, found: list[VoterRecord]) -> None:

@@ -188,9 +188,12 @@ class PeerRequests:
                 return
             response.batches = tuple(batches)
             before = self._log.end_offset
+            self._step(PeerAnswered(peer, request, response))
+            appended = range(before, self._log.end_offset)
+            self._statistics.fetched_records += len(appended)
+            # The engine may have refused them: only what is in the log now says anything.
+            found = [record for record in found if record.offset in appended]
             if found:
                 self._on_voter_records(found)
-            self._step(PeerAnswered(peer, request, response))
-            self._statistics.fetched_records += max(0, self._log.end_offset - before)
         else:
             self._step(PeerAnswered(peer, request, response))

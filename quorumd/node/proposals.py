@@ -62,6 +62,8 @@ class Proposals:
         self._on_latency = on_latency
         self._is_scheduled = False
         self._waiting: deque[Proposal] = deque()
+        self._appending: list[Proposal] = []
+        """What the log is being asked to take: it may cost this node its leadership on the way."""
         self._appended: deque[AppendedBatch] = deque()
 
     @property
@@ -82,14 +84,15 @@ class Proposals:
     def gather(self) -> None:
         """Append what waits, in as few batches as it fits."""
         while self._waiting:
-            proposals = self._next_batch()
+            proposals = self._appending = self._next_batch()
             values = [value for proposal in proposals for value in proposal.values]
             changes = [change for proposal in proposals for change in proposal.changes]
             outcomes = [proposal.outcome for proposal in proposals]
             end_offset = self._append(values)
             if end_offset is None:
-                self._give_up(proposals)
+                self._give_up()
                 return
+            self._appending = []
             self._appended.append(AppendedBatch(end_offset, self._now_ms(), len(values), changes, outcomes))
 
     def when_settled(self, outcome: Outcome) -> None:
@@ -112,26 +115,20 @@ class Proposals:
     def lost(self) -> None:
         """This node leads no longer: what is not committed may or may not become so without it."""
         outcomes = [outcome for batch in self._appended for outcome in batch.outcomes]
-        outcomes += [proposal.outcome for proposal in self._waiting]
-        self._take_back_all()
-        for outcome in outcomes:
-            outcome(False)
+        appended, self._appended = self._appended, deque()
+        self._give_up(appended, outcomes)
 
-    def _take_back_all(self) -> None:
-        """Undo newest first: what waits came after what is appended."""
-        while self._waiting:
-            undo(reversed(self._waiting.pop().changes))
-        while self._appended:
-            undo(reversed(self._appended.pop().changes))
-
-    def _give_up(self, proposals: list[Proposal]) -> None:
-        """The log took a batch no more: neither it nor what waits behind it can be appended."""
-        given_up = [*proposals, *self._waiting]
+    def _give_up(self, appended: Sequence[AppendedBatch] = (), outcomes: Sequence[Outcome] = ()) -> None:
+        """Undo newest first, what waits before what is in the log, and only then tell who waits."""
+        proposals = [*self._appending, *self._waiting]
+        self._appending = []
         self._waiting.clear()
-        for proposal in reversed(given_up):
+        for proposal in reversed(proposals):
             undo(reversed(proposal.changes))
-        for proposal in given_up:
-            proposal.outcome(False)
+        for batch in reversed(appended):
+            undo(reversed(batch.changes))
+        for outcome in [*outcomes, *(proposal.outcome for proposal in proposals)]:
+            outcome(False)
 
     def _next_batch(self) -> list[Proposal]:
         proposals = [self._waiting.popleft()]

@@ -146,3 +146,19 @@ def test_batches_stay_below_the_limit_and_proposals_whole(
     world.set("a", "6", records=4)
     world.end_turn()
     assert world.log.batches[-1] == [b"a=6"] * 4
+
+
+def test_leadership_lost_while_the_log_refuses_a_batch_undoes_newest_first(world: World) -> None:
+    """A full disk makes the leader resign from inside the append."""
+    world.image.set_config(RESOURCE, "a", "before")
+    world.set("a", "1")
+    world.end_turn()
+    world.set("a", "2")
+
+    def refuse(values: Sequence[bytes]) -> None:
+        world.proposals.lost()
+
+    world.proposals._append = refuse
+    world.end_turn()
+    assert world.image.config(RESOURCE) == {"a": "before"}
+    assert world.outcomes == [("1", False), ("2", False)]
