@@ -170,6 +170,23 @@ async def test_a_node_that_does_not_answer_is_left_for_another() -> None:
         assert made.asked(ApiKey.METADATA) == [1, 1, 0]
 
 
+async def test_a_connection_that_is_too_slow_is_given_up() -> None:
+    async with quorum(1) as made, client(made, 0, attempt_timeout_ms=50) as admin:
+        answer = made.nodes[0].script
+        made.nodes[0].script = lambda request: None if len(made.nodes[0].requests) == 1 else answer(request)
+        assert (await admin.metadata()).controller_id == 0
+        assert made.nodes[0].connections == 2
+
+
+async def test_what_any_node_may_be_asked_follows_it_to_the_leader() -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        made.leader = 2
+        response = await admin.send(IncrementalAlterConfigsRequest())
+        assert isinstance(response, IncrementalAlterConfigsResponse)
+        assert response.responses[0].error_code == 0
+        assert made.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [1, 0, 1]
+
+
 async def test_bootstrap_addresses_where_nobody_listens_are_skipped() -> None:
     async with quorum() as made:
         dead = [made.nodes[0].address, made.nodes[1].address]

@@ -92,7 +92,7 @@ def test_golden_bytes() -> None:
     assert data == kio_batch(7, 3, 0, [(None, b"hi"), (None, b"!")])
 
 
-@pytest.mark.parametrize("size", [0, 1, 63, 64, 1007, 1008, 1024, 8191, 8192, 100_000])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 1007, 1008, 1020, 1023, 1024, 8191, 8192, 100_000])
 def test_a_value_of_any_size_is_written_as_kio_writes_it(size: int) -> None:
     data = encode_batch(5, 2, TIME, [b"v" * size, b"x"])
     assert data == kio_batch(5, 2, 0, [(None, b"v" * size), (None, b"x")])
@@ -334,3 +334,20 @@ def test_values_refuses_records_that_are_not_in_order() -> None:
     sound = sealed(data)
     with pytest.raises(MalformedMessage, match="offset 8"):
         values(sound, validate(sound)[0])
+
+
+def test_both_readers_agree_on_varints_that_are_longer_than_they_need_to_be() -> None:
+    """Read as two bytes, these lengths would be 8192 more than they are, and there is room for a value so long."""
+    value_size = 8192 + 40
+    record_size = 4 + 2 + value_size + 1
+
+    def overlong(size: int) -> bytes:
+        return bytes([size << 1 & 0x7F | 0x80, size << 1 >> 7])
+
+    record = overlong(record_size) + b"\0\0\0\1" + overlong(value_size) + bytes(value_size) + b"\0"
+    data = bytearray(encode_batch(7, 3, TIME, [b"hi"])[:61] + record)
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    header = read_header(bytes(data), 0)
+    for read in (records, values):
+        with pytest.raises(MalformedMessage, match="record 0 of 1"):
+            list(read(bytes(data), header))
