@@ -9,6 +9,10 @@ import re
 from dataclasses import dataclass
 
 ASK_TIMEOUT_S = 1.0
+PREFIX = "quorumd_raft_"
+STATE = "current_state"
+NUMBERS = ("current_leader", "current_epoch", "high_watermark", "log_end_offset")
+"""Metrics without labels, in the order of NodeView's fields after `role`."""
 
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)", re.MULTILINE)
 
@@ -38,23 +42,14 @@ def ask(host: str, metrics_port: int) -> NodeView | None:
 
 def parse(text: str) -> NodeView | None:
     """The view in a Prometheus text, None if it is not a quorumd node's."""
-    values: dict[str, float] = {}
+    values: dict[str, int] = {}
     role = ""
     for name, labels, value in _SAMPLE.findall(text):
-        if name == "quorumd_current_state" and float(value) == 1:
+        if name == PREFIX + STATE and float(value) == 1:
             role = re.sub(r'.*state="([^"]*)".*', r"\1", labels)
-        elif not labels:
-            values[name] = float(value)
+        elif not labels and name.startswith(PREFIX):
+            values[name.removeprefix(PREFIX)] = int(float(value))
     if not role:
         return None
-
-    def number(name: str) -> int:
-        return int(values.get(f"quorumd_{name}", -1))
-
-    return NodeView(
-        role,
-        number("current_leader"),
-        number("current_epoch"),
-        number("high_watermark"),
-        number("log_end_offset"),
-    )
+    leader, epoch, high_watermark, log_end_offset = (values.get(name, -1) for name in NUMBERS)
+    return NodeView(role, leader, epoch, high_watermark, log_end_offset)
