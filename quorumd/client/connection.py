@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 from collections.abc import Callable
+from typing import cast
 
 from quorumd.errors import MalformedMessage, QuorumdError, RequestFailed, UnsupportedVersion
 from quorumd.protocol.apis import api
