@@ -39,16 +39,18 @@ class Flush:
 
     def __call__(self) -> int:
         """Returns the durable end offset. Blocks. Raises FlushFailed, then and in all flushes after it."""
+        if self.failure is not None:
+            self.is_running = False
+            raise self.failure
         try:
-            if self.failure is not None:
-                raise self.failure
             self._sync()
             self._replace_checkpoint()
-        except BaseException as fault:
+        except FlushFailed as failure:
+            self.failure = failure
+            raise
+        except Exception as fault:
             # Whatever it was, what this flush was to make durable is not taken up again.
-            self.failure = (
-                fault if isinstance(fault, FlushFailed) else FlushFailed(f"a flush failed: {fault!r}")
-            )
+            self.failure = FlushFailed(f"a flush failed: {fault!r}")
             raise self.failure from fault
         finally:
             self.is_running = False

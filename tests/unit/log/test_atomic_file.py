@@ -12,6 +12,7 @@ from quorumd.log.atomic_file import folder_of, is_disk_full, keep_spare, read_wh
 from quorumd.ports import Disk
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.stored_file import StoredFile
 
 
 def test_replaces_the_content_and_leaves_nothing_beside_it(disk: Disk, folder: str) -> None:
@@ -71,6 +72,27 @@ def test_a_spare_makes_the_next_write_work_on_a_full_disk(memory_disk: Simulated
     assert read_whole(memory_disk, path) == b"new content"
     memory_disk.capacity = 0
     keep_spare(memory_disk, path)  # no room for one, and that is no error
+
+
+class CrowdedDisk(SimulatedDisk):
+    """Whatever is given back is gone: somebody else takes it at once."""
+
+    crowded = False
+
+    def room_for(self, file: StoredFile, size: int) -> int:
+        """See SimulatedDisk."""
+        if self.crowded:
+            self.capacity = min(self.capacity, self.used_bytes())
+        return super().room_for(file, size)
+
+
+def test_the_spare_is_not_given_back_before_it_is_used() -> None:
+    disk = CrowdedDisk(EventHeap(), Random(1))
+    disk.mount(Process("test"))
+    keep_spare(disk, "name")
+    disk.crowded = True
+    write_atomically(disk, "name", b"content")
+    assert read_whole(disk, "name") == b"content"
 
 
 def test_a_failed_sync_keeps_the_old_content(memory_disk: SimulatedDisk, folder: str) -> None:

@@ -211,6 +211,16 @@ class TestSegments:
         assert [name for name in disk.list_directory(folder) if name.endswith(".log")] == [f"{0:020d}.log"]
         assert read_whole(disk, first) == content
 
+    def test_an_overlap_ends_the_log(self, disk: Disk, folder: str) -> None:
+        _, _, third = self.three(disk, folder)
+        overlap = put(disk, folder, 1, WHOLE[POSITIONS[1] :])
+        content, report = kept(disk, folder, high_watermark=3)
+        assert content == WHOLE[: POSITIONS[2]]
+        assert report.cuts[0].path == overlap
+        assert report.cuts[0].reason == "its name says offset 1, and that is not where the log ends"
+        assert not disk.exists(overlap)
+        assert not disk.exists(third)
+
     def test_a_bad_batch_in_a_sealed_one_ends_the_log(self, disk: Disk, folder: str) -> None:
         _, second, third = self.three(disk, folder)
         damaged = bytearray(WHOLE[POSITIONS[2] : POSITIONS[4]])

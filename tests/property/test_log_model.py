@@ -1,0 +1,177 @@
+"""Random lives of a log against a list of batches: what was flushed stays, what was cut is gone, nothing else
+ever appears; over restarts, kills, power losses in the middle of any disk call, and full disks."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from quorumd.errors import DiskFull
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log import LogSettings
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.tail_cache import TailCache
+from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
+from quorumd.simulator.disk import ROOMY_BYTES, PowerLost, SimulatedDisk
+from quorumd.simulator.event_heap import EventHeap, Process
+
+FOLDER = "log"
+SETTINGS = LogSettings(
+    segment_bytes=700, segment_ms=500, index_interval_bytes=150, allocate_bytes=256, reserve_bytes=600
+)
+
+
+class Life:
+    """A log and, beside it, the list of batches that it must hold."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.disk = SimulatedDisk(EventHeap(), Random(seed))
+        self.disk.mount(Process("test"))
+        self.disk.make_directory(FOLDER)
+        self.disk.sync_directory(".")
+        self.batches: list[tuple[BatchHeader, bytes]] = []
+        self.may_be_there = self.batches
+        """What a power loss right now can leave, or any beginning of it."""
+        self.durable_end = 0
+        self.epoch = 1
+        self.log = SegmentedLog.open(self.disk, FOLDER, SETTINGS)[0]
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1][0].end_offset if self.batches else 0
+
+    def append(self) -> None:
+        """One to three batches, sometimes of a new epoch, sometimes into a disk that is full meanwhile."""
+        self.epoch += self.random.choice((0, 0, 0, 1, 3))
+        parts = []
+        offset = self.end_offset
+        for _ in range(self.random.choice((1, 1, 1, 2, 3))):
+            values = [self.random.randbytes(self.random.choice((1, 9, 40, 300)))] * self.random.randint(1, 3)
+            parts.append(encode_batch(offset, self.epoch, self.random.randrange(1000), values))
+            offset += len(values)
+        data = b"".join(parts)
+        new = [(header, data[header.position : header.position + header.size]) for header in headers(data)]
+        self.may_be_there = self.batches + new
+        try:
+            self.log.append(data, offset)
+        except DiskFull:
+            self.disk.capacity = ROOMY_BYTES
+            self.may_be_there = self.batches
+            return
+        self.batches = self.may_be_there
+
+    def truncate(self) -> None:
+        end_offset = self.random.randint(0, self.end_offset + 1)
+        self.batches = [entry for entry in self.batches if entry[0].end_offset <= end_offset]
+        # What comes next may be of an epoch between what is left and what was cut.
+        self.epoch = self.batches[-1][0].epoch if self.batches else 1
+        self.durable_end = min(self.durable_end, self.end_offset)
+        self.log.truncate(end_offset)
+        self.may_be_there = self.batches
+
+    def flush(self) -> None:
+        flush = self.log.begin_flush()
+        if self.random.random() < 0.3:
+            self.append()
+        if self.random.random() < 0.2:
+            self.truncate()
+        end_offset = flush()
+        assert end_offset == flush.end_offset <= self.end_offset
+        self.durable_end = max(self.durable_end, end_offset)
+
+    def fill_disk(self) -> None:
+        self.disk.capacity = self.disk.used_bytes() + self.random.randrange(400)
+
+    def forget_cache(self) -> None:
+        self.log._tail = TailCache(capacity=self.random.choice((0, 300, 1000)))
+
+    def close_and_open(self) -> None:
+        self.disk.capacity = ROOMY_BYTES
+        self.log.close()
+        self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.end_offset)
+        assert report.cuts == ()
+        self.durable_end = self.end_offset
+
+    def kill_and_open(self) -> None:
+        """The process ends, and what it wrote is still in the page cache."""
+        self.disk.capacity = ROOMY_BYTES
+        self.disk.mount(Process("test"))
+        self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.end_offset)
+        assert report.cuts == ()
+        self.durable_end = self.end_offset
+
+    def lose_power_in(self, action: str) -> None:
+        """Power is lost in one of the next disk calls, which may be one of this action's."""
+        self.disk.lose_power_within(self.random.randint(1, 8))
+        with suppress(PowerLost):
+            getattr(self, action)()
+        self.lose_power()
+
+    def lose_power(self) -> None:
+        """Also in the middle of recovery, now and then."""
+        self.disk.capacity = ROOMY_BYTES
+        self.disk.lose_power()
+        self.disk.mount(Process("test"))
+        if self.random.random() < 0.5:
+            self.disk.lose_power_within(self.random.randint(1, 6))
+        try:
+            self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.durable_end)
+        except PowerLost:
+            self.lose_power()
+            return
+        self.disk.lose_power_within(0)
+        self.batches = [entry for entry in self.may_be_there if entry[0].end_offset <= report.end_offset]
+        assert report.end_offset == self.log.end_offset == self.end_offset
+        assert self.durable_end <= self.end_offset
+        self.durable_end = self.end_offset
+        self.may_be_there = self.batches
+        self.epoch = self.batches[-1][0].epoch if self.batches else 1
+
+    def check(self) -> None:
+        """Log and list agree: the bytes by reads of random sizes, offsets, epochs."""
+        log = self.log
+        assert (log.start_offset, log.end_offset) == (0, self.end_offset)
+        assert log.last_epoch == (self.batches[-1][0].epoch if self.batches else 0)
+        index = 0
+        while index < len(self.batches):
+            header = self.batches[index][0]
+            limit = self.random.choice((0, 100, 500, 1 << 30))
+            offset = self.random.randrange(header.base_offset, header.end_offset)
+            data = log.read(offset, limit, self.random.choice((None, header.end_offset, self.end_offset)))
+            assert data
+            count = len(list(headers(data)))
+            assert count == 1 or len(data) <= limit
+            assert data == b"".join(data for _, data in self.batches[index : index + count])
+            index += count
+        for epoch in range(self.epoch + 2):
+            below = [header for header, _ in self.batches if header.epoch <= epoch]
+            expected = (
+                OffsetAndEpoch(below[-1].end_offset, below[-1].epoch) if below else OffsetAndEpoch(0, 0)
+            )
+            assert log.end_of_epoch(epoch) == expected
+
+
+COMMON = ("append", "append", "append", "append", "flush", "truncate")
+RARE = ("fill_disk", "forget_cache", "close_and_open", "kill_and_open", "lose_power")
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32), length=st.integers(1, 60))
+@example(seed=0, length=200)
+def test_a_log_is_a_list_that_survives(seed: int, length: int) -> None:
+    life = Life(seed)
+    for _ in range(length):
+        roll = life.random.random()
+        if roll < 0.75:
+            getattr(life, life.random.choice(COMMON))()
+        elif roll < 0.9:
+            getattr(life, life.random.choice(RARE))()
+        else:
+            life.lose_power_in(life.random.choice(("append", "truncate", "flush", "close_and_open")))
+        if life.random.random() < 0.3:
+            life.check()
+    life.check()
