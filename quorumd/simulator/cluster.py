@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from quorumd.errors import DiskFull, StorageError
+from quorumd.errors import StorageError
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import format_folder, partition_folder
@@ -30,7 +30,8 @@ from quorumd.simulator.options import SimulationOptions
 DATA_FOLDER = "/data"
 PORT = 9092
 EXIT_STOPPED = 0
-EXIT_FLUSH_FAILED = 4
+EXITS_BY_DISK = (3, 4)
+"""Exit codes that a disk which fails or is full can cause."""
 WALL_START_MS = 1_750_000_000_000.0
 RESTART_MS = 1000.0
 
@@ -57,6 +58,8 @@ class Machine:
     """At which changing disk call the next process loses power, 0 for never."""
     stopping: bool = False
     """Whether the running process was asked to stop."""
+    exiting: bool = False
+    """Whether it has said that it ends now; its files are closed."""
 
 
 class Cluster:
@@ -90,7 +93,7 @@ class Cluster:
             return
         machine.life += 1
         machine.process = process = Process(f"node-{node_id}", node_id, machine.life)
-        machine.stopping = False
+        machine.stopping = machine.exiting = False
         machine.syncs_failed_before = machine.disk.syncs_failed
         machine.disk.mount(process)
         machine.disk.lose_power_within(machine.unlucky_calls)
@@ -111,14 +114,10 @@ class Cluster:
         machine.mirror = LogMirror()
         try:
             node.start()
-        except DiskFull:
-            self._end(machine)
-            self.restart_later(node_id)
         except (StorageError, OSError) as error:
-            if machine.disk.capacity == ROOMY_BYTES:
+            if not self._disk_is_to_blame(machine):
                 raise Broken("a node starts after every crash", f"node {node_id}: {error}") from error
-            self._end(machine)
-            self.restart_later(node_id)
+            self._end_by_disk(machine)
 
     def kill(self, node_id: int) -> None:
         """kill -9: the process is gone, what it had written is the kernel's now."""
@@ -174,6 +173,7 @@ class Cluster:
     def _node_stopped(self, machine: Machine, process: Process, exit_code: int, reason: str) -> None:
         """The node says that its process would exit now; it is still on the call stack."""
         if process.alive:
+            machine.exiting = True
             self.heap.call_later(
                 0.0, partial(self._exit, machine, process, exit_code, reason), b"exit", process
             )
@@ -182,20 +182,23 @@ class Cluster:
         self.counters[f"exits with code {exit_code}"] += 1
         if exit_code == EXIT_STOPPED and machine.stopping:
             self._end(machine)
-        elif exit_code == EXIT_FLUSH_FAILED and machine.disk.syncs_failed > machine.syncs_failed_before:
-            # After a failed flush nobody knows what the page cache shows: an operator restarts the machine.
-            self._end(machine, without_power=True)
-        elif machine.disk.capacity < ROOMY_BYTES and exit_code in (3, EXIT_FLUSH_FAILED):
-            self._end(machine)
+            self.restart_later(process.node_id)
+        elif exit_code in EXITS_BY_DISK and self._disk_is_to_blame(machine):
+            self._end_by_disk(machine)
         else:
-            raise Broken(
-                "nodes do not stop by themselves", f"node {process.node_id}: code {exit_code}, {reason}"
-            )
-        self.restart_later(process.node_id)
+            text = f"node {process.node_id}: code {exit_code}, {reason}"
+            raise Broken("nodes do not stop by themselves", text)
 
-    def process_lost_power(self, process: Process) -> None:
-        """A disk call of this process raised PowerLost."""
-        machine = self.machines[process.node_id]
+    def _disk_is_to_blame(self, machine: Machine) -> bool:
+        return machine.disk.capacity < ROOMY_BYTES or machine.disk.syncs_failed > machine.syncs_failed_before
+
+    def _end_by_disk(self, machine: Machine) -> None:
+        # After a failed flush nobody knows what the page cache shows: an operator restarts the machine.
+        self._end(machine, without_power=machine.disk.syncs_failed > machine.syncs_failed_before)
+        self.restart_later(machine.node_id)
+
+    def lost_power(self, machine: Machine) -> None:
+        """A disk call raised PowerLost."""
         self.lose_power(machine.node_id)
         self.restart_later(machine.node_id)
 

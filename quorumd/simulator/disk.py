@@ -133,7 +133,7 @@ class SimulatedDisk:
         self._root = Directory()
         self._locked: dict[str, bool] = {}
         self._busy_until = 0.0
-        self._powered = True
+        self.has_power = True
         self._calls_to_power_loss = 0
         self._syncs_to_failure = 0
 
@@ -142,7 +142,7 @@ class SimulatedDisk:
         self.mounts += 1
         self._process = process
         self._locked.clear()
-        self._powered = True
+        self.has_power = True
         self._calls_to_power_loss = 0
         self._busy_until = self._heap.now_ms
 
@@ -150,13 +150,13 @@ class SimulatedDisk:
 
     def lose_power(self) -> Loss:
         """Nothing that was not synced is sure to survive. The next process begins with `mount`."""
-        self._powered = False
+        self.has_power = False
         self._locked.clear()
         self.cuts += 1
         return self._root.crash(self._random)
 
     def lose_power_within(self, calls: int) -> None:
-        """The `calls`-th changing call from now raises PowerLost, and every call after it."""
+        """The `calls`-th changing call from now raises PowerLost, and every call after it; 0 for none."""
         self._calls_to_power_loss = calls
 
     def fail_sync(self, syncs: int = 1) -> None:
@@ -168,11 +168,10 @@ class SimulatedDisk:
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
 
     def repair(self) -> None:
-        """No fault is left and none is about to come."""
+        """No fault is left and none is about to come; a stall that has begun ends in its time."""
         self.capacity = ROOMY_BYTES
         self._calls_to_power_loss = 0
         self._syncs_to_failure = 0
-        self._busy_until = min(self._busy_until, self._heap.now_ms)
 
     # ---- what is sure to survive a crash at this moment; the checkers' view
 
@@ -294,7 +293,7 @@ class SimulatedDisk:
     # ---- for OpenFile
 
     def check_power(self) -> None:
-        if not self._powered:
+        if not self.has_power:
             raise PowerLost
 
     def about_to_change(self) -> None:
@@ -302,7 +301,10 @@ class SimulatedDisk:
         if self._calls_to_power_loss:
             self._calls_to_power_loss -= 1
             if self._calls_to_power_loss == 0:
-                self._powered = False
+                self.has_power = False
+                if self._process is not None:
+                    # Whatever its code does with the exception, nothing of it reaches the world any more.
+                    self._process.alive = False
                 raise PowerLost
 
     def about_to_sync(self, file: StoredFile) -> None:

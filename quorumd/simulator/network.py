@@ -52,7 +52,8 @@ class Host:
         return self._network.listen((self._name, port), self._process, accept)
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
-        self._network.connect(self._name, self._process, (host, port), connection)
+        if self._process is None or self._process.alive:
+            self._network.connect(self._name, self._process, (host, port), connection)
 
 
 class SimulatedNetwork:

@@ -84,8 +84,7 @@ class Simulation:
             if not heap.step(until_ms):
                 return False
         except PowerLost:
-            assert heap.touched is not None
-            self._cluster.process_lost_power(heap.touched)
+            pass  # The cluster sees it below, as it does where a node's code caught this.
         except Broken:
             raise
         except Exception as error:
@@ -93,8 +92,12 @@ class Simulation:
             text = "".join(traceback.format_exception(error))
             raise Broken("no unexpected errors", f"{who}: {error!r}\n{text}") from error
         touched = heap.touched
-        if touched is not None and touched.alive and touched.node_id >= 0:
-            self._inspector.look(self._cluster.machines[touched.node_id])
+        if touched is not None and touched.node_id >= 0:
+            machine = self._cluster.machines[touched.node_id]
+            if machine.process is touched and not machine.disk.has_power:
+                self._cluster.lost_power(machine)
+            elif touched.alive and not machine.exiting:
+                self._inspector.look(machine)
         return True
 
     def _schedule_fault(self) -> None:

@@ -69,7 +69,7 @@ class Side:
     # ---- the Transport port
 
     def write(self, data: bytes) -> None:
-        if self.open and not self.closing and data:
+        if self.usable and data:
             data = bytes(data)
             self.remembered.append(data)
             self.stream.write(data)

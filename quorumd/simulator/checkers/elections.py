@@ -51,12 +51,15 @@ class OneVotePerEpoch(Checker):
 
 
 class VotesAreDurable(Checker):
-    """Who a leader names as having voted for it had that vote on its disk before."""
+    """Who a leader names as having voted for it had that vote on its disk before; the leader itself has its own
+    there before anything of its epoch is committed."""
 
     promise = "votes are durable before they count"
 
     def __init__(self) -> None:
         self._votes: set[tuple[int, int, int]] = set()
+        self._unproved: dict[int, tuple[int, int]] = {}
+        """By leader: its epoch and where the first batch of it ends, while its own vote is not seen on disk."""
 
     def saved(self, vote: SavedVote) -> None:
         self._votes.add(vote)
@@ -70,15 +73,24 @@ class VotesAreDurable(Checker):
                     for record in records(batch.data, header):
                         message = decode_control(record.key or b"", record.value or b"")
                         if isinstance(message, LeaderChangeMessage):
-                            self._check(seen, message)
+                            self._check_others(seen, message)
+                            self._unproved[seen.node_id] = (seen.epoch, batch.end_offset)
+        epoch, end_offset = self._unproved.get(seen.node_id, (-1, -1))
+        if epoch == seen.epoch and seen.high_watermark >= end_offset:
+            del self._unproved[seen.node_id]
+            self._check(seen, seen.node_id)
 
-    def _check(self, seen: Observation, message: LeaderChangeMessage) -> None:
+    def _check_others(self, seen: Observation, message: LeaderChangeMessage) -> None:
         for voter in message.granting_voters:
-            if (voter.voter_id, seen.epoch, seen.node_id) not in self._votes:
-                raise self.broken(
-                    f"node {seen.node_id} leads epoch {seen.epoch} with the vote of node {voter.voter_id}, "
-                    "whose disk does not have it"
-                )
+            if voter.voter_id != seen.node_id:
+                self._check(seen, voter.voter_id)
+
+    def _check(self, seen: Observation, voter_id: int) -> None:
+        if (voter_id, seen.epoch, seen.node_id) not in self._votes:
+            raise self.broken(
+                f"node {seen.node_id} leads epoch {seen.epoch} with the vote of node {voter_id}, "
+                "whose disk does not have it"
+            )
 
 
 class EpochNeverDecreases(Checker):

@@ -79,10 +79,10 @@ def test_two_votes_of_one_epoch_and_a_forgotten_one() -> None:
         checker.saved(vote)
 
 
-def elected(leader_id: int, epoch: int, granting: Sequence[int]) -> Observation:
+def elected(leader_id: int, epoch: int, granting: Sequence[int], high_watermark: int = -1) -> Observation:
     message = LeaderChangeMessage(1, leader_id, [], [Voter(voter_id) for voter_id in granting])
     data = encode_control_batch(0, epoch, 0, [encode_control(message)])
-    return leader(leader_id, epoch, batches_in(data))
+    return leader(leader_id, epoch, batches_in(data), high_watermark=high_watermark)
 
 
 def test_a_leader_with_votes_that_were_not_durable() -> None:
@@ -93,6 +93,14 @@ def test_a_leader_with_votes_that_were_not_durable() -> None:
     assert breaks(checker, elected(1, 5, [1, 2, 3]))
     checker.saved(SavedVote(3, 5, 3))
     assert breaks(checker, elected(1, 5, [1, 2, 3]))
+
+
+def test_a_leader_that_commits_before_its_own_vote_is_durable() -> None:
+    assert breaks(VotesAreDurable(), elected(1, 5, [1]), elected(1, 5, [1], high_watermark=1))
+    checker = VotesAreDurable()
+    checker.observed(elected(1, 5, [1]))
+    checker.saved(SavedVote(1, 5, 1))
+    assert not breaks(checker, elected(1, 5, [1], high_watermark=1))
 
 
 def test_an_epoch_that_decreases() -> None:
