@@ -13,12 +13,12 @@ an answer only the correlation id and the error code are read.
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 from array import array
 from collections import deque
 from dataclasses import dataclass
 from struct import Struct
 from time import perf_counter
+from typing import cast
 
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import encode
