@@ -25,6 +25,8 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
+    """Time, and being called when it has come."""
+
     def now_ms(self) -> float:
         """Monotonic time in milliseconds."""
 

@@ -32,6 +32,7 @@ MAX_FETCH_BYTES = 8 * 1024 * 1024
 def fetch_to_wire(
     request: FetchRequest, cluster_id: str | None
 ) -> fetch_quorum_records_request.FetchQuorumRecordsRequest:
+    """The request that a follower sends to its leader."""
     wire = fetch_quorum_records_request
     partition = wire.PartitionData(
         METADATA_PARTITION,
@@ -56,6 +57,7 @@ def fetch_from_wire(
     message: fetch_quorum_records_request.FetchQuorumRecordsRequest,
     partition: fetch_quorum_records_request.PartitionData,
 ) -> FetchRequest:
+    """What the engine is asked; the size is held to MAX_FETCH_BYTES whatever the request says."""
     return FetchRequest(
         ReplicaKey(message.replica_id, message.replica_directory_id),
         partition.leader_epoch,
@@ -72,6 +74,7 @@ def fetch_from_wire(
 def answer_to_wire(
     response: FetchResponse, records: bytes, leader: Endpoint | None
 ) -> fetch_quorum_records_response.FetchQuorumRecordsResponse:
+    """The answer with the batches in `records`; `leader` is where the leader listens, if that is known."""
     wire = fetch_quorum_records_response
     diverging = response.diverging
     partition = wire.PartitionData(

@@ -127,6 +127,7 @@ def begin_from_wire(
 def begin_to_wire(
     request: BeginRequest, cluster_id: str | None, version: int
 ) -> begin_quorum_epoch_request.BeginQuorumEpochRequest:
+    """Version 0 has no directory ids and no endpoints: what it cannot carry is left out."""
     wire = begin_quorum_epoch_request
     has_directories = version >= 1
     partition = wire.PartitionData(
@@ -147,6 +148,7 @@ def end_from_wire(
     message: end_quorum_epoch_request.EndQuorumEpochRequest,
     partition: end_quorum_epoch_request.PartitionData,
 ) -> EndRequest:
+    """The sender is tagged field 10000; a stock leader does not set it and is the sender itself."""
     del message
     successors = [
         ReplicaKey(c.candidate_id, c.candidate_directory_id) for c in partition.preferred_candidates
@@ -159,6 +161,7 @@ def end_from_wire(
 def end_to_wire(
     request: EndRequest, cluster_id: str | None, version: int, endpoints: Sequence[Endpoint]
 ) -> end_quorum_epoch_request.EndQuorumEpochRequest:
+    """Version 0 names the successors by id alone and has no endpoints."""
     wire = end_quorum_epoch_request
     partition = wire.PartitionData(METADATA_PARTITION, request.leader_id, request.epoch)
     if version >= 1:

@@ -11,6 +11,8 @@ from quorumd.raft.settings import RaftSettings
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
+    """Times in milliseconds, sizes in bytes."""
+
     node_id: int
     data_directory: str
     listen: Endpoint

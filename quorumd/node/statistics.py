@@ -32,6 +32,8 @@ class Histogram:
 
 @dataclass(slots=True)
 class NodeStatistics:
+    """All that one node counts. Latencies in milliseconds."""
+
     request_latency_ms: dict[int, Histogram] = field(default_factory=dict)
     """By API key, from the frame being complete to the answer being queued; the counts are the requests."""
     error_answers: dict[tuple[int, int], int] = field(default_factory=dict)

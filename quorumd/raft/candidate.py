@@ -51,6 +51,7 @@ def ask(replica: Replica, state: Prospective | Candidate, voter: ReplicaKey) -> 
 
 
 def vote_answered(replica: Replica, state: Prospective | Candidate, event: PeerAnswered) -> None:
+    """Count a vote or a refusal; an answer to an earlier ballot only tells epoch and leader."""
     response = event.response
     assert isinstance(response, VoteResponse)
     observe(replica, response.epoch, response.leader_id)
@@ -138,6 +139,7 @@ def storage_full(replica: Replica, state: Prospective, event: StorageFull) -> No
 
 
 def timer_fired(replica: Replica, state: Prospective | Candidate, event: TimerFired) -> None:
+    """The election took too long, the wait after a lost one is over, or a failed request is due again."""
     if replica.now >= state.election_deadline:
         if isinstance(state, Prospective):
             step_back(replica)

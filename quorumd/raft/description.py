@@ -36,6 +36,7 @@ class QuorumDescription:
 
 
 def describe(replica: Replica, now: float) -> QuorumDescription:
+    """What DescribeQuorum tells, with times relative to `now` (monotonic milliseconds)."""
     state = replica.state
     own = ReplicaDescription(replica.identity, replica.log.end_offset, 0.0, 0.0)
     if not isinstance(state, Leader):

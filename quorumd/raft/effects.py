@@ -62,6 +62,8 @@ class ReadReady:
 
 @dataclass(slots=True)
 class Effects:
+    """What one step wants done; the contract in `quorumd.raft` gives the order."""
+
     save: QuorumState | None = None
     truncate_to: int | None = None
     append: bytes | ControlBatch | None = None

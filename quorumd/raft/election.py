@@ -100,6 +100,7 @@ def why_no_vote(replica: Replica, candidate: ReplicaKey) -> str | None:
 
 
 def why_not_trusted(replica: Replica, request: VoteRequest) -> str | None:
+    """Why a vote of this replica could break a promise that it cannot remember; None if it may vote."""
     own = replica.voter_set.by_id(replica.id)
     if own is not None and not own.key.matches(replica.identity):
         return "the voter of this id had another disk"

@@ -145,6 +145,7 @@ def answer_records(replica: Replica, leader: Leader, parked: ParkedFetch) -> Non
 
 
 def serve_consumer(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+    """Answer with what is committed, or park the fetch until there is more or its wait is over."""
     request = event.request
     assert isinstance(request, FetchRequest)
     error = fetch_error(replica, request)

@@ -34,6 +34,7 @@ def timer_fired(replica: Replica, state: Follower, event: TimerFired) -> None:
 
 
 def fetch_answered(replica: Replica, state: Follower, event: PeerAnswered) -> None:
+    """Take over what the leader sent; look for another leader, or ask again later, if it is none."""
     response = event.response
     assert isinstance(response, FetchResponse)
     observe(replica, response.epoch, response.leader_id)

@@ -227,6 +227,7 @@ def read_asked(replica: Replica, leader: Leader, event: ReadAsked) -> None:
 
 
 def timer_fired(replica: Replica, leader: Leader, event: TimerFired) -> None:
+    """Check the quorum (KIP-996), announce again to voters that do not fetch, answer what was parked."""
     if replica.now >= leader.check_quorum_at:
         limit = CHECK_QUORUM_FACTOR * replica.settings.fetch_timeout_ms
         leader.check_quorum_at = majority_contact(leader, replica.now) + limit

@@ -8,6 +8,8 @@ from quorumd.ids import OffsetAndEpoch
 
 
 class LogView(Protocol):
+    """Reading only: what changes the log stands in Effects."""
+
     @property
     def start_offset(self) -> int:
         """The first offset that is there."""

@@ -88,6 +88,8 @@ class FetchRequest:
 
 @dataclass(slots=True)
 class FetchResponse:
+    """Both sides of a fetch: the leader says what to read, the follower's caller adds what came."""
+
     error: ErrorCode
     leader_id: int
     epoch: int

@@ -23,6 +23,8 @@ class WaitingRead:
 
 @dataclass(slots=True)
 class ReadRounds:
+    """Reads that wait until a majority has fetched after they were asked (Raft paper section 8, read-index)."""
+
     current: int = 0
     _carried: bool = True
     """Whether some answer carried the current round already: then the next read needs a new one."""

@@ -178,6 +178,8 @@ class ParkedFetch:
 
 @dataclass(slots=True)
 class Leader:
+    """Times are monotonic milliseconds."""
+
     role: ClassVar[Role] = Role.LEADER
     epoch_start: int
     """Offset of the first record of this epoch."""

@@ -23,6 +23,8 @@ CONNECT_TIMEOUT_MS = 7000.0
 
 
 class SimulatedListener:
+    """The Listener port. `process` accepts, as long as it lives."""
+
     def __init__(
         self, network: SimulatedNetwork, address: tuple[str, int], process: Process | None,
         accept: Callable[[], Connection],
