@@ -23,7 +23,7 @@ class WaitingRead:
 
 @dataclass(slots=True)
 class ReadRounds:
-    """Reads that wait until a majority has fetched after they were asked (Raft paper section 8, read-index)."""
+    """Reads that wait until a majority has fetched since they were asked (Raft paper section 8)."""
 
     current: int = 0
     _carried: bool = True
