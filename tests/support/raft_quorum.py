@@ -196,6 +196,15 @@ class Quorum:
                 for other in self.nodes:
                     self.step(node_id, PeerDiscovered(self.nodes[other].key, endpoint(other)))
 
+    def give_log(self, node_id: int, *epochs: int, epoch: int = 0) -> None:
+        """A durable log of one record a batch, the voter record first; before the node starts."""
+        node = self.nodes[node_id]
+        node.log = MemoryLog.of_epochs(*epochs)
+        first = ControlBatch((VoterAssignment(voter_set(*self.settings.bootstrap_voters)),))
+        node.log.batches[0] = Batch(0, 1, epochs[0], first)
+        node.durable = len(epochs)
+        node.saved = QuorumState(epoch or epochs[-1])
+
     def crash(self, node_id: int) -> None:
         """The process is gone; what was not flushed is lost."""
         node = self.nodes[node_id]

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, OffsetAndEpoch
+from quorumd.raft.effects import ControlBatch, Send
+from quorumd.raft.events import PeerAnswered, StorageFree, StorageFull
+from quorumd.raft.follower import continuation
+from quorumd.raft.messages import FetchedBatch, FetchRequest, LeaderResponse, VoteRequest
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.roles import Role
+from quorumd.raft.voters import VoterAssignment
+from tests.support.raft_quorum import Batch, key, voter_set
+from tests.support.raft_single import Single, begin, end, fetch_error, vote
+
+
+def follower(*epochs: int, epoch: int = 5) -> Single:
+    """Follows node 2 in `epoch`, its first fetch under way."""
+    return Single(epochs or (1, 1, 3), QuorumState(epoch)).to_follower(2)
+
+
+def test_following_begins_with_a_fetch_that_waits_for_the_flush() -> None:
+    bench = follower()
+    assert bench.effects.save == QuorumState(5, 2)
+    fetch = bench.requests(FetchRequest)[2]
+    assert fetch == FetchRequest(key(1), 5, 3, 3, 500, bench.settings.fetch_max_bytes, True, -1, 0)
+    assert any(isinstance(m, Send) for m in bench.effects.send_after_flush)
+
+
+class TestAppending:
+    def test_appends_commits_and_acknowledges_after_the_flush(self) -> None:
+        bench = follower()
+        first, second = Batch(3, 5, 5, b"a"), Batch(5, 6, 5, b"b")
+        effects = bench.answer(2, bench.records(first, second, high_watermark=5, read_round=7))
+        assert (effects.append_end_offset, effects.committed_up_to) == (6, 5)
+        assert bench.log.batches[-2:] == [first, second]
+        fetch = bench.requests(FetchRequest)[2]
+        assert (fetch.offset, fetch.last_epoch, fetch.known_high_watermark, fetch.read_round) == (6, 5, 5, 7)
+        assert effects.send == []
+
+    def test_the_high_watermark_goes_no_further_than_the_own_log(self) -> None:
+        bench = follower()
+        bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), high_watermark=99))
+        assert bench.engine.high_watermark == 4
+
+    def test_an_unknown_or_lower_watermark_changes_nothing(self) -> None:
+        bench = follower()
+        bench.answer(2, bench.records(high_watermark=3))
+        for lower in (-1, 2):
+            assert bench.answer(2, bench.records(high_watermark=lower)).committed_up_to is None
+        assert bench.engine.high_watermark == 3
+
+    def test_what_is_there_already_is_not_appended_again(self) -> None:
+        bench = follower()
+        effects = bench.answer(
+            2, bench.records(Batch(1, 2, 1, b"old"), Batch(2, 3, 3, b"old"), Batch(3, 4, 5, b"new"))
+        )
+        assert effects.append_end_offset == 4
+        assert bench.log.batches[-1].body == b"new"
+        assert len(bench.log.batches) == 4
+
+    def test_nothing_usable_is_fetched_again_later_and_not_at_once(self) -> None:
+        bench = follower()
+        effects = bench.answer(2, bench.records(Batch(7, 8, 5, b"gap")))
+        assert effects.append is None
+        assert bench.requests(FetchRequest) == {}
+        assert bench.engine.deadline > bench.now
+
+    def test_a_voter_record_counts_at_once_and_goes_with_its_batch(self) -> None:
+        bench = follower()
+        change = VoterAssignment(voter_set(2, 3))
+        bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), Batch(4, 5, 5, ControlBatch((change,)))))
+        assert bench.engine.voters == change
+        assert not bench.engine.is_voter
+        assert bench.engine.role_name == "observer"
+        bench.answer(2, bench.records(diverging=OffsetAndEpoch(4, 5)))
+        assert bench.engine.is_voter
+        assert len(bench.history) == 1
+
+
+BATCHES = (
+    FetchedBatch(3, 5, 4, 0),
+    FetchedBatch(5, 6, 5, 10),
+    FetchedBatch(6, 8, 5, 20),
+)
+
+
+@pytest.mark.parametrize(
+    ("log_end", "epoch", "taken"),
+    [
+        ((3, 3), 5, 3),
+        ((5, 4), 5, 2),
+        ((8, 5), 5, 0),
+        ((3, 3), 4, 1),
+        ((3, 5), 5, 0),
+        ((4, 4), 5, 0),
+        ((2, 2), 5, 0),
+    ],
+)
+def test_continuation(log_end: tuple[int, int], epoch: int, taken: int) -> None:
+    assert len(continuation(OffsetAndEpoch(*log_end), epoch, BATCHES)) == taken
+
+
+class TestDivergence:
+    """The own log is [1, 1, 3, 3, 5] unless told otherwise."""
+
+    @pytest.mark.parametrize(
+        ("diverging", "left"),
+        [
+            (OffsetAndEpoch(3, 3), [1, 1, 3]),
+            (OffsetAndEpoch(9, 3), [1, 1, 3, 3]),
+            (OffsetAndEpoch(4, 2), [1, 1]),
+            (OffsetAndEpoch(6, 4), [1, 1, 3, 3]),
+            (OffsetAndEpoch(0, 0), []),
+        ],
+    )
+    def test_truncates_by_epoch(self, diverging: OffsetAndEpoch, left: list[int]) -> None:
+        bench = follower(1, 1, 3, 3, 5)
+        bench.answer(2, bench.records(diverging=diverging))
+        assert bench.log.epochs == left
+        assert bench.engine.deadline <= bench.now
+        bench.fire()
+        fetch = bench.requests(FetchRequest)[2]
+        assert (fetch.offset, fetch.last_epoch) == (len(left), left[-1] if left else 0)
+
+    def test_never_below_the_high_watermark(self) -> None:
+        bench = follower(1, 1, 3, 3, 5)
+        bench.answer(2, bench.records(high_watermark=4))
+        fatal = bench.answer(2, bench.records(diverging=OffsetAndEpoch(3, 3))).fatal
+        assert fatal == "leader 2 of epoch 5 asks to truncate to 3, below the high watermark 4"
+        assert bench.log.epochs == [1, 1, 3, 3, 5]
+
+    def test_without_anything_to_cut_it_asks_again_later(self) -> None:
+        bench = follower(1, 1, 3, 3, 5)
+        assert bench.answer(2, bench.records(diverging=OffsetAndEpoch(9, 5))).truncate_to is None
+        assert bench.engine.deadline > bench.now
+
+
+class TestLosingTheLeader:
+    def test_the_fetch_timeout_leads_to_a_pre_vote(self) -> None:
+        bench = follower()
+        bench.now += bench.settings.fetch_timeout_ms - 1
+        bench.answer(2, bench.records())
+        bench.wait(bench.settings.fetch_timeout_ms - 1)
+        assert bench.engine.role is Role.FOLLOWER
+        bench.wait(1)
+        assert bench.engine.role is Role.PROSPECTIVE
+
+    def test_errors_do_not_keep_the_leader_alive(self) -> None:
+        bench = follower()
+        bench.now += bench.settings.fetch_timeout_ms - 1
+        bench.answer(2, fetch_error(ErrorCode.OFFSET_OUT_OF_RANGE, 2, 5))
+        bench.wait(1)
+        assert bench.engine.role is Role.PROSPECTIVE
+
+    def test_a_refused_connection_shortens_the_wait(self) -> None:
+        bench = Single((1,), QuorumState(5), below=lambda bound: bound - 1).to_follower(2)
+        bench.fail(2, refused=True)
+        since = bench.now
+        while bench.engine.role is Role.FOLLOWER:
+            bench.fire()
+            if 2 in bench.requests(FetchRequest):
+                bench.fail(2, refused=True)
+        assert bench.engine.role is Role.PROSPECTIVE
+        assert bench.now - since < bench.settings.election_timeout_ms // 4
+
+    @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE])
+    def test_a_leader_that_leaves_shortens_it_too(self, error: ErrorCode) -> None:
+        bench = follower()
+        bench.answer(2, fetch_error(error, NO_NODE, 5))
+        assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
+        bench.fire()
+        assert bench.engine.role is Role.PROSPECTIVE
+
+    def test_a_failed_fetch_is_repeated_with_growing_pauses(self) -> None:
+        bench = follower()
+        pauses = []
+        for _ in range(3):
+            bench.fail(2)
+            pauses.append(bench.engine.deadline - bench.now)
+            bench.fire()
+        assert pauses == [16, 32, 64]
+
+    def test_an_observer_looks_elsewhere(self) -> None:
+        bench = Single((1,), QuorumState(5), me=key(9)).to_follower(2)
+        bench.now += bench.settings.fetch_timeout_ms
+        bench.fire()
+        assert bench.engine.role is Role.UNATTACHED
+        assert bench.state == QuorumState(5, 2)
+        bench.fire()
+        (peer,) = bench.requests(FetchRequest)
+        bench.answer(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 5))
+        assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
+
+    def test_a_newer_leader_in_an_error_is_followed(self) -> None:
+        bench = follower()
+        bench.answer(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 8))
+        assert (bench.engine.leader_id, bench.engine.epoch) == (3, 8)
+        assert bench.requests(FetchRequest)[3].epoch == 8
+
+    def test_a_newer_epoch_without_leader(self) -> None:
+        bench = follower()
+        bench.answer(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, NO_NODE, 8))
+        assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 8)
+
+    def test_an_answer_to_a_fetch_of_an_earlier_leader_is_not_used(self) -> None:
+        bench = follower()
+        stale, answer = bench.open[2], bench.records(Batch(3, 4, 5, b"late"))
+        bench.ask(begin(3, 6))
+        effects = bench.step(PeerAnswered(2, stale, answer))
+        assert effects.append is None
+
+    def test_an_answer_of_a_lower_epoch_is_not_used(self) -> None:
+        bench = follower()
+        bench.answer(2, fetch_error(ErrorCode.UNKNOWN_LEADER_EPOCH, 2, 4))
+        assert (bench.engine.role, bench.engine.epoch) == (Role.FOLLOWER, 5)
+
+    def test_two_leaders_in_an_epoch_are_fatal(self) -> None:
+        bench = follower()
+        answer = fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 5)
+        assert bench.answer(2, answer).fatal == "two leaders in epoch 5: 2 and 3"
+
+
+class TestNotFollower:
+    def test_records_are_taken_and_the_vote_is_given_up(self) -> None:
+        bench = follower()
+        response = bench.records(Batch(3, 4, 5, b"a"))
+        response.error = ErrorCode.NOT_FOLLOWER
+        assert bench.answer(2, response).append_end_offset == 4
+        assert not bench.engine.is_voter
+        assert bench.requests(FetchRequest)[2].is_follower is False
+        bench.answer(2, bench.records())
+        assert not bench.engine.is_voter
+
+    def test_until_the_log_says_otherwise(self) -> None:
+        bench = follower()
+        response = bench.records()
+        response.error = ErrorCode.NOT_FOLLOWER
+        bench.answer(2, response)
+        bench.answer(2, bench.records(Batch(3, 4, 5, ControlBatch((VoterAssignment(voter_set(1, 2)),)))))
+        assert bench.engine.is_voter
+
+
+class TestBegin:
+    @pytest.mark.parametrize(
+        ("leader", "epoch", "error", "follows"),
+        [
+            (3, 6, ErrorCode.NONE, 3),
+            (2, 5, ErrorCode.NONE, 2),
+            (3, 5, ErrorCode.INVALID_QUORUM_STATE, 2),
+            (3, 4, ErrorCode.FENCED_LEADER_EPOCH, 2),
+            (1, 6, ErrorCode.INVALID_QUORUM_STATE, 2),
+            (-1, 6, ErrorCode.INVALID_REQUEST, 2),
+        ],
+    )
+    def test_at_a_follower(self, leader: int, epoch: int, error: ErrorCode, follows: int) -> None:
+        bench = follower()
+        answer = bench.ask(begin(leader, epoch))
+        assert answer == LeaderResponse(error, follows, 6 if follows == 3 else 5)
+
+    def test_repeated_it_does_not_keep_the_leader_alive(self) -> None:
+        bench = follower()
+        for _ in range(10):
+            bench.now += bench.settings.fetch_timeout_ms / 5
+            bench.ask(begin(2, 5))
+        bench.wait(0)
+        assert bench.engine.role is Role.PROSPECTIVE
+
+    def test_it_makes_a_waiting_follower_fetch(self) -> None:
+        bench = follower()
+        bench.fail(2, refused=True)
+        bench.ask(begin(2, 5))
+        assert 2 in bench.requests(FetchRequest)
+
+    def test_keeps_the_vote_of_the_epoch(self) -> None:
+        bench = Single((1, 1, 3), QuorumState(5))
+        bench.ask(vote(5, (9, 3)))
+        bench.ask(begin(2, 5))
+        assert bench.state == QuorumState(5, 2, key(2))
+
+    def test_a_leader_refuses_a_second_one(self) -> None:
+        bench = Single().to_leader()
+        assert bench.ask(begin(2, bench.engine.epoch)).error is ErrorCode.INVALID_QUORUM_STATE
+        assert bench.engine.is_leader
+
+
+class TestEnd:
+    def test_the_first_successor_campaigns_at_once(self) -> None:
+        bench = follower()
+        assert bench.ask(end(2, 5, 1, 3)).error is ErrorCode.NONE
+        assert bench.engine.role is Role.PROSPECTIVE
+        assert sorted(bench.requests(VoteRequest)) == [2, 3]
+
+    @pytest.mark.parametrize(
+        ("successors", "delay"),
+        [((3, 1), 500), ((3, 4, 1), 500), ((3, 1, 4), 250), ((3, 4), 1000), ((), 1000)],
+    )
+    def test_the_others_wait_by_their_place(self, successors: tuple[int, ...], delay: int) -> None:
+        bench = follower()
+        bench.ask(end(2, 5, *successors))
+        assert bench.engine._replica.state.fetch_deadline == bench.now + delay  # type: ignore[union-attr]
+        assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
+
+    def test_an_unattached_voter_takes_leader_and_epoch_from_it(self) -> None:
+        bench = Single((1, 1, 3), QuorumState(5))
+        bench.ask(end(2, 7, 3, 1))
+        assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 2, 7)
+
+    def test_of_another_leader_of_the_epoch(self) -> None:
+        assert follower().ask(end(3, 5, 1)).error is ErrorCode.INVALID_QUORUM_STATE
+
+    def test_of_an_old_epoch(self) -> None:
+        assert follower().ask(end(2, 4, 1)).error is ErrorCode.FENCED_LEADER_EPOCH
+
+    def test_a_running_pre_vote_goes_on(self) -> None:
+        bench = follower()
+        bench.now += 5000
+        bench.to_prospective()
+        bench.ask(end(2, 5, 3, 1))
+        assert bench.engine.role is Role.PROSPECTIVE
+
+
+class TestFullDisk:
+    def test_keeps_in_touch_and_tries_again(self) -> None:
+        bench = follower()
+        bench.history.append(3, VoterAssignment(voter_set(2, 3)))
+        bench.step(StorageFull())
+        assert len(bench.history) == 1
+        assert bench.engine.deadline == bench.now + bench.settings.retry_backoff_max_ms
+        bench.fire()
+        assert 2 in bench.requests(FetchRequest)
+
+    def test_does_not_campaign_and_votes(self) -> None:
+        bench = follower()
+        bench.step(StorageFull())
+        bench.now += 5000
+        bench.fire()
+        assert bench.engine.role is Role.UNATTACHED
+        assert bench.ask(vote(9, (9, 8))).granted
+        bench.step(StorageFree())
+        bench.to_prospective()

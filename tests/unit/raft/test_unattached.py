@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from math import inf
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, ReplicaKey
+from quorumd.raft.events import LeaderHeard
+from quorumd.raft.messages import FetchRequest
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.roles import Role
+from quorumd.raft.settings import RaftSettings
+from tests.support.raft_quorum import key
+from tests.support.raft_single import Single, fetch_error
+
+
+def test_asks_anybody_who_leads() -> None:
+    bench = Single((1,), QuorumState(3), me=key(9))
+    bench.fire()
+    assert list(bench.requests(FetchRequest)) == [1]
+    assert bench.requests(FetchRequest)[1].max_wait_ms == 0
+    bench.answer(1, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 6))
+    assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 6)
+
+
+def test_asked_the_leader_itself() -> None:
+    bench = Single((1,), QuorumState(3))
+    bench.fire()
+    bench.answer(2, fetch_error(ErrorCode.NONE, 2, 3))
+    assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
+
+
+def test_asks_again_with_growing_pauses() -> None:
+    bench = Single((1,), QuorumState(3), me=key(9))
+    pauses = []
+    for failed in (False, True, False):
+        while not bench.requests(FetchRequest):
+            bench.fire()
+        (peer,) = bench.requests(FetchRequest)
+        if failed:
+            bench.fail(peer)
+        else:
+            bench.answer(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 3))
+        pauses.append(bench.engine.deadline - bench.now)
+    assert pauses == [16, 32, 64]
+
+
+def test_without_anybody_to_ask_it_waits_for_an_address() -> None:
+    bench = Single((), me=key(9), settings=RaftSettings())
+    bench.fire()
+    assert bench.requests(FetchRequest) == {}
+    bench.discover(key(9))
+    bench.fire()
+    assert bench.requests(FetchRequest) == {}
+    bench.discover(key(5))
+    bench.fire()
+    assert list(bench.requests(FetchRequest)) == [5]
+
+
+def test_hearsay_of_a_leader() -> None:
+    bench = Single((1,), QuorumState(3))
+    bench.step(LeaderHeard(2, 2))
+    assert bench.engine.role is Role.UNATTACHED
+    bench.step(LeaderHeard(2, 3))
+    assert (bench.engine.leader_id, bench.engine.epoch) == (2, 3)
+    assert bench.step(LeaderHeard(3, 3)).fatal is None
+    assert bench.engine.leader_id == 2
+    bench.step(LeaderHeard(3, 4))
+    assert (bench.engine.leader_id, bench.engine.epoch) == (3, 4)
+
+
+def test_hearing_that_it_led_a_later_epoch_itself() -> None:
+    bench = Single((1,), QuorumState(3))
+    bench.step(LeaderHeard(1, 9))
+    assert (bench.engine.role, bench.engine.epoch, bench.engine.leader_id) == (Role.UNATTACHED, 9, NO_NODE)
+
+
+class TestFirstElection:
+    def test_waits_for_addresses_of_a_majority(self) -> None:
+        bench = Single(())
+        for _ in range(5):
+            bench.fire()
+        assert bench.engine.role is Role.UNATTACHED
+        bench.discover(ReplicaKey(3))
+        bench.to_prospective()
+
+    def test_is_not_delayed_once_all_are_known(self) -> None:
+        bench = Single((), below=lambda bound: bound - 1)
+        bench.discover(key(2))
+        assert bench.engine._replica.state.election_deadline == bench.now + 1999  # type: ignore[union-attr]
+        bench.discover(key(3))
+        assert bench.engine._replica.state.election_deadline == bench.now + 249  # type: ignore[union-attr]
+
+    def test_addresses_without_directories_do_not_hurry_it(self) -> None:
+        bench = Single((), below=lambda bound: bound - 1)
+        bench.discover(ReplicaKey(2), ReplicaKey(3))
+        assert bench.engine._replica.state.election_deadline == bench.now + 1999  # type: ignore[union-attr]
+
+
+def test_a_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:
+    bench = Single().to_resigned()
+    epoch = bench.engine.epoch
+    bench.fire()
+    assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, epoch + 1)
+    assert bench.state == QuorumState(epoch + 1)
+    bench.to_prospective()
+
+
+def test_an_unattached_voter_is_woken_by_time_alone() -> None:
+    assert Single().engine.deadline < inf
+    assert Single().engine.wants_leader_probe(0.0)
