@@ -19,6 +19,8 @@ from prometheus_client.registry import CollectorRegistry
 logger = logging.getLogger(__name__)
 
 CLIENT_TIMEOUT_S = 5.0
+POLL_INTERVAL_S = 0.1
+"""How long closing may take; waiting for clients itself needs no polling."""
 
 
 class Report(NamedTuple):
@@ -75,7 +77,7 @@ class HttpEndpoint:
 
     def start(self) -> None:
         """Begin to answer."""
-        Thread(target=self._server.serve_forever, name="http", daemon=True).start()
+        Thread(target=self._server.serve_forever, args=(POLL_INTERVAL_S,), name="http", daemon=True).start()
 
     def close(self) -> None:
         """Answer no more."""

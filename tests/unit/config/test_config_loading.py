@@ -58,8 +58,8 @@ def test_all_problems_of_a_file_are_told_in_order_with_file_line_key_and_what_is
         "where the daemon is started",
         ":1: quorum.fetch.timout.ms=2s: unknown key; did you mean quorum.fetch.timeout.ms?",
         ":2: node.id=one: not a whole number; allowed: a whole number from 0 to 2147483647",
-        ":3: listeners=PLAINTEXT://:9092: others cannot be told a wildcard address; allowed: name the address, "
-        "or add advertised.listeners=PLAINTEXT://<host>:9092",
+        ":3: listeners=PLAINTEXT://:9092: others cannot be told a wildcard address; allowed: name the "
+        "address, or add advertised.listeners=PLAINTEXT://<host>:9092",
         ":5: connections.max.idle.ms=1s: the connections of waiting followers would be closed; allowed: more "
         "than quorum.fetch.timeout.ms (2000)",
         ":6: log.level=LOUD: not one of the choices; allowed: DEBUG, INFO, WARNING, ERROR",

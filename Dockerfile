@@ -1,0 +1,27 @@
+# One quorumd node. Build and run:
+#     docker build -t quorumd .
+#     docker run --name quorumd -p 9092:9092 -p 9192:9192 -v quorumd:/var/lib/quorumd quorumd
+# A configuration of your own: -v /path/to/file:/etc/quorumd/quorumd.properties:ro
+
+FROM python:3.11-slim AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY quorumd quorumd
+RUN python -m venv /opt/quorumd && /opt/quorumd/bin/pip install --no-cache-dir .
+
+FROM python:3.11-slim
+RUN useradd --system --home-dir /var/lib/quorumd --shell /usr/sbin/nologin --uid 9092 quorumd \
+    && install -d -o quorumd -g quorumd -m 0700 /var/lib/quorumd
+COPY --from=build /opt/quorumd /opt/quorumd
+COPY config/container.properties /etc/quorumd/quorumd.properties
+ENV PATH=/opt/quorumd/bin:$PATH PYTHONUNBUFFERED=1
+USER quorumd
+WORKDIR /var/lib/quorumd
+VOLUME /var/lib/quorumd
+EXPOSE 9092 9192
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9192/healthz', timeout=2)"]
+# The command line is the image's entry point, so that `docker run quorumd quorum describe ...` works too.
+ENTRYPOINT ["quorumd"]
+CMD ["start", "--config", "/etc/quorumd/quorumd.properties", "--format-if-needed"]

@@ -1,0 +1,117 @@
+"""Every ready-made file in config/ works as it is: properties, service, scrape targets, dashboard, image."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from quorumd.config import load
+from quorumd.observability.metrics import METRICS
+
+ROOT = Path(__file__).parents[3]
+CONFIG = ROOT / "config"
+PROPERTIES = sorted(CONFIG.rglob("*.properties"))
+
+
+@pytest.mark.parametrize("path", PROPERTIES, ids=lambda path: str(path.relative_to(CONFIG)))
+def test_properties_load_without_a_warning(path: Path) -> None:
+    settings = load(str(path))
+    assert settings.warnings() == ()
+    assert settings.metrics_listener is not None
+
+
+def test_three_nodes_agree_on_the_voters_and_share_nothing_else() -> None:
+    nodes = [load(str(path)) for path in sorted((CONFIG / "three-nodes").iterdir())]
+    assert [node.node_id for node in nodes] == [1, 2, 3]
+    assert len({node.quorum_voters for node in nodes}) == 1
+    assert len({node.data_directory for node in nodes}) == 3
+    assert (
+        len({port for node in nodes for port in (node.listener.port, (node.metrics_listener or ("", 0))[1])})
+        == 6
+    )
+    for node in nodes:
+        own = next(voter for voter in node.quorum_voters if voter.id == node.node_id)
+        assert (own.host, own.port) == (node.listener.host, node.listener.port)
+
+
+def test_prometheus_scrapes_the_three_nodes() -> None:
+    nodes = [load(str(path)) for path in sorted((CONFIG / "three-nodes").iterdir())]
+    targets = re.findall(r"^ +- (\S+:\d+)$", (CONFIG / "prometheus.yml").read_text(), re.MULTILINE)
+    assert targets == ["{}:{}".format(*(node.metrics_listener or ())) for node in nodes]
+
+
+def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -> None:
+    dashboard = json.loads((CONFIG / "grafana-dashboard.json").read_text())
+    asked = set()
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            asked |= set(re.findall(r"\b((?:quorumd|process)_\w+)", target["expr"]))
+    series = set()
+    for metric in METRICS:
+        series.add(f"{metric.name}_bucket" if metric.kind == "histogram" else metric.exposed_name)
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    process = {sample.name for family in registry.collect() for sample in family.samples}
+    assert asked <= series | process
+    not_shown = {"quorumd_build_info", "quorumd_raft_boot_timestamp_seconds"}
+    told_by_others = {
+        "quorumd_raft_current_vote",
+        "quorumd_raft_current_vote_directory_info",
+        "quorumd_raft_log_end_epoch",
+    }
+    assert series - asked == not_shown | told_by_others
+
+
+@pytest.mark.parametrize("file", ["config/quorumd.service", "Dockerfile"])
+def test_service_and_image_start_a_node_with_options_that_exist(file: str) -> None:
+    from quorumd.cli.start import start
+
+    text = (ROOT / file).read_text()
+    options = set(re.findall(r"(?<=[\s\"])--(?:config|format-if-needed)\b", text))
+    assert options == {"--config", "--format-if-needed"}
+    assert options <= {option for parameter in start.params for option in parameter.opts}
+
+
+def test_the_image_is_made_of_files_that_are_there_and_not_ignored() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    sources = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+)$", dockerfile, re.MULTILINE)
+        for source in line.split()[:-1]
+    ]
+    assert sources
+    for source in sources:
+        assert (ROOT / source).exists()
+        assert source in kept
+
+
+def test_the_service_does_not_restart_what_only_a_person_can_correct() -> None:
+    service = (CONFIG / "quorumd.service").read_text()
+    assert "RestartPreventExitStatus=2 3 6\n" in service
+    assert "Type=notify\n" in service
+
+
+@pytest.mark.parametrize("directive", ["LimitNOFILE", "StateDirectory", "NoNewPrivileges", "ProtectSystem"])
+def test_the_service_is_confined(directive: str) -> None:
+    assert f"\n{directive}=" in (CONFIG / "quorumd.service").read_text()
+
+
+def test_systemd_finds_nothing_wrong_with_the_service(tmp_path: Path) -> None:
+    lines = (CONFIG / "quorumd.service").read_text().splitlines()
+    assert all(re.fullmatch(r"|#.*|\[[A-Z]\w+\]|[A-Z]\w+=.*", line) for line in lines)
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        return  # the rest is for machines that have systemd
+    daemon = tmp_path / "quorumd"
+    daemon.write_text("#!/bin/sh\n")
+    daemon.chmod(0o755)
+    unit = tmp_path / "quorumd.service"
+    unit.write_text((CONFIG / "quorumd.service").read_text().replace("/opt/quorumd/bin/quorumd", str(daemon)))
+    verdict = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    assert "quorumd" not in verdict.stderr
+    assert verdict.returncode == 0

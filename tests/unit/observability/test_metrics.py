@@ -1,0 +1,224 @@
+"""The metrics: all of the KIP's, with the values of the node, in Prometheus's text."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from quorumd.ids import KafkaUuid, ReplicaKey
+from quorumd.node.statistics import Histogram, NodeStatistics
+from quorumd.observability.metrics import (
+    METRICS,
+    NOT_MEASURED,
+    STATES,
+    Gathered,
+    buckets,
+    documentation,
+    registry_of,
+)
+from quorumd.raft.roles import Role
+
+KIP_595_DRAFT = [
+    "CurrentLeader",
+    "CurrentEpoch",
+    "CurrentVote",
+    "LogEndOffset",
+    "LogEndEpoch",
+    "BootTimestamp",
+    "State",
+    "NumQuorumVoters",
+    "ElectionLatencyMax",
+    "ElectionLatencyAvg",
+    "ReplicationLatencyMax",
+    "ReplicationLatencyAvg",
+    "InboundRequestPerSec",
+    "OutboundRequestPerSec",
+    "FetchRecordsPerSec",
+    "AppendRecordsPerSec",
+    "ErrorResponsePerSec",
+    "InboundChannelSize",
+    "OutboundChannelSize",
+    "TotalTimeMs",
+    "InboundQueueTimeMs",
+    "HandleTimeMs",
+    "OutboundQueueTimeMs",
+    "AvgIdlePercent",
+]
+KIP_595_ACCEPTED = [
+    "current-state",
+    "current-leader",
+    "current-vote",
+    "current-epoch",
+    "high-watermark",
+    "log-end-offset",
+    "log-end-epoch",
+    "boot-timestamp",
+    "number-unknown-voter-connections",
+    "commit-latency-avg",
+    "commit-latency-max",
+    "election-latency-avg",
+    "election-latency-max",
+    "fetch-records-rate",
+    "append-records-rate",
+    "poll-idle-ratio-avg",
+]
+SHIPPED_SINCE = [
+    "current-vote-directory-id",
+    "number-of-voters",
+    "number-of-observers",
+    "uncommitted-voter-change",
+    "ignored-static-voters",
+]
+
+
+def make_node(**engine: Any) -> Any:
+    statistics = NodeStatistics()
+    for latency in (0.2, 3, 3, 70_000):
+        statistics.commit_latency_ms.observe(latency)
+    statistics.request_latency_ms[1] = Histogram()
+    statistics.request_latency_ms[1].observe(500)
+    statistics.request_latency_ms[1001] = Histogram()
+    statistics.error_answers[(52, 74)] = 2
+    statistics.error_answers[(999, 12345)] = 1
+    statistics.appended_records = 7
+    statistics.connections_open = 4
+    state = {
+        "role_name": "follower",
+        "leader_id": 2,
+        "epoch": 5,
+        "high_watermark": 41,
+        "voted": None,
+        "is_leader": False,
+        "voters": SimpleNamespace(current=SimpleNamespace(voters=("a", "b", "c"))),
+    }
+    return SimpleNamespace(
+        engine=SimpleNamespace(**(state | engine)),
+        log=SimpleNamespace(end_offset=43, last_epoch=5, has_room=lambda: True),
+        statistics=statistics,
+        boot_timestamp=1_795_219_837_974,
+        unknown_voter_connections=1,
+        settings=SimpleNamespace(node_id=3),
+        cluster_id="LHi4wD3WRb24-aFIueoyAg",
+    )
+
+
+def scrape(
+    node: Any, gathered: Gathered | None = None
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    text = generate_latest(registry_of(node, gathered or Gathered())).decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("name", KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE)
+def test_every_metric_of_the_kip_is_here_or_has_a_reason_not_to_be(name: str) -> None:
+    measured = [metric.name for metric in METRICS if name in metric.kip]
+    assert bool(measured) != (name in NOT_MEASURED)
+
+
+def test_no_metric_claims_a_name_that_the_kip_does_not_have() -> None:
+    known = set(KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE)
+    assert {name for metric in METRICS for name in metric.kip} | set(NOT_MEASURED) == known
+
+
+def test_what_the_accepted_kip_has_is_all_measured() -> None:
+    assert not set(KIP_595_ACCEPTED) & set(NOT_MEASURED)
+
+
+def test_values_of_a_follower() -> None:
+    samples = scrape(
+        make_node(voted=ReplicaKey(1, KafkaUuid(bytes(15) + b"\x07"))), Gathered(idle_ratio=0.75)
+    )
+    for name, value in {
+        "quorumd_raft_current_leader": 2,
+        "quorumd_raft_current_vote": 1,
+        "quorumd_raft_current_epoch": 5,
+        "quorumd_raft_high_watermark": 41,
+        "quorumd_raft_log_end_offset": 43,
+        "quorumd_raft_log_end_epoch": 5,
+        "quorumd_raft_boot_timestamp_seconds": 1_795_219_837.974,
+        "quorumd_raft_number_of_voters": 3,
+        "quorumd_raft_number_unknown_voter_connections": 1,
+        "quorumd_raft_append_records_total": 7,
+        "quorumd_raft_fetch_records_total": 0,
+        "quorumd_raft_commit_latency_max_seconds": 70,
+        "quorumd_event_loop_idle_ratio": 0.75,
+        "quorumd_connections": 4,
+        "quorumd_log_has_room": 1,
+    }.items():
+        assert samples[name, ()] == pytest.approx(value), name
+    assert (
+        samples["quorumd_raft_current_vote_directory_info", (("directory_id", "AAAAAAAAAAAAAAAAAAAABw"),)]
+        == 1
+    )
+
+
+def test_nobody_known_nobody_voted_for() -> None:
+    samples = scrape(make_node(leader_id=-1, high_watermark=-1))
+    assert samples["quorumd_raft_current_leader", ()] == -1
+    assert samples["quorumd_raft_current_vote", ()] == -1
+    assert samples["quorumd_raft_high_watermark", ()] == -1
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_exactly_one_state_is_current(state: str) -> None:
+    samples = scrape(make_node(role_name=state))
+    current = {
+        key[1][0][1] for key, value in samples.items() if key[0] == "quorumd_raft_current_state" and value
+    }
+    assert current == {state}
+
+
+def test_every_role_is_a_state() -> None:
+    assert {role.value for role in Role} | {"voted", "observer"} == set(STATES)
+
+
+def test_histograms_are_cumulative_and_in_seconds() -> None:
+    histogram = Histogram((1, 10))
+    for latency in (0.5, 1, 5, 11):
+        histogram.observe(latency)
+    assert buckets(histogram) == [("0.001", 2), ("0.01", 3), ("+Inf", 4)]
+    samples = scrape(make_node())
+    name = "quorumd_raft_commit_latency_seconds"
+    assert samples[f"{name}_bucket", (("le", "0.00025"),)] == 1
+    assert samples[f"{name}_bucket", (("le", "0.004"),)] == 3
+    assert samples[f"{name}_bucket", (("le", "16.384"),)] == 3
+    assert samples[f"{name}_bucket", (("le", "+Inf"),)] == samples[f"{name}_count", ()] == 4
+    assert samples[f"{name}_sum", ()] == pytest.approx(70.0062)
+
+
+def test_requests_and_errors_carry_names() -> None:
+    samples = scrape(make_node())
+    assert samples["quorumd_request_total", (("api", "Fetch"),)] == 1
+    assert samples["quorumd_request_total", (("api", "FetchQuorumRecords"),)] == 0
+    assert samples["quorumd_request_latency_seconds_sum", (("api", "Fetch"),)] == 0.5
+    errors = "quorumd_request_errors_total"
+    assert samples[errors, (("api", "Vote"), ("error", "FENCED_LEADER_EPOCH"))] == 2
+    assert samples[errors, (("api", "999"), ("error", "12345"))] == 1
+
+
+def test_a_scrape_of_the_process_is_there() -> None:
+    assert scrape(make_node())["process_resident_memory_bytes", ()] > 1_000_000
+
+
+def test_names_follow_prometheus() -> None:
+    names = [metric.exposed_name for metric in METRICS]
+    assert len(names) == len(set(names))
+    for metric in METRICS:
+        assert metric.name.startswith("quorumd_")
+        assert not metric.name.endswith("_total")
+        assert not any(part in metric.name for part in ("_ms", "millis", "percent", "_avg"))
+        assert metric.help.endswith(".")
+        if metric.kind == "histogram":
+            assert metric.name.endswith("_seconds")
+
+
+def test_documentation_has_a_row_for_every_metric() -> None:
+    rows = documentation().splitlines()[2:]
+    assert len(rows) == len(METRICS)
+    assert "| `quorumd_request_total` | counter | api | Requests answered. | InboundRequestPerSec |" in rows

@@ -1,0 +1,188 @@
+"""The daemon as a process: start, signals, exit codes, what it tells, what it serves."""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from quorumd.errors import ConfigError, CorruptLog, FlushFailed
+from quorumd.observability.metrics import METRICS
+from quorumd.runtime.daemon import start_failure, with_advice
+
+Process = subprocess.Popen[str]
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (ConfigError("x"), 2),
+        (CorruptLog("x"), 3),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/x"), 3),
+        (OSError(errno.EIO, "Input/output error"), 3),
+        (FlushFailed("x"), 4),
+        (OSError(errno.EADDRINUSE, "Address already in use"), 5),
+        (OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"), 5),
+        (PermissionError(errno.EACCES, "Permission denied"), 5),
+        (socket.gaierror(-2, "Name or service not known"), 5),
+        (ZeroDivisionError("x"), 1),
+    ],
+)
+def test_what_a_node_cannot_start_with_has_an_exit_code(error: Exception, exit_code: int) -> None:
+    code, text = start_failure(error)
+    assert code == exit_code
+    assert text
+
+
+def test_advice_is_given_where_the_error_itself_does_not_know() -> None:
+    assert with_advice(5, "taken") == "taken; stop the process that listens there, or choose another address"
+    assert with_advice(3, "not formatted: run `quorumd format`") == "not formatted: run `quorumd format`"
+
+
+class Folder:
+    """One node's files, and the processes started on them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.properties = path / "node.properties"
+        self.processes: list[Process] = []
+        self.write("PLAINTEXT://127.0.0.1:0")
+
+    def write(self, listener: str, *lines: str) -> None:
+        text = f"node.id=1\nquorum.voters=1\nlog.dirs={self.path}/data\nlisteners={listener}\n"
+        self.properties.write_text(text + "\n".join(lines))
+
+    def start(self, *options: str, **environment: str) -> Process:
+        command = [sys.executable, "-m", "quorumd", "start", "--config", str(self.properties), *options]
+        process = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | environment,
+        )
+        self.processes.append(process)
+        return process
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    folder = Folder(tmp_path)
+    yield folder
+    for process in folder.processes:
+        process.kill()
+        process.communicate()
+
+
+def lines_until(process: Process, words: str) -> list[str]:
+    assert process.stderr is not None
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line.rstrip())
+        if words in line:
+            return lines
+    raise AssertionError(f"{words!r} never came: {lines}")
+
+
+def end_of(process: Process) -> tuple[int, str]:
+    _, text = process.communicate(timeout=20)
+    return process.returncode, text
+
+
+def status_of(url: str) -> int:
+    try:
+        with urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
+def test_a_node_serves_metrics_and_stops_in_good_order(folder: Folder) -> None:
+    folder.write("PLAINTEXT://127.0.0.1:0", "metrics.listener=127.0.0.1:0")
+    process = folder.start("--format-if-needed")
+    endpoint = lines_until(process, "/metrics")[-1].split("http://")[1].split("/")[0]
+    lines_until(process, "leader in epoch 1")
+    deadline = time.monotonic() + 10
+    while status_of(f"http://{endpoint}/readyz") != 200 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert status_of(f"http://{endpoint}/healthz") == 200
+    with urlopen(f"http://{endpoint}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    for metric in METRICS:
+        assert f"# TYPE {metric.exposed_name} {metric.kind}\n" in text
+    assert 'quorumd_raft_current_state{state="leader"} 1.0\n' in text
+    process.send_signal(signal.SIGHUP)  # harmless
+    process.send_signal(signal.SIGTERM)
+    exit_code, text = end_of(process)
+    assert exit_code == 0
+    assert "stopping: handing over and closing the log" in text
+    assert text.endswith("stopped, exit code 0\n")
+
+
+def test_systemd_is_told_of_each_step(folder: Folder) -> None:
+    address = str(folder.path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(address)
+        receiver.settimeout(10)
+        process = folder.start("--format-if-needed", NOTIFY_SOCKET=address, WATCHDOG_USEC="200000")
+        told: list[str] = []
+
+        def hear(words: str) -> None:
+            while not told or words not in told[-1]:
+                told.append(receiver.recv(1000).decode())
+
+        hear(f"READY=1\nMAINPID={process.pid}")
+        hear("STATUS=leader of epoch 1")
+        hear("WATCHDOG=1")
+        process.send_signal(signal.SIGINT)
+        hear("STOPPING=1")
+        assert end_of(process)[0] == 0
+
+
+def test_a_folder_that_is_not_there(folder: Folder) -> None:
+    exit_code, text = end_of(folder.start())
+    assert exit_code == 3
+    assert f"cannot start: there is no folder {folder.path}/data: run `quorumd format`" in text
+    assert "Traceback" not in text
+
+
+def test_a_folder_in_use_and_an_address_in_use(folder: Folder, tmp_path: Path) -> None:
+    first = folder.start("--format-if-needed")
+    line = lines_until(first, "serves")[-1]
+    listener = line.split("serves ")[1].split(",")[0]
+    exit_code, text = end_of(folder.start())
+    assert (exit_code, "is in use by another process" in text) == (3, True)
+
+    (tmp_path / "other").mkdir()
+    other = Folder(tmp_path / "other")
+    other.write(listener)
+    exit_code, text = end_of(other.start("--format-if-needed"))
+    assert exit_code == 5
+    assert f"cannot start: listeners={listener}: Address already in use; stop the process" in text
+
+    other.write("PLAINTEXT://127.0.0.1:0", f"metrics.listener={listener.removeprefix('PLAINTEXT://')}")
+    exit_code, text = end_of(other.start())
+    assert exit_code == 5
+    assert "cannot start: metrics.listener=127.0.0.1:" in text
+    assert "Traceback" not in text
+
+
+def test_a_second_signal_stops_at_once(folder: Folder) -> None:
+    # A leader of three whose peers do not answer cannot hand over: an orderly stop would wait for it.
+    process = folder.start("--format-if-needed")
+    lines_until(process, "leader in epoch 1")
+    process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    exit_code, text = end_of(process)
+    assert exit_code == 0
+    assert "a second time" in text or "stopped, exit code 0" in text

@@ -1,0 +1,71 @@
+"""The HTTP port, asked as Prometheus and probes ask it."""
+
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from quorumd.runtime.http_endpoint import HttpEndpoint, Report
+
+
+class Reports:
+    health = Report(True, "ok")
+    readiness = Report(False, "not ready: no leader known")
+
+
+@pytest.fixture
+def reports() -> Reports:
+    return Reports()
+
+
+@pytest.fixture
+def endpoint(reports: Reports) -> Iterator[HttpEndpoint]:
+    registry = CollectorRegistry()
+    Counter("things", "Things counted.", registry=registry).inc(3)
+    endpoint = HttpEndpoint(("127.0.0.1", 0), registry, lambda: reports.health, lambda: reports.readiness)
+    endpoint.start()
+    yield endpoint
+    endpoint.close()
+
+
+def get(endpoint: HttpEndpoint, path: str, **headers: str) -> tuple[int, str, str]:
+    connection = HTTPConnection("127.0.0.1", endpoint.port, timeout=5)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Content-Type", ""), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_metrics_in_the_format_that_is_asked_for(endpoint: HttpEndpoint) -> None:
+    status, content_type, text = get(endpoint, "/metrics?x=1")
+    assert (status, content_type.split(";")[0]) == (200, "text/plain")
+    assert "things_total 3.0\n" in text
+    _, content_type, text = get(endpoint, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+
+
+def test_reports_are_asked_anew_each_time(endpoint: HttpEndpoint, reports: Reports) -> None:
+    assert get(endpoint, "/healthz")[::2] == (200, "ok\n")
+    assert get(endpoint, "/readyz")[::2] == (503, "not ready: no leader known\n")
+    reports.health, reports.readiness = Report(False, "stalled"), Report(True, "ready")
+    assert get(endpoint, "/healthz")[::2] == (503, "stalled\n")
+    assert get(endpoint, "/readyz")[::2] == (200, "ready\n")
+
+
+def test_another_path_names_the_paths_there_are(endpoint: HttpEndpoint) -> None:
+    assert get(endpoint, "/")[::2] == (404, "/metrics /healthz /readyz\n")
+
+
+def test_a_client_that_says_nothing_blocks_nobody(endpoint: HttpEndpoint) -> None:
+    with socket.create_connection(("127.0.0.1", endpoint.port)):
+        assert get(endpoint, "/healthz")[0] == 200
+
+
+def test_a_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
+    with pytest.raises(OSError, match="in use"):
+        HttpEndpoint(("127.0.0.1", endpoint.port), CollectorRegistry(), Reports, Reports)  # type: ignore[arg-type]  # never asked

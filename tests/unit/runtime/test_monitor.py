@@ -1,0 +1,126 @@
+"""What the daemon looks at once a second."""
+
+import socket
+from math import inf
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quorumd.runtime.monitor import STALLED_AFTER_S, Monitor, status_of
+
+
+class Loop:
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.delays: list[float] = []
+        self.cancelled = False
+
+    def call_later(self, delay: float, callback: object) -> "Loop":
+        self.delays.append(delay)
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Clocks:
+    now_s = 100.0
+    cpu_s = 5.0
+
+
+def make_node(**engine: Any) -> Any:
+    state = {"is_leader": False, "epoch": 4, "role_name": "follower", "leader_id": 2}
+    return SimpleNamespace(
+        engine=SimpleNamespace(**(state | engine)), log=SimpleNamespace(has_room=lambda: True), is_ready=True
+    )
+
+
+def make_monitor(node: Any, clocks: Clocks, watchdog_s: float | None = None) -> tuple[Monitor, Loop]:
+    loop = Loop()
+    monitor = Monitor(loop, node, watchdog_s, lambda: clocks.now_s, lambda: clocks.cpu_s)  # type: ignore[arg-type]  # what it uses of a loop
+    return monitor, loop
+
+
+@pytest.mark.parametrize(("cpu_used", "idle"), [(0.0, 1.0), (0.5, 0.75), (2.0, 0.0), (2.5, 0.0)])
+def test_the_idle_ratio_is_the_share_of_time_without_cpu(cpu_used: float, idle: float) -> None:
+    clocks = Clocks()
+    monitor, _ = make_monitor(make_node(), clocks)
+    clocks.now_s += 2.0
+    clocks.cpu_s += cpu_used
+    monitor.look()
+    assert monitor.gathered.idle_ratio == pytest.approx(idle)
+
+
+def test_observers_are_counted_where_the_node_leads() -> None:
+    description = SimpleNamespace(observers=("a", "b"))
+    node = make_node(is_leader=True, describe=lambda now_ms: description)
+    monitor, _ = make_monitor(node, Clocks())
+    monitor.look()
+    assert monitor.gathered.observers == 2
+    node.engine.is_leader = False
+    monitor.look()
+    assert monitor.gathered.observers == 0
+
+
+def test_a_loop_that_does_not_turn_is_not_healthy() -> None:
+    clocks = Clocks()
+    monitor, _ = make_monitor(make_node(), clocks)
+    monitor.look()
+    clocks.now_s += STALLED_AFTER_S
+    assert monitor.health() == (True, "ok")
+    clocks.now_s += 1
+    assert monitor.health() == (False, "the event loop has not turned for 11 s")
+
+
+def test_a_full_disk_is_not_healthy() -> None:
+    node = make_node()
+    monitor, _ = make_monitor(node, Clocks())
+    node.log.has_room = lambda: False
+    good, text = monitor.health()
+    assert not good
+    assert "disk is full" in text
+
+
+def test_readiness_is_the_nodes() -> None:
+    node = make_node()
+    monitor, _ = make_monitor(node, Clocks())
+    assert monitor.readiness() == (True, "ready: follower in epoch 4, leader is node 2")
+    node.is_ready, node.engine.leader_id = False, -1
+    assert monitor.readiness() == (False, "not ready: follower in epoch 4, no leader known")
+    node.engine.is_leader = True
+    assert status_of(node) == "leader of epoch 4"
+
+
+def test_systemd_is_told_of_changes_and_that_the_daemon_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.setblocking(False)
+        node = make_node()
+        monitor, loop = make_monitor(node, Clocks(), watchdog_s=0.25)
+        monitor.start()
+        monitor.look()
+        node.engine.epoch = 5
+        monitor.look()
+        told = [receiver.recv(1000).decode() for _ in range(5)]
+    assert told == [
+        "STATUS=follower in epoch 4, leader is node 2",
+        "WATCHDOG=1",
+        "WATCHDOG=1",
+        "STATUS=follower in epoch 5, leader is node 2",
+        "WATCHDOG=1",
+    ]
+    assert loop.delays == [0.25]
+    monitor.stop()
+    assert loop.cancelled
+
+
+def test_a_slow_watchdog_does_not_slow_the_look() -> None:
+    monitor, loop = make_monitor(make_node(), Clocks(), watchdog_s=inf)
+    monitor.start()
+    assert loop.delays == [1.0]
