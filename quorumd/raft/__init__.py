@@ -2,8 +2,8 @@
 
 `RaftEngine.step(event, now)` is the whole interface. It takes one value of `events`, changes the engine's
 memory, and returns one `Effects`: what to save, truncate and append, what to send now, what to send once all
-that is durable, how far the log is committed. It reads the log through `LogView` and nothing else of the world:
-`now` (monotonic milliseconds) and a `below(bound)` function for random waits are arguments.
+that is durable, how far the log is committed. It reads the log through `LogView` and nothing else of
+the world: `now` (monotonic milliseconds) and a `below(bound)` function for random waits are arguments.
 
 Contract between engine and caller
     * After each step the caller performs the effects in this order before the next step: `save`,
@@ -16,12 +16,24 @@ Contract between engine and caller
       superfluous TimerFired events are harmless.
     * Every request in `send` / `send_after_flush` comes back exactly once, as `PeerAnswered` or `PeerFailed`
       with the same request object; the engine itself decides whether and when to ask again.
+    * `PeerDiscovered` is also told of the node itself: its address goes into the first voter record.
+    * `Flushed` of a flush that began before a truncation reports no more than the truncation left.
+    * An append that the log refuses for want of room: `send` still leaves, requests in `send_after_flush` come
+      back as `PeerFailed`, `committed_up_to` counts as far as the log goes, and `StorageFull` is the next event.
     * `fatal` in Effects means: stop the process, nothing of the other effects was set.
 
-Files: `messages` flat values of the RPCs; `events`, `effects` in and out; `log_view`, `settings`; `voters`
-VoterSet, majorities and the history of voter sets with rollback; `quorum_state` what must survive a crash;
-`election` vote rules; `roles` the states; `candidate`, `leader`, `follower` one role's handling each; `reads`
-read-index rounds; `engine` dispatch by (role, event).
+Files, in reading order
+    messages, events, effects   what goes in and out, flat; `log_view`, `quorum_state`, `settings` beside them
+    voters                      VoterSet, majorities, the history of voter sets with rollback
+    roles                       the roles, which may follow which, what each remembers
+    replica                     what a replica remembers in all roles, and the verbs on it
+    transitions                 newer epochs and leaders found: moves that any role can make
+    start, unattached, election, candidate, leader, fetch_service, follower, other
+                                what each does on which event; vote rules are in `election`, the leader's side of
+                                fetching in `fetch_service`, what most roles do alike in `other`
+    reads                       read-index rounds
+    description                 DescribeQuorum
+    engine                      the table (event, role) -> handler, and the read-only view
 
 Departures from the draft are listed in the docstring of `quorumd.protocol`; the holes of the draft are decided
 where the code obeys the decision, and a test names each.

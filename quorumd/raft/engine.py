@@ -54,13 +54,13 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
     (PeerAnswered, VoteRequest): in_every_role(other.answered)
     | dict.fromkeys(CAMPAIGNING, candidate.vote_answered),
     (PeerAnswered, BeginRequest): in_every_role(other.answered) | {Role.LEADER: leader.begin_answered},
-    (PeerAnswered, EndRequest): in_every_role(other.answered),
+    (PeerAnswered, EndRequest): in_every_role(other.end_answered),
     (PeerAnswered, FetchRequest): in_every_role(other.answered)
     | {Role.FOLLOWER: follower.fetch_answered, Role.UNATTACHED: unattached.fetch_answered},
     (PeerFailed, VoteRequest): in_every_role(other.ignored)
     | dict.fromkeys(CAMPAIGNING, candidate.vote_failed),
     (PeerFailed, BeginRequest): in_every_role(other.ignored) | {Role.LEADER: leader.begin_failed},
-    (PeerFailed, EndRequest): in_every_role(other.ignored),
+    (PeerFailed, EndRequest): in_every_role(other.end_failed),
     (PeerFailed, FetchRequest): in_every_role(other.ignored)
     | {Role.FOLLOWER: follower.fetch_failed, Role.UNATTACHED: unattached.look_again_later},
     TimerFired: {
@@ -203,12 +203,12 @@ class RaftEngine:
 
     @property
     def handed_over(self) -> bool:
-        """After ShutDown: this replica has nothing left to do for the quorum."""
+        """After ShutDown: this replica has nothing left to do for the quorum.
+
+        Its vote is not waited for: a successor that needed it would have no majority without this node anyway.
+        """
         replica = self._replica
-        if not replica.shutting_down:
-            return False
-        others = [node_id for node_id in replica.voter_set.ids if node_id != replica.id]
-        return not replica.handing_over or replica.leader_id != NO_NODE or not others
+        return replica.shutting_down and (replica.leader_id != NO_NODE or replica.farewells <= 0)
 
     def wants_leader_probe(self, now: float) -> bool:
         """Whether others should be asked who leads (Metadata): a leader cut off from its majority may be a zombie

@@ -264,7 +264,7 @@ def say_goodbye(replica: Replica, successors: tuple[ReplicaKey, ...]) -> None:
 def shut_down(replica: Replica, leader: Leader, event: ShutDown) -> None:
     """Hand over: the best successor campaigns at once, this replica stays resigned."""
     replica.shutting_down = True
-    replica.handing_over = True
+    replica.farewells = len(leader.voters)
     resign(replica, leader)
 
 

@@ -29,6 +29,17 @@ def ignored(replica: Replica, state: RoleState, event: PeerFailed) -> None:
     """Nobody waits for that answer any more."""
 
 
+def end_answered(replica: Replica, state: RoleState, event: PeerAnswered) -> None:
+    """A successor knows that it may campaign."""
+    replica.farewells -= 1
+    answered(replica, state, event)
+
+
+def end_failed(replica: Replica, state: RoleState, event: PeerFailed) -> None:
+    """Whoever does not hear it finds out by its fetch timeout: EndQuorumEpoch is best effort (KIP-595)."""
+    replica.farewells -= 1
+
+
 def leader_heard(replica: Replica, state: RoleState, event: LeaderHeard) -> None:
     """Hearsay: good for finding a leader, too weak to contradict what is known."""
     if event.epoch > replica.epoch or not knows_leader(replica):

@@ -44,8 +44,8 @@ class Replica:
         "effects",
         "end",
         "failed_elections",
+        "farewells",
         "flushed",
-        "handing_over",
         "identity",
         "log",
         "now",
@@ -86,8 +86,8 @@ class Replica:
         self.failed_elections = 0
         self.storage_full = False
         self.shutting_down = False
-        self.handing_over = False
-        """Led when the shutdown began: another leader should be known before the process ends."""
+        self.farewells = 0
+        """Voters that have not answered the EndQuorumEpoch of this shutdown yet."""
         self.downgraded = False
         """The leader says that this node is no voter (NOT_FOLLOWER), whatever the own log says (KIP-595)."""
         self.catching_up = log.end_offset == 0

@@ -7,7 +7,15 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
 from quorumd.raft.effects import ControlBatch, KRaftVersion, LeaderChange, ReadReady
-from quorumd.raft.events import PeerAsked, Propose, ReadAsked, ShutDown, StorageFull
+from quorumd.raft.events import (
+    PeerAnswered,
+    PeerAsked,
+    PeerFailed,
+    Propose,
+    ReadAsked,
+    ShutDown,
+    StorageFull,
+)
 from quorumd.raft.messages import BeginRequest, EndRequest, LeaderResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import BrokenPromise
@@ -197,6 +205,16 @@ class TestLeaving:
         bench.fire()
         assert (bench.engine.role, bench.engine.deadline) == (Role.RESIGNED, inf)
         bench.to_follower(2, bench.engine.epoch + 1)
+        assert bench.engine.handed_over
+
+    def test_shut_down_is_over_when_every_successor_answered_or_is_gone(self) -> None:
+        bench = Single().to_leader()
+        bench.step(ShutDown())
+        ends = bench.requests(EndRequest)
+        epoch = bench.engine.epoch
+        bench.step(PeerAnswered(2, ends[2], LeaderResponse(ErrorCode.NONE, NO_NODE, epoch)))
+        assert not bench.engine.handed_over
+        bench.step(PeerFailed(3, ends[3], refused=True))
         assert bench.engine.handed_over
 
     def test_a_sole_voter_has_nobody_to_hand_over_to(self) -> None:
