@@ -74,10 +74,10 @@ def test_a_folder_without_a_cluster_is_told(tmp_path: Path, content: str | None)
         LocalCluster.open(tmp_path)
 
 
-@pytest.mark.parametrize("content", [str(os.getpid()), "999999999", "", "not a pid"])
+@pytest.mark.parametrize("content", ["{own}", "999999999", "", "not a pid"])
 def test_a_stale_pid_file_is_nobody(tmp_path: Path, content: str) -> None:
     node = made(tmp_path, 1, 9300).nodes[0]
-    node.pid_file.write_text(content)
+    node.pid_file.write_text(content.format(own=os.getpid()))
     assert node.pid() is None
 
 
