@@ -129,7 +129,7 @@ class Daemon:
         exit_code = self._loop.run_until_complete(self._ended)
         notify("STOPPING=1")
         self._monitor.stop()
-        self._loop.run_until_complete(self._network.close(CLOSE_LIMIT_S))
+        self._loop.run_until_complete(self._network.close(0 if exit_code else CLOSE_LIMIT_S))
         if self._http is not None:
             self._http.close()
         logger.info("stopped, exit code %d", exit_code)

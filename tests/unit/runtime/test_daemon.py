@@ -13,10 +13,12 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+import uvloop
 
+from quorumd.config import load
 from quorumd.errors import ConfigError, CorruptLog, FlushFailed
 from quorumd.observability.metrics import METRICS
-from quorumd.runtime.daemon import start_failure, with_advice
+from quorumd.runtime.daemon import Daemon, start_failure, with_advice
 
 Process = subprocess.Popen[str]
 
@@ -175,14 +177,65 @@ def test_a_folder_in_use_and_an_address_in_use(folder: Folder, tmp_path: Path) -
     assert "Traceback" not in text
 
 
-def test_a_second_signal_stops_at_once(folder: Folder) -> None:
-    # A leader of three whose peers do not answer cannot hand over: an orderly stop would wait for it.
-    process = folder.start("--format-if-needed")
-    lines_until(process, "leader in epoch 1")
-    process.send_signal(signal.SIGSTOP)
-    process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    exit_code, text = end_of(process)
-    assert exit_code == 0
-    assert "a second time" in text or "stopped, exit code 0" in text
+class StubbornNode:
+    """A node that is asked to leave in good order and never gets there."""
+
+    asked = 0
+
+    def shut_down(self) -> None:
+        self.asked += 1
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> Iterator[tuple[Daemon, StubbornNode]]:
+    loop = uvloop.new_event_loop()
+    daemon = Daemon(load(str(Folder(tmp_path).properties)), loop)
+    node = StubbornNode()
+    daemon.node = node  # type: ignore[assignment]  # all that a stop asks of a node
+    yield daemon, node
+    loop.close()
+
+
+def test_a_second_signal_stops_at_once(stubborn: tuple[Daemon, StubbornNode]) -> None:
+    daemon, node = stubborn
+    daemon._stop()
+    assert (node.asked, daemon._ended.done()) == (1, False)
+    daemon._stop()
+    assert (node.asked, daemon._ended.result()) == (1, 0)
+
+
+def test_an_orderly_stop_does_not_take_forever(
+    stubborn: tuple[Daemon, StubbornNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_LIMIT_S", 0.01)
+    daemon, node = stubborn
+    daemon._stop()
+    assert daemon._loop.run_until_complete(daemon._ended) == 0
+    assert node.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("context", "exit_code"),
+    [
+        ({"message": "Exception in callback", "exception": ZeroDivisionError()}, 1),
+        ({"message": "Fatal error: protocol.data_received() call failed.", "exception": OSError()}, 1),
+        ({"message": "error status in uv_stream_t.listen callback", "exception": OSError()}, None),
+        ({"message": "something without an exception"}, None),
+    ],
+)
+def test_an_exception_that_nobody_expected_ends_the_process(
+    context: dict[str, object], exit_code: int | None, stubborn: tuple[Daemon, StubbornNode]
+) -> None:
+    daemon, _ = stubborn
+    daemon._unexpected(daemon._loop, context)
+    assert (daemon._ended.result() if daemon._ended.done() else None) == exit_code
+
+
+def test_a_node_that_stops_by_itself_ends_the_process_with_its_code(
+    stubborn: tuple[Daemon, StubbornNode], caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon, _ = stubborn
+    daemon._node_stopped(4, "flush failed")
+    daemon._node_stopped(0, "")
+    assert daemon._ended.result() == 4
+    assert caplog.messages == [with_advice(4, "flush failed")]
