@@ -143,7 +143,7 @@ class LocalCluster:
         return (
             f"# Node {node.id} of a cluster on loopback, written by `quorumd cluster up`.\n"
             f"node.id={node.id}\n"
-            f"listeners=PLAINTEXT://{HOST}:{node.port}\n"
+            f"listeners=CONTROLLER://{HOST}:{node.port}\n"
             f"quorum.voters={voters}\n"
             f"log.dirs={node.folder / 'data'}\n"
             f"metrics.listener={HOST}:{node.metrics_port}\n"

@@ -104,7 +104,7 @@ class Discovery:
         """Take over an address if it is newer than what is known."""
         if node_id == self._own.id and address != self._own_address:
             return
-        if self._book.learn(node_id, address) and node_id != self._own.id:
+        if self._book.learn(node_id, address):
             key = ReplicaKey(node_id, address.directory_id)
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
 

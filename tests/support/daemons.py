@@ -80,7 +80,7 @@ class Daemon:
         voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in self.voters.items())
         self.config.write_text(
             f"node.id={self.node_id}\n"
-            f"listeners=PLAINTEXT://127.0.0.1:{self.port}\n"
+            f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
             f"log.dirs={self.data}\n"
             f"quorum.voters={voters}\n"
             f"metrics.listener=127.0.0.1:{self.http_port}\n"
