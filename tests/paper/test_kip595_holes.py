@@ -217,11 +217,14 @@ def test_hole_31_the_epochs_first_record_itself_must_be_on_a_majority() -> None:
 
 def test_hole_32_the_high_watermark_never_falls() -> None:
     bench = Single((1, 1, 1)).to_leader()
-    before = bench.engine.high_watermark
+    bench.propose()
+    bench.flush()
+    bench.ask(bench.fetch_of(2))
+    assert bench.engine.high_watermark == 5
     for peer in (2, 3):
-        bench.ask(bench.fetch_of(peer, offset=1))
-    bench.step(Flushed(2))
-    assert bench.engine.high_watermark == before
+        bench.ask(bench.fetch_of(peer, offset=4))
+    bench.step(Flushed(4))
+    assert bench.engine.high_watermark == 5
 
 
 class TestHole33:

@@ -112,6 +112,7 @@ class TestDivergence:
             (OffsetAndEpoch(9, 3), [1, 1, 3, 3]),
             (OffsetAndEpoch(4, 2), [1, 1]),
             (OffsetAndEpoch(6, 4), [1, 1, 3, 3]),
+            (OffsetAndEpoch(3, 4), [1, 1, 3, 3]),
             (OffsetAndEpoch(0, 0), []),
         ],
     )
@@ -298,6 +299,7 @@ class TestEnd:
     )
     def test_the_others_wait_by_their_place(self, successors: tuple[int, ...], delay: int) -> None:
         bench = follower()
+        bench.answer(2, bench.records())
         bench.ask(end(2, 5, *successors))
         assert bench.engine._replica.state.fetch_deadline == bench.now + delay  # type: ignore[union-attr]
         assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted

@@ -68,9 +68,14 @@ class TestHighWatermark:
 
     def test_never_falls(self) -> None:
         bench = Single().to_leader()
-        bench.ask(bench.fetch_of(2, offset=1))
-        assert bench.engine.high_watermark == 2
-        assert bench.effects.committed_up_to is None
+        bench.propose()
+        bench.propose()
+        bench.flush()
+        bench.ask(bench.fetch_of(2))
+        for peer in (2, 3):
+            bench.ask(bench.fetch_of(peer, offset=3))
+            assert bench.effects.committed_up_to is None
+        assert bench.engine.high_watermark == 4
 
     def test_observers_do_not_count(self) -> None:
         bench = Single().to_leader(committed=False)
