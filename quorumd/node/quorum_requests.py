@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 from quorumd.errors import ErrorCode
@@ -23,6 +24,7 @@ from quorumd.protocol.messages import (
     fetch_response,
     vote_response,
 )
+from quorumd.raft.description import ReplicaDescription
 from quorumd.raft.effects import Answer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, PeerAsked
@@ -192,15 +194,15 @@ class QuorumRequests:
             request, wire.DescribeQuorumResponse(0, None, topics, nodes if request.api_version >= 2 else [])
         )
 
-    def _replica_state(self, replica: Any) -> describe_quorum_response.ReplicaState:
+    def _replica_state(self, replica: ReplicaDescription) -> describe_quorum_response.ReplicaState:
         now = self._clock.wall_ms()
         fetched, caught_up = replica.last_fetch_ms_ago, replica.last_caught_up_ms_ago
         return describe_quorum_response.ReplicaState(
             replica.key.id,
             replica.key.directory_id,
             replica.log_end_offset,
-            -1 if fetched is None else now - int(fetched),
-            -1 if caught_up is None else now - int(caught_up),
+            -1 if fetched == inf else now - int(fetched),
+            -1 if caught_up == inf else now - int(caught_up),
         )
 
     def _voter_nodes(self) -> list[describe_quorum_response.Node]:
