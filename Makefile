@@ -5,6 +5,8 @@ READY := .venv/.ready
 # Processes of the tests that run side by side; the clusters in them are real processes too.
 TEST_PROCESSES ?= 2
 TESTS ?= tests
+# Fresh seeds that every run of the tests simulates; a broken one prints the line that repeats it.
+SEEDS ?= 200
 
 .PHONY: help setup run test check messages bench clean
 
@@ -27,6 +29,7 @@ run: $(READY)
 
 test: check
 	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
+	$(PYTHON_BIN)/quorumd simulate --seeds $(SEEDS)
 
 check: $(READY)
 	$(PYTHON_BIN)/ruff check .

@@ -4,7 +4,6 @@ leader.
 
 from __future__ import annotations
 
-import http.client
 import re
 from dataclasses import dataclass
 
@@ -30,11 +29,13 @@ class NodeView:
 
 def ask(host: str, metrics_port: int) -> NodeView | None:
     """The view of the node that serves metrics there, or None if nothing useful answers within a second."""
-    connection = http.client.HTTPConnection(host, metrics_port, timeout=ASK_TIMEOUT_S)
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(host, metrics_port, timeout=ASK_TIMEOUT_S)
     try:
         connection.request("GET", "/metrics")
         return parse(connection.getresponse().read().decode("utf-8", "replace"))
-    except (OSError, http.client.HTTPException):
+    except (OSError, HTTPException):
         return None
     finally:
         connection.close()

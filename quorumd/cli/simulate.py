@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from quorumd.cli import options
 from quorumd.cli.output import print_json, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from quorumd.simulator.report import Report
 
@@ -24,8 +26,10 @@ LARGEST_FRESH_SEED = 2**31 - 1
 @click.option(
     "--seeds", "count", type=click.IntRange(1), default=1, show_default=True, help="How many, counted up."
 )
+@click.option("--jobs", type=click.IntRange(1), help="Processes to spread them over.  [default: one a CPU]")
+@click.option("--verbose", "-v", is_flag=True, help="Show on stderr what the simulated nodes log.")
 @options.output
-def simulate(seed: int | None, count: int, output: str) -> None:
+def simulate(seed: int | None, count: int, jobs: int | None, verbose: bool, output: str) -> None:
     """Run a whole cluster in one thread, in virtual time, with faults, and check every promise after every
     event.
 
@@ -37,30 +41,55 @@ def simulate(seed: int | None, count: int, output: str) -> None:
     Examples:
       quorumd simulate --seed 7
       quorumd simulate --seeds 200
+      quorumd simulate --seed 7 --verbose
       quorumd simulate --seed 7 --output json | jq '.[0].counters'
     """
-    from quorumd.simulator.run import run_seeds
-
     first = SystemRandom().randint(0, LARGEST_FRESH_SEED) if seed is None else seed
+    jobs = min(count, jobs or os.cpu_count() or 1)
     begun = time.monotonic()
-    done: list[Report] = []
+    reports: list[Report] = []
     with progress(f"simulating seed {first}") as show:
-
-        def tell(report: Report) -> None:
-            done.append(report)
+        for report in _reports(first, count, jobs, verbose):
+            reports.append(report)
             if not report.ok and output == "text":
                 click.echo(str(report))
-            if len(done) < count:
-                broken = sum(not each.ok for each in done)
-                show(f"{len(done)} of {count} seeds done, {broken} broken")
-
-        reports = run_seeds(first, count, None, tell)
+            broken = sum(not each.ok for each in reports)
+            show(f"{len(reports)} of {count} seeds done, {broken} broken")
     if output == "json":
         print_json([report.as_json() for report in reports])
     else:
         click.echo(summary(reports, time.monotonic() - begun))
     if not all(report.ok for report in reports):
         raise click.exceptions.Exit(1)
+
+
+def _reports(first: int, count: int, jobs: int, verbose: bool) -> Iterator[Report]:
+    """The reports in the order of seeds, each as soon as it and those before it are there."""
+    seeds = range(first, first + count)
+    if jobs == 1:
+        _set_logging(verbose)
+        yield from map(_simulated, seeds)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # Not forked: a spinner's thread may be running.
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _set_logging, (verbose,))
+    try:
+        yield from pool.map(_simulated, seeds)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _simulated(seed: int) -> Report:
+    from quorumd.simulator.run import run_seeds
+
+    return run_seeds(seed, 1, None, lambda report: None)[0]
+
+
+def _set_logging(verbose: bool) -> None:
+    """What simulated nodes complain about is mostly the faults that they are given."""
+    logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO if verbose else logging.CRITICAL)
 
 
 def summary(reports: Sequence[Report], seconds: float) -> str:

@@ -22,6 +22,8 @@ HEAVY = (
     "construct",
     "prometheus_client",
     "asyncio",
+    "http.client",
+    "multiprocessing",
     "quorumd.protocol",
     "quorumd.node",
 )

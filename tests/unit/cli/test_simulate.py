@@ -1,0 +1,71 @@
+"""`simulate`: seeds in order, whatever the number of processes; a broken promise is told with the line to repeat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from quorumd.cli.root import run
+from quorumd.simulator import run as simulator_run
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.report import Report, Violation
+
+
+@pytest.fixture
+def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds that were asked for, of a simulator in which every seed that ends in 3 is broken."""
+    asked: list[int] = []
+
+    def run_seeds(
+        first: int, count: int, options: object, progress: Callable[[Report], None]
+    ) -> list[Report]:
+        assert count == 1
+        asked.append(first)
+        broken = (Violation(1.0, "one leader per epoch", "two of them"),) if first % 10 == 3 else ()
+        return [Report(first, SimulationOptions(), "abc", 1000.0, 10, broken)]
+
+    monkeypatch.setattr(simulator_run, "run_seeds", run_seeds)
+    return asked
+
+
+def test_all_seeds_are_run_and_summed_up(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--seed", "4", "--seeds", "3", "--jobs", "1"]) == 0
+    assert seeds == [4, 5, 6]
+    out = capsys.readouterr().out
+    assert out.startswith("seeds 4 to 6: every promise held; 30 events, 3.0 s of virtual time")
+
+
+def test_a_broken_promise_is_told_with_the_line_that_repeats_it(
+    seeds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "--seed", "2", "--seeds", "3", "--jobs", "1"]) == 1
+    out = capsys.readouterr().out
+    assert "one leader per epoch: two of them" in out
+    assert "reproduce: quorumd simulate --seed 3\n" in out
+    assert "seeds 2 to 4: 1 broken: 3;" in out
+    assert seeds == [2, 3, 4]
+
+
+def test_without_a_seed_a_fresh_one_is_taken_and_told(
+    seeds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["simulate"])
+    run(["simulate"])
+    assert seeds[0] != seeds[1]
+    assert f"seed {seeds[0]}: " in capsys.readouterr().out
+
+
+def test_json_says_which_promise_broke(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--seed", "13", "--output", "json"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["violations"][0]["promise"]) == (False, "one leader per epoch")
+
+
+def test_more_processes_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    traces = []
+    for jobs in ("1", "2"):
+        assert run(["simulate", "--seed", "7", "--seeds", "2", "--jobs", jobs, "--output", "json"]) == 0
+        traces.append([(row["seed"], row["trace_hash"]) for row in json.loads(capsys.readouterr().out)])
+    assert traces[0] == traces[1]
