@@ -116,6 +116,7 @@ def test_what_was_queued_before_close_still_arrives(loop_factory: LoopFactory) -
             client.transport.write(bytes(size))
             assert client.transport.unsent_bytes == size
             client.transport.close()
+            client.transport.write(b"dropped without a word")
             await server.until(lambda: bool(server.ends))
             assert len(server.data) == size
             listener.close()
@@ -225,6 +226,9 @@ def test_connections_beyond_a_limit_are_closed_and_counted(loop_factory: LoopFac
             await accepted[0].until(lambda: bool(accepted[0].ends))
             net.connect("127.0.0.1", listener.port, third)
             await third.until(lambda: "connected" in third.calls)
+            third.transport.write(b"let in")
+            await accepted[-1].until(lambda: accepted[-1].data == b"let in")
+            assert len(refused) == 1
             listener.close()
 
     run(scenario, loop_factory)
@@ -233,7 +237,7 @@ def test_connections_beyond_a_limit_are_closed_and_counted(loop_factory: LoopFac
 def test_an_idle_accepted_connection_is_closed_and_a_busy_one_is_not(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network(NetworkLimits(max_idle_ms=120)) as net:
-            listener = net.listen("127.0.0.1", 0, Echo)
+            listener = net.listen("127.0.0.1", 0, Recorder)
             idle, busy = Recorder(), Recorder()
             for client in (idle, busy):
                 net.connect("127.0.0.1", listener.port, client)
