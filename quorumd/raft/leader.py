@@ -104,7 +104,7 @@ def completed(replica: Replica, voter: Voter) -> Voter:
 
 def announce(replica: Replica, progress: Progress) -> None:
     own = replica.voter_set.by_id(replica.id)
-    endpoints = own.endpoints if own is not None else replica.endpoints_of(replica.id)
+    endpoints = (own.endpoints if own is not None else ()) or replica.endpoints_of(replica.id)
     progress.begin = BeginRequest(replica.id, replica.epoch, progress.key, endpoints)
     replica.send(progress.key.id, progress.begin)
 

@@ -42,7 +42,8 @@ def end_failed(replica: Replica, state: RoleState, event: PeerFailed) -> None:
 
 def leader_heard(replica: Replica, state: RoleState, event: LeaderHeard) -> None:
     """Hearsay: good for finding a leader, too weak to contradict what is known."""
-    if event.epoch > replica.epoch or not knows_leader(replica):
+    contradicts = knows_leader(replica) and event.leader_id != replica.saved.leader_id
+    if event.epoch > replica.epoch or not contradicts:
         observe(replica, event.epoch, event.leader_id)
 
 

@@ -128,6 +128,11 @@ class Replica:
         return not self.downgraded and self.voter_set.includes(self.identity)
 
     @property
+    def is_sole_voter(self) -> bool:
+        """Whether there is nobody to wait for before an election."""
+        return self.voter_set.ids == (self.id,) and self.is_voter
+
+    @property
     def voters_name_us(self) -> bool:
         """Whether the newest voter record of the own log names this very folder."""
         own = self.voter_set.by_id(self.id)

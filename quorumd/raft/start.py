@@ -21,19 +21,14 @@ def begin_role(replica: Replica) -> None:
     if replica.end.epoch > saved.epoch:
         replica.save(QuorumState(replica.end.epoch))
     elif saved.leader_id == replica.id:
-        replica.state = Resigned(replica.now if is_sole_voter(replica) else replica.election_timeout())
+        replica.state = Resigned(replica.now if replica.is_sole_voter else replica.election_timeout())
         if replica.is_voter:
             say_goodbye(replica, tuple(v.key for v in replica.voter_set.voters if v.key.id != replica.id))
         return
     replica.state = Unattached(replica.election_timeout(), replica.now)
     if saved.leader_id != NO_NODE and saved.epoch == replica.epoch:
         become_follower(replica, saved.leader_id, saved.epoch)
-    elif is_sole_voter(replica):
+    elif replica.is_sole_voter:
         replica.state.election_deadline = replica.now
     else:
         hurry(replica, replica.state)
-
-
-def is_sole_voter(replica: Replica) -> bool:
-    """Nobody to wait for."""
-    return replica.voter_set.ids == (replica.id,) and replica.is_voter

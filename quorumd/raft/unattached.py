@@ -69,4 +69,5 @@ def end_resignation(replica: Replica, state: Resigned, event: TimerFired) -> Non
     if replica.shutting_down:
         state.election_deadline = inf
     elif replica.now >= state.election_deadline:
-        become_unattached(replica, replica.epoch + 1)
+        deadline = replica.now if replica.is_sole_voter else None
+        become_unattached(replica, replica.epoch + 1, election_deadline=deadline)

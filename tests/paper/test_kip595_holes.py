@@ -335,7 +335,13 @@ class TestHole40:
     def test_a_leaders_record_of_this_folder_proves_enough(self) -> None:
         assert Single(()).ask(vote(2, (9, 1), me=key(1))).granted
 
-    def test_whoever_took_part_in_the_first_bootstrap_replaces_nobody(self) -> None:
+    def test_whoever_campaigned_in_the_first_bootstrap_replaces_nobody(self) -> None:
+        bench = Single(())
+        bench.discover(key(2))
+        bench.to_candidate()
+        assert bench.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted
+
+    def test_whoever_voted_in_the_first_bootstrap_replaces_nobody(self) -> None:
         bench = Single(())
         bench.ask(vote(1, (0, 0), me=ReplicaKey(1)))
         assert bench.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted

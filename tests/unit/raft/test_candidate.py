@@ -148,6 +148,17 @@ def test_answers_of_an_earlier_round_count_for_nothing() -> None:
     assert bench.engine.role is Role.CANDIDATE
 
 
+def test_a_late_vote_of_a_lost_election_is_no_pre_vote() -> None:
+    bench = Single(saved=QuorumState(4)).to_candidate()
+    late = bench.open[3]
+    bench.answer(2, refused(5))
+    while bench.engine.role is Role.CANDIDATE:
+        bench.wait(100)
+    assert (bench.engine.role, bench.engine.epoch) == (Role.PROSPECTIVE, 5)
+    bench.step(PeerAnswered(3, late, granted(5)))
+    assert bench.engine.role is Role.PROSPECTIVE
+
+
 def test_a_sole_voter_leads_in_one_step() -> None:
     bench = Single((), me=key(1), settings=RaftSettings(bootstrap_voters=(1,)))
     bench.fire()

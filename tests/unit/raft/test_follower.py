@@ -333,6 +333,11 @@ class TestFullDisk:
         bench.fire()
         assert 2 in bench.requests(FetchRequest)
 
+    def test_an_answer_that_was_on_its_way_is_not_used(self) -> None:
+        bench = follower()
+        bench.step(StorageFull())
+        assert bench.answer(2, bench.records(Batch(3, 4, 5, b"late"))).append is None
+
     def test_does_not_campaign_and_votes(self) -> None:
         bench = follower()
         bench.step(StorageFull())

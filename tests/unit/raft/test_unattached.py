@@ -74,6 +74,17 @@ def test_hearing_that_it_led_a_later_epoch_itself() -> None:
     assert (bench.engine.role, bench.engine.epoch, bench.engine.leader_id) == (Role.UNATTACHED, 9, NO_NODE)
 
 
+def test_hearsay_brings_back_a_leader_that_was_given_up() -> None:
+    bench = Single((1,), QuorumState(3, 2), me=key(9))
+    bench.now += 5000
+    bench.fire()
+    assert bench.engine.role is Role.UNATTACHED
+    bench.step(LeaderHeard(3, 3))
+    assert bench.engine.role is Role.UNATTACHED
+    bench.step(LeaderHeard(2, 3))
+    assert bench.engine.leader_id == 2
+
+
 class TestFirstElection:
     def test_waits_for_addresses_of_a_majority(self) -> None:
         bench = Single(())
