@@ -10,6 +10,7 @@ from quorumd.ids import (
     NO_NODE,
     ZERO_UUID,
     Endpoint,
+    KafkaUuid,
     OffsetAndEpoch,
     ReplicaKey,
 )
@@ -27,6 +28,8 @@ REPLICA_STATE_VERSION = 15
 NODE_ENDPOINTS_VERSION = 16
 MAX_FETCH_BYTES = 8 * 1024 * 1024
 """Never more in one answer, whatever is asked for: what stock Kafka's raft client takes."""
+MAX_WAIT_MS = 30_000
+"""A fetch is parked no longer, whatever it asks for: its connection may be gone, and it is kept until then."""
 
 
 def fetch_to_wire(
@@ -57,13 +60,13 @@ def fetch_from_wire(
     message: fetch_quorum_records_request.FetchQuorumRecordsRequest,
     partition: fetch_quorum_records_request.PartitionData,
 ) -> FetchRequest:
-    """What the engine is asked; the size is held to MAX_FETCH_BYTES whatever the request says."""
+    """What the engine is asked; size and wait are held to their ceilings whatever the request says."""
     return FetchRequest(
-        ReplicaKey(message.replica_id, message.replica_directory_id),
+        _replica(message.replica_id, message.replica_directory_id),
         partition.leader_epoch,
         partition.fetch_offset,
         partition.fetch_epoch,
-        message.max_wait_time_ms,
+        min(message.max_wait_time_ms, MAX_WAIT_MS),
         min(message.max_bytes, MAX_FETCH_BYTES),
         partition.is_follower,
         partition.high_watermark,
@@ -131,11 +134,11 @@ def stock_fetch_from_wire(message: fetch_request.FetchRequest, version: int) -> 
     if version < REPLICA_STATE_VERSION:
         replica_id = message.replica_id
     return FetchRequest(
-        ReplicaKey(replica_id, partition.replica_directory_id or ZERO_UUID),
+        _replica(replica_id, partition.replica_directory_id),
         partition.current_leader_epoch,
         partition.fetch_offset,
         partition.last_fetched_epoch,
-        message.max_wait_ms,
+        min(message.max_wait_ms, MAX_WAIT_MS),
         # The partition's own limit is 0 in what a stock broker sends and is not looked at.
         min(message.max_bytes, MAX_FETCH_BYTES),
         False,
@@ -146,8 +149,12 @@ def stock_fetch_from_wire(message: fetch_request.FetchRequest, version: int) -> 
 def stock_answer_to_wire(
     response: FetchResponse, records: bytes, leader: Endpoint | None, version: int
 ) -> fetch_response.FetchResponse:
-    """Every answer says who leads and, where the version can, how to reach it: a broker learns it here only."""
+    """Every answer says who leads and, where the version can, how to reach it: a broker learns it here only.
+
+    A leader without an address is told as no leader: a stock broker halts on a leader that it cannot reach.
+    """
     wire = fetch_response
+    leader_id = response.leader_id if leader is not None else NO_NODE
     diverging = response.diverging
     partition = wire.PartitionData(
         METADATA_PARTITION,
@@ -156,16 +163,13 @@ def stock_answer_to_wire(
         -1,
         response.log_start_offset,
         wire.EpochEndOffset(diverging.epoch, diverging.offset) if diverging else None,
-        wire.LeaderIdAndEpoch(response.leader_id, response.epoch),
+        wire.LeaderIdAndEpoch(leader_id, response.epoch),
         records=records,
     )
-    has_endpoints = leader is not None and version >= NODE_ENDPOINTS_VERSION
-    return wire.FetchResponse(
-        responses=[_metadata_topic(version, partition)],
-        node_endpoints=[wire.NodeEndpoint(response.leader_id, leader.host, leader.port)]
-        if has_endpoints and leader is not None
-        else [],
-    )
+    endpoints = []
+    if leader is not None and version >= NODE_ENDPOINTS_VERSION:
+        endpoints = [wire.NodeEndpoint(leader_id, leader.host, leader.port)]
+    return wire.FetchResponse(responses=[_metadata_topic(version, partition)], node_endpoints=endpoints)
 
 
 def stock_refusal(message: fetch_request.FetchRequest, version: int) -> fetch_response.FetchResponse:
@@ -183,6 +187,11 @@ def stock_refusal(message: fetch_request.FetchRequest, version: int) -> fetch_re
             for topic in message.topics
         ]
     )
+
+
+def _replica(replica_id: int, directory_id: KafkaUuid) -> ReplicaKey:
+    """Every id below 0 is a consumer: nobody's progress depends on it (hole 37)."""
+    return ReplicaKey(replica_id, directory_id) if replica_id >= 0 else ReplicaKey(NO_NODE)
 
 
 def _metadata_topic(

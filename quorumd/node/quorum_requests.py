@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node import fetch_wire, quorum_wire
 from quorumd.node.cluster_identity import ClusterIdentity
@@ -29,6 +29,9 @@ from quorumd.raft.effects import Answer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, PeerAsked
 from quorumd.raft.messages import Response
+
+DIRECTORY_ID_VERSION = 2
+"""DescribeQuorum tells directory ids, error messages and endpoints from here on."""
 
 
 class Reply:
@@ -180,26 +183,29 @@ class QuorumRequests:
         nodes = []
         if engine.is_leader:
             description = engine.describe(self._clock.now_ms())
-            partition.current_voters = [self._replica_state(replica) for replica in description.voters]
-            partition.observers = [self._replica_state(replica) for replica in description.observers]
+            version = request.api_version
+            partition.current_voters = [self._replica_state(r, version) for r in description.voters]
+            partition.observers = [self._replica_state(r, version) for r in description.observers]
             target = engine.voters.target
             partition.target_voters = None if target is None else [wire.TargetVoter(v) for v in target]
             nodes = self._voter_nodes()
         else:
             partition.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            if request.api_version >= 2:
+            if request.api_version >= DIRECTORY_ID_VERSION:
                 partition.error_message = "This node is not the leader of the quorum."
         topics = [wire.TopicData(METADATA_TOPIC, [partition])]
-        session.answer(
-            request, wire.DescribeQuorumResponse(0, None, topics, nodes if request.api_version >= 2 else [])
-        )
+        if request.api_version < DIRECTORY_ID_VERSION:
+            nodes = []
+        session.answer(request, wire.DescribeQuorumResponse(0, None, topics, nodes))
 
-    def _replica_state(self, replica: ReplicaDescription) -> describe_quorum_response.ReplicaState:
+    def _replica_state(
+        self, replica: ReplicaDescription, version: int
+    ) -> describe_quorum_response.ReplicaState:
         now = self._clock.wall_ms()
         fetched, caught_up = replica.last_fetch_ms_ago, replica.last_caught_up_ms_ago
         return describe_quorum_response.ReplicaState(
             replica.key.id,
-            replica.key.directory_id,
+            replica.key.directory_id if version >= DIRECTORY_ID_VERSION else ZERO_UUID,
             replica.log_end_offset,
             -1 if fetched == inf else now - int(fetched),
             -1 if caught_up == inf else now - int(caught_up),

@@ -1,0 +1,168 @@
+"""Whole nodes on the simulator's ports, without faults unless asked for: real bytes, real files, virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+from quorumd.ids import Endpoint, KafkaUuid
+from quorumd.log.meta_properties import format_folder
+from quorumd.node.node import Node
+from quorumd.node.settings import NodeSettings
+from quorumd.ports import Transport
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.wire import Message
+from quorumd.raft.settings import RaftSettings
+from quorumd.simulator.clock import SimulatedClock
+from quorumd.simulator.disk import DiskLatency, SimulatedDisk
+from quorumd.simulator.entropy import SimulatedEntropy
+from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.network import SimulatedNetwork
+from quorumd.simulator.stream import LinkConditions
+
+FOLDER = "/data"
+PORT = 9092
+EVEN_LINKS = LinkConditions(latency_ms=(0.1, 0.1), slow_probability=0.0, split_probability=0.0)
+EVEN_DISKS = DiskLatency(usual_ms=(0.5, 0.5), slow_probability=0.0)
+
+
+class Closed(Exception):
+    """The node closed the connection instead of answering."""
+
+
+class Cluster:
+    """Nodes 1 to `voters`, formatted; `start` them. What their callbacks raise comes out of `run`."""
+
+    def __init__(self, voters: int = 1, cluster_id: str | None = None, **settings: Any) -> None:
+        self.heap = EventHeap()
+        self.random = Random(1)
+        self.network = SimulatedNetwork(self.heap, Random(2), EVEN_LINKS)
+        self.voters = tuple(range(1, voters + 1))
+        self.settings = settings
+        self.disks: dict[int, SimulatedDisk] = {}
+        self.processes: dict[int, Process] = {}
+        self.nodes: dict[int, Node] = {}
+        self.exits: list[tuple[int, int, str]] = []
+        for node_id in self.voters:
+            self.format(node_id, cluster_id)
+
+    def format(self, node_id: int, cluster_id: str | None = None) -> None:
+        disk = self.disks[node_id] = SimulatedDisk(self.heap, Random(node_id), EVEN_DISKS)
+        directory_id = KafkaUuid(bytes(15) + bytes([64 + node_id]))
+        format_folder(disk, FOLDER, node_id=node_id, directory_id=directory_id, cluster_id=cluster_id)
+
+    def make(self, node_id: int, **settings: Any) -> Node:
+        """A node that is not started yet, on the machine of that id."""
+        process = self.processes[node_id] = Process(f"node-{node_id}", node_id)
+        self.disks[node_id].mount(process)
+        endpoint = Endpoint("CONTROLLER", host_of(node_id), PORT)
+        fields: dict[str, Any] = {
+            "node_id": node_id,
+            "data_directory": FOLDER,
+            "listen": endpoint,
+            "advertised": endpoint,
+            "voter_addresses": tuple((voter, host_of(voter), PORT) for voter in self.voters),
+            "raft": RaftSettings(bootstrap_voters=self.voters),
+        }
+        self.nodes[node_id] = node = Node(
+            NodeSettings(**(fields | self.settings | settings)),
+            SimulatedClock(self.heap, process),
+            SimulatedEntropy(Random(100 + node_id)),
+            self.disks[node_id],
+            self.network.host(host_of(node_id), process),
+            partial(self._stopped, node_id, process),
+        )
+        return node
+
+    def start(self, *node_ids: int) -> Cluster:
+        for node_id in node_ids or self.voters:
+            self.make(node_id).start()
+        return self
+
+    def kill(self, node_id: int) -> None:
+        process = self.processes[node_id]
+        process.alive = False
+        del self.nodes[node_id]
+        self.network.process_ended(process)
+
+    def run(self, duration_ms: float) -> None:
+        until = self.heap.now_ms + duration_ms
+        while self.heap.step(until):
+            pass
+
+    def run_until(self, condition: Callable[[], object], limit_ms: float = 20_000) -> None:
+        until = self.heap.now_ms + limit_ms
+        while not condition():
+            assert self.heap.step(until), "it did not come about in time"
+
+    def leader(self) -> Node:
+        """The leader once it has committed in its epoch and a later turn has let bootstrap records in."""
+        self.run_until(lambda: self._leaders() and self._leaders()[0].state_machine.image.features)
+        return self._leaders()[0]
+
+    def follower(self) -> Node:
+        leader = self.leader()
+        return next(node for node in self.nodes.values() if node is not leader)
+
+    def client(self, node_id: int = 1, host: str = "client") -> Client:
+        return Client(self, node_id, host)
+
+    def _leaders(self) -> list[Node]:
+        return [n for n in self.nodes.values() if n.engine.is_leader and n.engine.high_watermark > 0]
+
+    def _stopped(self, node_id: int, process: Process, exit_code: int, reason: str) -> None:
+        self.exits.append((node_id, exit_code, reason))
+        self.heap.call_later(0.0, lambda: self._end(node_id, process), b"exit")
+
+    def _end(self, node_id: int, process: Process) -> None:
+        process.alive = False
+        self.network.process_ended(process)
+        self.nodes.pop(node_id, None)
+
+
+class Client:
+    """One connection to a node. `ask` waits for the answer; `send` and `answers` do it in two steps."""
+
+    def __init__(self, cluster: Cluster, node_id: int, host: str) -> None:
+        self._cluster = cluster
+        self._connection = ClientConnection("test")
+        self._transport: Transport | None = None
+        self.answers: list[Message] = []
+        self.is_closed = False
+        cluster.network.host(host).connect(host_of(node_id), PORT, self)
+        cluster.run_until(lambda: self._transport or self.is_closed)
+
+    def ask(self, message: Message, version: int, limit_ms: float = 20_000) -> Any:
+        """The answer, decoded whole. Raises Closed when the node closes the connection first."""
+        before = len(self.answers)
+        self.send(message, version)
+        self._cluster.run_until(lambda: len(self.answers) > before or self.is_closed, limit_ms)
+        if len(self.answers) == before:
+            raise Closed
+        return self.answers[before]
+
+    def send(self, message: Message, version: int) -> None:
+        self.send_bytes(self._connection.request(message, version)[1])
+
+    def send_bytes(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        assert self._transport is not None
+        self._transport.close()
+
+    def connected(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def received(self, data: bytes) -> None:
+        self.answers += [answer for _, answer in self._connection.receive(data)]
+
+    def closed(self, reason: str, refused: bool) -> None:
+        self.is_closed = True
+
+
+def host_of(node_id: int) -> str:
+    return f"10.0.0.{node_id}"
