@@ -9,8 +9,10 @@ from enum import IntEnum
 from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType
 from quorumd.errors import ErrorCode
 
-MAX_NAME_LENGTH = 32_767
+MAX_TEXT_BYTES = 32_767
 """What a non-flexible string can carry (int16), so that every client can read back what it set."""
+LARGEST_NODE_ID = 2**31 - 1
+_SHOWN_CHARACTERS = 64
 
 
 class ConfigOperation(IntEnum):
@@ -43,18 +45,19 @@ def check_resource(resource: Resource) -> Refused | None:
     """Whether configs of this resource can be described and changed here."""
     kind, name = resource
     if kind == ResourceType.BROKER:
-        if name == "" or (name.isascii() and name.isdigit()):
+        if name == "" or _is_node_id(name):
             return None
         return Refused(
-            ErrorCode.INVALID_REQUEST, f"Broker name {name!r} is neither a node id nor empty (all)."
+            ErrorCode.INVALID_REQUEST, f"Broker name {_shown(name)} is neither a node id nor empty (all)."
         )
     if kind == ResourceType.TOPIC:
-        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {name!r} does not exist.")
+        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {_shown(name)} does not exist.")
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
-        if name:
+        if name and not _is_too_long(name):
             return None
         return Refused(
-            ErrorCode.INVALID_REQUEST, "The name of a group or of client metrics must not be empty."
+            ErrorCode.INVALID_REQUEST,
+            f"The name of a group or of client metrics must have 1 to {MAX_TEXT_BYTES} bytes.",
         )
     return Refused(ErrorCode.INVALID_REQUEST, f"Configs of resource type {kind} cannot be changed here.")
 
@@ -95,24 +98,55 @@ def plan_replacement(
 def _plan_operation(
     current: dict[str, str], resource: Resource, name: str, operation: int, value: str | None
 ) -> Iterable[ConfigChange] | Refused:
-    if not name or len(name) > MAX_NAME_LENGTH:
-        return Refused(ErrorCode.INVALID_CONFIG, "The name of a config must have 1 to 32767 characters.")
+    if not name or _is_too_long(name):
+        return Refused(
+            ErrorCode.INVALID_CONFIG, f"The name of a config must have 1 to {MAX_TEXT_BYTES} bytes."
+        )
     if operation == ConfigOperation.DELETE:
         return (ConfigChange(resource, name, None),)
     if value is None:
-        return Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for {name}: use DELETE.")
-    if len(value) > MAX_NAME_LENGTH:
-        return Refused(ErrorCode.INVALID_CONFIG, f"The value of {name} is longer than 32767 characters.")
-    if operation == ConfigOperation.SET:
-        return (ConfigChange(resource, name, value),)
-    if operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        return Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {name}.")
-    present = [item.strip() for item in current.get(name, "").split(",") if item.strip()]
-    asked = [item.strip() for item in value.split(",")]
+        return Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for {_shown(name)}: use DELETE.")
+    if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        changed = _changed_list(current.get(name, ""), operation, value)
+        if changed is None:
+            return ()
+        value = changed
+    elif operation != ConfigOperation.SET:
+        return Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {_shown(name)}.")
+    if _is_too_long(value):
+        return Refused(
+            ErrorCode.INVALID_CONFIG, f"The value of {_shown(name)} is longer than {MAX_TEXT_BYTES} bytes."
+        )
+    return (ConfigChange(resource, name, value),)
+
+
+def _changed_list(current: str, operation: int, value: str) -> str | None:
+    """The comma separated list after the operation, None where nothing changes."""
+    present = _items(current)
+    asked = dict.fromkeys(_items(value))
     if operation == ConfigOperation.APPEND:
-        changed = present + [item for item in dict.fromkeys(asked) if item not in present]
+        known = frozenset(present)
+        changed = present + [item for item in asked if item not in known]
     else:
         changed = [item for item in present if item not in asked]
-    if changed == present:
-        return ()
-    return (ConfigChange(resource, name, ",".join(changed)),)
+    return None if changed == present else ",".join(changed)
+
+
+def _items(value: str) -> list[str]:
+    return [item for part in value.split(",") if (item := part.strip())]
+
+
+def _is_node_id(name: str) -> bool:
+    """Whether the name is a node id as it is written: one name a node, so no leading zeros."""
+    if len(name) > 10 or not (name.isascii() and name.isdigit()):
+        return False
+    return int(name) <= LARGEST_NODE_ID and str(int(name)) == name
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) > MAX_TEXT_BYTES or (not text.isascii() and len(text.encode()) > MAX_TEXT_BYTES)
+
+
+def _shown(name: str) -> str:
+    """A name for an error message, which must itself fit a string of the wire."""
+    return repr(name if len(name) <= _SHOWN_CHARACTERS else name[:_SHOWN_CHARACTERS] + "...")

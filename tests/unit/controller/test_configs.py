@@ -26,6 +26,7 @@ def image() -> ClusterImage:
         (APPEND, "c", ["a,b,c"]),
         (APPEND, "b, c,c", ["a,b,c"]),
         (APPEND, "b", []),
+        (APPEND, "", []),
         (SUBTRACT, "a", ["b"]),
         (SUBTRACT, "z", []),
         (SUBTRACT, "a,b", [""]),
@@ -50,6 +51,13 @@ def test_operations(
         (GROUP, [("a", 9, "1")], ErrorCode.INVALID_REQUEST),
         (GROUP, [("a", SET, "1"), ("a", DELETE, None)], ErrorCode.INVALID_CONFIG),
         (GROUP, [("a", SET, "x" * 32_768)], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("a", SET, "€" * 11_000)], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("€" * 11_000, SET, "1")], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("list", APPEND, "x" * 32_765)], ErrorCode.INVALID_CONFIG),
+        ((32, "g" * 32_768), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
+        ((4, "2147483648"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
+        ((4, "01"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
+        ((4, "9" * 5000), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
         (GROUP, [("fine", SET, "1"), ("", SET, "1")], ErrorCode.INVALID_CONFIG),
     ],
 )
@@ -60,6 +68,26 @@ def test_what_is_refused_says_why(
     assert isinstance(planned, Refused)
     assert planned.error == error
     assert planned.message
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [((2, "€" * 10_000), "a"), ((4, "\x00" * 32_767), "a"), (GROUP, "€" * 10_000)],
+)
+def test_what_is_refused_is_named_in_few_words(image: ClusterImage, resource: Resource, name: str) -> None:
+    """The error text travels in a string of 32767 bytes at most, whatever the name is made of."""
+    planned = plan_incremental(image, resource, [(name, SET, None)])
+    assert isinstance(planned, Refused)
+    assert len(planned.message.encode()) < 1000
+
+
+@pytest.mark.parametrize(("operation", "value"), [(SET, "€" * 10_000), (APPEND, "x" * 32_763)])
+def test_values_up_to_the_limit_pass(image: ClusterImage, operation: int, value: str) -> None:
+    planned = plan_incremental(image, GROUP, [("list", operation, value)])
+    assert isinstance(planned, list)
+    (change,) = planned
+    assert change.value is not None
+    assert len(change.value.encode()) <= 32_767
 
 
 @pytest.mark.parametrize("resource", [(4, ""), (4, "0"), (4, "17"), (16, "m"), GROUP])
