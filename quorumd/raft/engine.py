@@ -27,7 +27,7 @@ from quorumd.raft.events import (
 from quorumd.raft.log_view import LogView
 from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.replica import BrokenPromise, Replica, told_leader
 from quorumd.raft.roles import Leader, Role
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.start import begin_role
@@ -44,6 +44,7 @@ def in_every_role(handler: Handler) -> dict[Role, Handler]:
     return dict.fromkeys(Role, handler)
 
 
+FROM_PEERS = (PeerAsked, PeerAnswered, PeerFailed)
 CAMPAIGNING = (Role.PROSPECTIVE, Role.CANDIDATE)
 
 HANDLERS: dict[Kind, dict[Role, Handler]] = {
@@ -116,10 +117,9 @@ class RaftEngine:
     def step(self, event: Event, now: float) -> Effects:
         """Handle one event. `now` never falls from one step to the next."""
         replica = self._replica
-        if isinstance(event, PeerAsked | PeerAnswered | PeerFailed):
-            kind: Kind = (type(event), type(event.request))
-        else:
-            kind = type(event)
+        kind: Kind = type(event)
+        if isinstance(event, FROM_PEERS):
+            kind = (type(event), type(event.request))
         return self._run(now, HANDLERS[kind][replica.state.role], replica, replica.state, event)
 
     def _run(self, now: float, handler: Callable[..., None], *arguments: object) -> Effects:
@@ -127,12 +127,14 @@ class RaftEngine:
         replica.now = now
         replica.end = OffsetAndEpoch(replica.log.end_offset, replica.log.last_epoch)
         effects = replica.effects = Effects()
-        before = (replica.state.role, replica.epoch, replica.leader_id)
+        state, saved = replica.state, replica.saved
         try:
             handler(*arguments)
         except BrokenPromise as broken:
             return Effects(fatal=str(broken))
-        effects.leadership_changed = before != (replica.state.role, replica.epoch, replica.leader_id)
+        if replica.state is not state or replica.saved is not saved:
+            before = (state.role, saved.epoch, told_leader(state, saved))
+            effects.leadership_changed = before != (replica.state.role, replica.epoch, replica.leader_id)
         return effects
 
     def __repr__(self) -> str:

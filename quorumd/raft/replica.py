@@ -33,6 +33,11 @@ class Peer:
     endpoint: Endpoint
 
 
+def told_leader(state: RoleState, saved: QuorumState) -> int:
+    """The leader that a replica in `state` names; who lost its leader names none."""
+    return saved.leader_id if state.role is Role.FOLLOWER or state.role is Role.LEADER else NO_NODE
+
+
 class Replica:
     """One replica's memory. Public attributes are read by the role modules; roles change only through `enter`."""
 
@@ -106,7 +111,7 @@ class Replica:
     @property
     def leader_id(self) -> int:
         """Who leads this epoch and can be fetched from, as far as we know: what others are told."""
-        return self.saved.leader_id if self.state.role in (Role.LEADER, Role.FOLLOWER) else NO_NODE
+        return told_leader(self.state, self.saved)
 
     @property
     def voter_set(self) -> VoterSet:

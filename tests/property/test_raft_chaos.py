@@ -88,6 +88,7 @@ class Chaos:
             if not node.up:
                 quorum.start(n)
             quorum.flush(node)
+        quorum.run(10_000)  # elections that began before may still depose a leader
         leader = quorum.run_to_leader()
         quorum.read(leader, "last")
         end = quorum.propose(leader)
