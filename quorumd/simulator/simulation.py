@@ -22,6 +22,8 @@ from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.report import Report, Violation
 from quorumd.simulator.workload import History, SimulatedClient
 
+MOST_EVENTS_AT_ONCE = 20_000
+"""More callbacks than that at one moment of virtual time: something calls itself for ever."""
 LOOK_EVERY_MS = 50.0
 """How often the liveness phase looks whether it is over."""
 
@@ -40,6 +42,8 @@ class Simulation:
         self._random = streams.stream("faults")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
         self._injecting = bool(self._faults)
+        self._moment_ms = -1.0
+        self._moment_began = 0
         self._clients = [
             self._make_client(number, streams) for number in range(self._options.workload.clients)
         ]
@@ -91,6 +95,7 @@ class Simulation:
             who = heap.touched.name if heap.touched is not None else "the simulator"
             text = "".join(traceback.format_exception(error))
             raise Broken("no unexpected errors", f"{who}: {error!r}\n{text}") from error
+        self._see_time_move()
         touched = heap.touched
         if touched is not None and touched.node_id >= 0:
             machine = self._cluster.machines[touched.node_id]
@@ -99,6 +104,14 @@ class Simulation:
             elif touched.alive and not machine.exiting:
                 self._inspector.look(machine)
         return True
+
+    def _see_time_move(self) -> None:
+        heap = self._heap
+        if heap.now_ms != self._moment_ms:
+            self._moment_ms, self._moment_began = heap.now_ms, heap.events
+        elif heap.events - self._moment_began > MOST_EVENTS_AT_ONCE:
+            who = heap.touched.name if heap.touched is not None else "the simulator"
+            raise Broken("nobody spins", f"{who} does not let time move on")
 
     def _schedule_fault(self) -> None:
         if self._faults:

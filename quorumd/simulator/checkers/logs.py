@@ -13,13 +13,14 @@ UNKNOWN = -1
 class LogMatching(Checker):
     """Two logs that have a batch of the same end offset and epoch are the same up to there, byte for byte.
 
-    Checked batch by batch: the same bytes, and the same batch before; the rest follows by induction.
+    Checked batch by batch: the same bytes, and the same batch before; the rest follows by induction. A batch
+    that a crash took before any other node had it never was: a lone voter may use its epoch again.
     """
 
     promise = "log matching"
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[Batch, Batch | None, int]] = {}
+        self._known: dict[tuple[int, int], tuple[Batch, Batch | None, list[int]]] = {}
 
     def observed(self, seen: Observation) -> None:
         if not seen.appended:
@@ -27,18 +28,26 @@ class LogMatching(Checker):
         index = len(seen.log) - len(seen.appended)
         before = seen.log[index - 1] if index else None
         for batch in seen.appended:
-            known, known_before, node_id = self._known.setdefault(
-                (batch.end_offset, batch.epoch), (batch, before, seen.node_id)
+            known, known_before, holders = self._known.setdefault(
+                (batch.end_offset, batch.epoch), (batch, before, [])
             )
             if known != batch or known_before != before:
                 difference = "not the same one" if known != batch else "not the same log before it"
                 raise self.broken(
-                    f"nodes {node_id} and {seen.node_id} both have a batch of epoch {batch.epoch} "
+                    f"nodes {_ids(holders)} and {seen.node_id} have a batch of epoch {batch.epoch} "
                     f"that ends at {batch.end_offset}, but {difference}"
                 )
             if before is not None and (batch.base_offset != before.end_offset or batch.epoch < before.epoch):
                 raise self.broken(f"node {seen.node_id} appended {_name(batch)} after {_name(before)}")
+            if seen.node_id not in holders:
+                holders.append(seen.node_id)
             before = batch
+
+    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
+        survivors = {(batch.end_offset, batch.epoch) for batch in kept}
+        for key in [key for key, (_, _, holders) in self._known.items() if holders == [node_id]]:
+            if key not in survivors:
+                del self._known[key]
 
 
 class LeaderAppendOnly(Checker):

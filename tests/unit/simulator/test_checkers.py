@@ -127,6 +127,18 @@ def test_logs_that_do_not_match() -> None:
     assert breaks(LogMatching(), seen(1, 2, [first, second]), seen(2, 2, [batch(0, 2, "a"), second]))
 
 
+def test_a_batch_that_a_crash_took_before_anybody_else_had_it_never_was() -> None:
+    first, lost, other = batch(0, 1), batch(1, 2, "lost"), batch(1, 2, "other")
+    alone, copied = LogMatching(), LogMatching()
+    for checker in (alone, copied):
+        checker.observed(seen(1, 2, [first, lost]))
+    copied.observed(seen(2, 2, [first, lost]))
+    for checker in (alone, copied):
+        checker.stopped(1, [first])
+    assert not breaks(alone, seen(1, 2, [first, other], life=2))
+    assert breaks(copied, seen(1, 2, [first, other], life=2))
+
+
 def test_a_log_with_a_gap_or_epochs_that_decrease() -> None:
     assert breaks(LogMatching(), seen(1, 1, [batch(0, 1), batch(2, 1)]))
     assert breaks(LogMatching(), seen(1, 1, [batch(0, 2), batch(1, 1)]))
