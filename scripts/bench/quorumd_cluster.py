@@ -128,7 +128,8 @@ def _format(folder: Path) -> LocalCluster:
             break
     else:
         raise BenchError(f"no free ports in {ports}")
-    cluster = LocalCluster.make(folder, NODES, base)
+    cluster = LocalCluster.planned(folder, NODES, base)
+    cluster.make()
     for node in cluster.nodes:
         command = [sys.executable, "-m", "quorumd", "format", "--config", str(node.config)]
         if (result := subprocess.run(command, capture_output=True, text=True)).returncode:

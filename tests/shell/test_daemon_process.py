@@ -43,7 +43,7 @@ def test_stopped_as_asked_is_exit_code_0(single: Cluster) -> None:
 @pytest.mark.parametrize(
     ("line", "names"),
     [
-        ("quorum.voterz=1", ["quorum.voterz", "line 8"]),
+        ("quorum.voterz=1", ["quorum.voterz", "node.properties:8"]),
         ("quorum.fetch.timeout.ms=soon", ["quorum.fetch.timeout.ms", "soon"]),
         ("broker.id=7", ["broker.id", "node.id"]),
     ],
@@ -113,14 +113,21 @@ def test_systemd_is_told_of_readiness_and_stop(tmp_path: Path) -> None:
         systemd.settimeout(15)
         daemon.start({"NOTIFY_SOCKET": str(path)})
         try:
-            ready = systemd.recv(4096).decode().splitlines()
-            assert "READY=1" in ready
-            assert daemon.asked() is not None, "ready, and not answering"
+            _receive_until(systemd, "READY=1")
+            told = daemon.asked()
+            assert told is not None
+            assert told.leader == 1, "ready, and nobody leads"
             daemon.signal(signal.SIGTERM)
-            assert "STOPPING=1" in systemd.recv(4096).decode().splitlines()
+            _receive_until(systemd, "STOPPING=1")
             assert daemon.wait() == 0
         finally:
             daemon.stop()
+
+
+def _receive_until(systemd: socket.socket, line: str) -> None:
+    """Read what the daemon tells systemd up to a line; raises TimeoutError when it does not come."""
+    while line not in systemd.recv(4096).decode().splitlines():
+        pass
 
 
 def test_log_dump_finds_every_batch_of_every_node_valid(cluster: Cluster) -> None:

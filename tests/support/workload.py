@@ -20,7 +20,8 @@ class Writer:
     name: str
     addresses: list[tuple[str, int]]
     acknowledged: list[int] = field(default_factory=list)
-    acknowledged_at: list[float] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
+    """When (time.monotonic) each acknowledged write was begun and acknowledged."""
     attempts: int = 0
     refusals: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -30,12 +31,13 @@ class Writer:
         wire: Wire | None = None
         while not self._stop.is_set():
             self.attempts += 1
+            begun = time.monotonic()
             try:
                 if wire is None:
                     wire = Wire(self.addresses[self._turn % len(self.addresses)], timeout=3)
                 set_config(wire, self.name, "value", str(self.attempts))
                 self.acknowledged.append(self.attempts)
-                self.acknowledged_at.append(time.monotonic())
+                self.times.append((begun, time.monotonic()))
                 continue
             except Refused:
                 self.refusals += 1
@@ -75,8 +77,8 @@ class Workload:
         return sum(len(writer.acknowledged) for writer in self.writers)
 
     def first_acknowledged_after(self, moment: float) -> float | None:
-        """When (time.monotonic) the first write after a moment was acknowledged."""
-        after = [at for writer in self.writers for at in writer.acknowledged_at[-200:] if at > moment]
+        """When the first write that was begun after a moment was acknowledged, None for none yet."""
+        after = [ended for writer in self.writers for begun, ended in writer.times[-500:] if begun > moment]
         return min(after, default=None)
 
 
