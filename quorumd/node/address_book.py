@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from quorumd.ids import ZERO_UUID, KafkaUuid
 
 
+LONGEST_HOST = 255
+"""Characters of a host name (RFC 1035) or address; what is told here travels in every Metadata answer."""
+MAX_NODES = 2000
+"""Nodes that the book holds: anybody may tell addresses, and none is ever forgotten."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """What one node last said of itself. `boot_timestamp` is Unix ms of that node's start; 0 for configured ones."""
@@ -30,7 +36,9 @@ class AddressBook:
         Node ids below 0 are admin clients and have no address (hole 1). Returns whether something changed.
         """
         known = self._addresses.get(node_id)
-        if node_id < 0 or not address.host or not 0 < address.port < 65536:
+        if node_id < 0 or not is_possible(address):
+            return False
+        if known is None and len(self._addresses) >= MAX_NODES:
             return False
         if known is not None and known.boot_timestamp >= address.boot_timestamp:
             return False
@@ -59,3 +67,15 @@ class AddressBook:
     def is_reachable(self, node_id: int) -> bool:
         """False only when the last attempt to connect failed: clients are not sent there."""
         return node_id not in self._unreachable
+
+
+def is_possible(address: Address) -> bool:
+    """Whether a connection to such an address can be tried: what others tell may be anything."""
+    host = address.host
+    return (
+        0 < len(host) <= LONGEST_HOST
+        and host.isascii()
+        and host.isprintable()
+        and " " not in host
+        and 0 < address.port < 65536
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from quorumd.errors import ErrorCode
@@ -65,6 +66,7 @@ class Discovery:
         self._own_address = Address("", 0)
         self._expected: tuple[int, ...] = ()
         self._rounds = 0
+        self._settled_until = -inf
         self._timer: Timer | None = None
 
     def start(
@@ -76,7 +78,7 @@ class Discovery:
         self.learn(self._own.id, own_address)
         for node_id, host, port in seeds:
             self.learn(node_id, Address(host, port))
-        self._ask_around()
+        self._look_around()
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -132,7 +134,17 @@ class Discovery:
         ]
         session.answer(request, DiscoverBrokersResponse(0, self._identity.cluster_id or "", brokers))
 
-    def _ask_around(self) -> None:
+    def _look_around(self) -> None:
+        """Ask somebody if it is time. Looks often whether it is: a leader can be lost at any moment."""
+        now = self._clock.now_ms()
+        searching = self._needs_leader() or bool(self.missing_voters())
+        if searching or now >= self._settled_until:
+            self._ask_somebody()
+            self._settled_until = now + SETTLED_MS
+        eager = searching and self._rounds < EAGER_ROUNDS
+        self._timer = self._clock.call_at(now + (EAGER_MS if eager else SEARCHING_MS), self._look_around)
+
+    def _ask_somebody(self) -> None:
         self._rounds += 1
         places = list(dict.fromkeys(self._bootstrap_servers + self._other_nodes()))
         if places:
@@ -140,12 +152,6 @@ class Discovery:
             self._ask(host, port)
             if self._needs_leader():
                 self._ask_for_leader(host, port)
-        self._timer = self._clock.call_at(self._clock.now_ms() + self._pause_ms(), self._ask_around)
-
-    def _pause_ms(self) -> float:
-        if not self.missing_voters() and not self._needs_leader():
-            return SETTLED_MS
-        return EAGER_MS if self._rounds < EAGER_ROUNDS else SEARCHING_MS
 
     def _other_nodes(self) -> list[tuple[str, int]]:
         return [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]

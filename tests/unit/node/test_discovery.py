@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.address_book import Address
+from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.discovery import SEARCHING_MS, SETTLED_MS, Discovery
+from quorumd.node.peers import Call, Failure
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
+from quorumd.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from quorumd.raft.events import Event, LeaderHeard, PeerDiscovered
+from quorumd.simulator.entropy import SimulatedEntropy
+from tests.support.virtual_time import VirtualTime
+
+OURS, THEIRS = "o" * 22, "t" * 22
+DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
+OWN = Address("me", 9092, 77, DIRECTORY)
+
+
+class World:
+    """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server."""
+
+    def __init__(self, cluster_id: str | None = OURS) -> None:
+        self.time = VirtualTime()
+        self.calls: list[tuple[str, int, Call]] = []
+        self.events: list[Event] = []
+        self.needs_leader = False
+        self.discovery = Discovery(
+            ReplicaKey(1, DIRECTORY),
+            "CONTROLLER",
+            [("seed", 1)],
+            self.time.clock,
+            SimulatedEntropy(Random(1)),
+            ClusterIdentity(cluster_id, SimulatedEntropy(Random(2))),
+            lambda host, port, call: self.calls.append((host, port, call)),
+            self.events.append,
+            lambda: self.needs_leader,
+            500.0,
+        )
+        self.discovery.start(OWN, [(2, "two", 9092)], (1, 2, 3))
+
+    def asked(self, api_key: int) -> list[tuple[str, int]]:
+        return [(host, port) for host, port, call in self.calls if call.api_key == api_key]
+
+    def answer(self, api_key: int, answer: Any) -> None:
+        """Let the last call of an API be answered."""
+        *_, call = [call for _, _, call in self.calls if call.api_key == api_key]
+        call.on_answer(answer)
+
+    def tell(self, *brokers: Broker, cluster_id: str = "") -> None:
+        self.answer(ApiKey.DISCOVER_BROKERS, DiscoverBrokersResponse(0, cluster_id, list(brokers)))
+
+    def settle(self) -> None:
+        self.tell(Broker(3, 5, "three", 9092, ZERO_UUID))
+        self.time.pass_ms(SETTLED_MS * 2)
+        self.calls.clear()
+        self.events.clear()
+
+
+class Answers:
+    """A session that keeps what is answered."""
+
+    peer = "test:1"
+    asked_as_controller_client = False
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def answer(self, request: Request, message: Any) -> None:
+        self.messages.append(message)
+
+    def answer_encoded(self, request: Request, answer: bytes) -> None:
+        self.messages.append(answer)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_hole_25_addresses_of_the_configuration_seed_the_book_and_give_way_to_gossip(world: World) -> None:
+    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
+    assert PeerDiscovered(ReplicaKey(2), Endpoint("CONTROLLER", "two", 9092)) in world.events
+    world.tell(Broker(2, 1, "elsewhere", 1, DIRECTORY))
+    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "elsewhere", 1)
+    assert world.events[-1] == PeerDiscovered(
+        ReplicaKey(2, DIRECTORY), Endpoint("CONTROLLER", "elsewhere", 1)
+    )
+
+
+def test_asks_with_its_own_address(world: World) -> None:
+    message = world.calls[0][2].build(0)
+    assert isinstance(message, DiscoverBrokersRequest)
+    assert (message.replica_id, message.boot_timestamp, message.host, message.port) == (1, 77, "me", 9092)
+    assert message.replica_directory_id == DIRECTORY
+
+
+def test_asks_bootstrap_servers_and_known_nodes_while_a_voter_has_no_address(world: World) -> None:
+    assert world.discovery.missing_voters() == [3]
+    world.time.pass_ms(30_000)
+    assert set(world.asked(ApiKey.DISCOVER_BROKERS)) == {("seed", 1), ("two", 9092)}
+    assert len(world.calls) > 30
+
+
+def test_asks_seldom_once_all_is_known(world: World) -> None:
+    world.settle()
+    world.time.pass_ms(10 * SETTLED_MS)
+    assert 9 <= len(world.asked(ApiKey.DISCOVER_BROKERS)) <= 10
+    assert world.asked(ApiKey.METADATA) == []
+
+
+def test_hole_14_looks_for_the_leader_soon_after_it_is_needed(world: World) -> None:
+    """Also from the middle of a long pause: a leader cut off from its majority is a zombie by then."""
+    world.settle()
+    world.needs_leader = True
+    world.time.pass_ms(SEARCHING_MS)
+    assert world.asked(ApiKey.METADATA)
+
+
+def test_hole_2_every_node_is_stored_and_told(world: World) -> None:
+    """Not only voters: an observer must be reachable to become one."""
+    session = Answers()
+    asked = DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY)
+    world.discovery.discover_brokers(session, request_of(asked))
+    (answer,) = session.messages
+    assert [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in answer.brokers] == [
+        (1, 77, "me", 9092),
+        (2, 0, "two", 9092),
+        (9, 4, "nine", 9092),
+    ]
+    assert answer.cluster_id == OURS
+
+
+def test_hole_1_an_admin_client_asks_and_is_not_stored(world: World) -> None:
+    session = Answers()
+    world.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1, 0, "", 0)))
+    assert [b.voter_id for b in session.messages[0].brokers] == [1, 2]
+
+
+def test_hole_3_a_node_without_cluster_tells_the_empty_id_and_addresses_of_other_clusters_are_ignored() -> (
+    None
+):
+    world = World(cluster_id=None)
+    session = Answers()
+    world.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1)))
+    assert session.messages[0].cluster_id == ""
+    world = World()
+    world.tell(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=THEIRS)
+    assert world.discovery.missing_voters() == [3]
+    world.tell(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=OURS)
+    assert world.discovery.missing_voters() == []
+
+
+def test_nobody_else_says_where_this_node_is(world: World) -> None:
+    world.tell(Broker(1, 1 << 60, "impostor", 9092, ZERO_UUID))
+    assert world.discovery.address_of(1) == OWN
+
+
+def test_hole_27_gossip_is_no_sign_of_life(world: World) -> None:
+    world.discovery.mark_reachable(2, False)
+    world.tell(Broker(2, 0, "two", 9092, ZERO_UUID))
+    assert not world.discovery.is_reachable(2)
+
+
+def test_a_leader_that_metadata_names_is_passed_on_if_its_address_is_known(world: World) -> None:
+    world.needs_leader = True
+    world.time.pass_ms(SEARCHING_MS)
+    world.events.clear()
+    world.answer(ApiKey.METADATA, metadata(leader_id=3))
+    assert world.events == [], "nobody can fetch from a leader without address"
+    world.answer(ApiKey.METADATA, metadata(leader_id=-1))
+    assert world.events == []
+    world.answer(ApiKey.METADATA, metadata(leader_id=2, cluster_id=THEIRS))
+    assert world.events == []
+    world.answer(ApiKey.METADATA, metadata(leader_id=2))
+    assert world.events == [LeaderHeard(2, 6)]
+
+
+def test_a_node_that_does_not_answer_is_no_trouble(world: World) -> None:
+    world.calls[0][2].on_failure(Failure("gone"))
+    world.time.pass_ms(1000)
+    assert len(world.calls) > 1
+
+
+def test_stops_asking(world: World) -> None:
+    world.discovery.stop()
+    world.calls.clear()
+    world.time.pass_ms(10 * SETTLED_MS)
+    assert world.calls == []
+
+
+def metadata(leader_id: int, cluster_id: str = OURS) -> MetadataResponse:
+    partition = MetadataResponsePartition(0, 0, leader_id, 6)
+    other = MetadataResponseTopic(0, "another", partitions=[MetadataResponsePartition(0, 0, 1, 9)])
+    topic = MetadataResponseTopic(0, METADATA_TOPIC, partitions=[partition])
+    return MetadataResponse(0, [], cluster_id, leader_id, [other, topic])
+
+
+def request_of(message: DiscoverBrokersRequest) -> Request:
+    return Request(ApiKey.DISCOVER_BROKERS, 0, 1, None, message, b"", 0)
