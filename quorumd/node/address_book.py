@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 
-
 LONGEST_HOST = 255
 """Characters of a host name (RFC 1035) or address; what is told here travels in every Metadata answer."""
 MAX_NODES = 2000

@@ -33,13 +33,20 @@ def encode_control_records(
 
 
 def voter_records(data: bytes, header: BatchHeader) -> Iterator[VoterRecord]:
-    """The voter records of one control batch. Raises MalformedMessage for a record that cannot be read."""
-    for record in records(data, header):
+    """The voter records of one control batch, in the order of their offsets.
+
+    Raises MalformedMessage for a record that cannot be read, and for voters that are none: an engine that took
+    them over could not tell what a majority is.
+    """
+    for index, record in enumerate(records(data, header)):
+        if record.offset != header.base_offset + index:
+            raise MalformedMessage(f"record {index} has offset {record.offset}")
         try:
             message = decode_control(record.key or b"", record.value or b"")
         except UnsupportedVersion as error:
             raise MalformedMessage(str(error)) from None
         if isinstance(message, voters_record.VotersRecord):
+            _check_voters([voter.voter_id for voter in message.voters])
             yield VoterRecord(record.offset, _to_assignment(message), message.cluster_id)
 
 
@@ -57,6 +64,11 @@ def scan_voter_records(
                 except MalformedMessage as error:
                     raise CorruptLog(f"the control batch at offset {header.base_offset}: {error}") from None
             offset = header.end_offset
+
+
+def _check_voters(ids: list[int]) -> None:
+    if not ids or min(ids) < 0 or len(set(ids)) != len(ids):
+        raise MalformedMessage(f"a voter record names the voters {ids}: one or more, each once, from 0 on")
 
 
 def _to_message(record: LeaderChange | KRaftVersion | VoterAssignment, cluster_id: str) -> ControlMessage:

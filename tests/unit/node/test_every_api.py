@@ -46,7 +46,7 @@ def test_every_version_is_answered(cluster: Cluster, asked: str, key: int, versi
     node = cluster.leader() if asked == "leader" else cluster.follower()
     client = cluster.client(node.settings.node_id)
     answer = client.ask(request(key, version), version)
-    assert answer.API_KEY == key
+    assert key == answer.API_KEY
     assert not client.is_closed
 
 
