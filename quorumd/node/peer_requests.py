@@ -72,6 +72,7 @@ class PeerRequests:
         key = (host, port, purpose)
         connection = self._connections.get(key)
         if connection is None:
+            self._forget_idle()
             connection = PeerConnection(self._network, self._clock, host, port, self._client_id)
             self._connections[key] = connection
         connection.call(call)
@@ -115,6 +116,11 @@ class PeerRequests:
         """Close all connections; what is under way is not called back."""
         for connection in self._connections.values():
             connection.close()
+
+    def _forget_idle(self) -> None:
+        """Nodes that come back at another address leave their old one behind."""
+        for key in [key for key, connection in self._connections.items() if connection.is_idle]:
+            del self._connections[key]
 
     def _plan(
         self, request: Request

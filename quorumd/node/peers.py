@@ -43,7 +43,7 @@ class Failure:
 
 
 class Call:
-    """One request and what to do with its end, exactly one of the two callbacks.
+    """One request and what to do with its end: one of the two callbacks comes, later, once.
 
     `build(version)` makes the message for the version that both sides speak.
     """
@@ -99,6 +99,16 @@ class PeerConnection:
             self._timer.cancel()
         if self._attempt is not None:
             self._attempt.abandon()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no connection and nothing to make one for."""
+        return self._attempt is None and not self._waiting
+
+    def fail_later(self, call: Call, reason: str) -> None:
+        """The peer does not speak what `call` needs. Its sender is in the middle of its own work: tell it later."""
+        failure = Failure(f"{self._host}:{self._port}: {reason}", unsupported=True, unsent=True)
+        self._clock.call_soon(lambda: call.on_failure(failure))
 
     def ready(self) -> None:
         """The peer told what it speaks."""
@@ -181,12 +191,12 @@ class _Attempt:
         assert self._transport is not None
         version = choose_version(call.api_key, self._handshake.peer_ranges)
         if version is None:
-            call.on_failure(Failure(f"API {call.api_key} is not spoken there", unsupported=True, unsent=True))
+            self._owner.fail_later(call, f"API {call.api_key} is not spoken there")
             return
         try:
             correlation_id, data = self._connection.request(call.build(version), version)
         except UnsupportedVersion as error:
-            call.on_failure(Failure(str(error), unsupported=True, unsent=True))
+            self._owner.fail_later(call, str(error))
             return
         self.in_flight[correlation_id] = call
         self._transport.write(data)

@@ -1,0 +1,76 @@
+"""A peer on the simulated network that answers as a test tells it, over the server side of the real protocol."""
+
+from __future__ import annotations
+
+from quorumd.ports import Transport
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.connection import Request, ServerConnection, VersionRanges
+from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from quorumd.protocol.wire import Message
+from quorumd.simulator.network import SimulatedNetwork
+
+ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+
+
+class ScriptedPeer:
+    """Listens at `host:port`. Answers ApiVersions with `spoken`, and everything else when a test calls `answer`."""
+
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        host: str = "peer",
+        port: int = 9092,
+        spoken: VersionRanges = ALL_APIS,
+    ) -> None:
+        self.spoken = spoken
+        self.links: list[Link] = []
+        self.asked: list[Request] = []
+        """What came in, in order, and is not answered."""
+        self.greets = True
+        """False: it accepts connections and says nothing."""
+        self.listener = network.host(host).listen(host, port, self._accept)
+
+    def answer(self, message: Message, number: int = 0) -> None:
+        """Answer one of the requests in `asked`."""
+        request = self.asked.pop(number)
+        link = next(link for link in self.links if link.connection is request.connection)
+        link.connection.answer(request, message)
+        link.write(link.connection.take_output())
+
+    def _accept(self) -> Link:
+        self.links.append(Link(self))
+        return self.links[-1]
+
+
+class Link:
+    def __init__(self, peer: ScriptedPeer) -> None:
+        self.connection = ServerConnection(1 << 24, peer.spoken)
+        self.is_closed = False
+        self._peer = peer
+        self._transport: Transport | None = None
+
+    def write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        assert self._transport is not None
+        self._transport.close()
+
+    def connected(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def received(self, data: bytes) -> None:
+        for request in self.connection.receive(data):
+            if request.api_key != ApiKey.API_VERSIONS:
+                self._peer.asked.append(request)
+            elif self._peer.greets:
+                self.connection.answer(request, self._greeting())
+        self.write(self.connection.take_output())
+
+    def closed(self, reason: str, refused: bool) -> None:
+        self.is_closed = True
+
+    def _greeting(self) -> Message:
+        ranges = [ApiVersion(key, low, high) for key, (low, high) in self._peer.spoken.items()]
+        return ApiVersionsResponse(0, ranges)
