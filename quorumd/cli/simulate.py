@@ -54,7 +54,7 @@ def simulate(seed: int | None, count: int, jobs: int | None, verbose: bool, outp
             if not report.ok and output == "text":
                 click.echo(str(report))
             broken = sum(not each.ok for each in reports)
-            show(f"{len(reports)} of {count} seeds done, {broken} broken")
+            show(f"{len(reports)} of {count} seeds done, {broken} broken; seed {report.seed + 1} is next")
     if output == "json":
         print_json([report.as_json() for report in reports])
     else:
