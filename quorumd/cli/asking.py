@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from quorumd.cli.output import progress
+from quorumd.errors import RequestFailed
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -30,4 +31,9 @@ def ask(servers: Addresses, question: Callable[[AdminClient], Awaitable[T]]) -> 
 
     names = ", ".join(f"{host}:{port}" for host, port in servers)
     with progress(f"asking {names}", only_on_terminal=True):
-        return asyncio.run(asked())
+        try:
+            return asyncio.run(asked())
+        except RequestFailed as failure:
+            if failure.error_code:
+                raise
+            raise RequestFailed(f"{failure}; is {names} right, and does a node run there?") from None

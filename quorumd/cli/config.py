@@ -16,7 +16,7 @@ def config() -> None:
 
     \b
     Examples:
-      quorumd config check --config config/node-1.properties
+      quorumd config check --config config/three-nodes/1.properties
       quorumd config docs
     """
 
@@ -28,7 +28,7 @@ def check(config_path: Path) -> None:
 
     \b
     Example:
-      quorumd config check --config config/node-1.properties
+      quorumd config check --config config/three-nodes/1.properties
     """
     from quorumd.config import load
 

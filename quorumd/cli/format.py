@@ -28,8 +28,8 @@ def format_command(config_path: Path, cluster_id: str | None, ignore_formatted: 
 
     \b
     Examples:
-      quorumd format --config config/node-1.properties
-      quorumd format --config config/node-1.properties --cluster-id 4L6g3nShT-eMCtK--X86sw
+      quorumd format --config config/three-nodes/1.properties
+      quorumd format --config config/three-nodes/1.properties --cluster-id 4L6g3nShT-eMCtK--X86sw
     """
     from quorumd.config import load
     from quorumd.ids import KafkaUuid

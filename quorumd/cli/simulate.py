@@ -30,9 +30,9 @@ LARGEST_FRESH_SEED = 2**31 - 1
 @click.option("--verbose", "-v", is_flag=True, help="Show on stderr what the simulated nodes log.")
 @options.output
 def simulate(seed: int | None, count: int, jobs: int | None, verbose: bool, output: str) -> None:
-    """Run a whole cluster in one thread, in virtual time, with faults, and check every promise after every
-    event.
+    """Run whole clusters in one thread, with faults.
 
+    Virtual time, and every promise is checked after every event.
     The nodes are the code that ships, on a simulated network, clock and disk: crashes that lose what was
     not synced, partitions, delays, full disks. Everything is drawn from the seed: the same seed does the
     same again. Exit code 1 if a promise was broken; the line that reproduces it is printed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from quorumd.cli import root
 from quorumd.cli.local_cluster import AddressTaken
 from quorumd.errors import ConfigError, CorruptLog, DiskFull, FlushFailed, QuorumdError, RequestFailed
 
+ROOT = Path(__file__).resolve().parents[3]
 HEAVY = (
     "pydantic",
     "rich",
@@ -59,6 +61,13 @@ def test_every_help_has_an_example_that_is_a_command(
     assert "Example" in text
     assert f"quorumd {' '.join(path)} " in text
     assert max(map(len, text.splitlines())) <= 110
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_files_named_in_examples_exist(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    root.run([*path, "--help"])
+    for file in re.findall(r"config/\S+", capsys.readouterr().out):
+        assert (ROOT / file).is_file(), file
 
 
 def test_help_imports_nothing_that_costs_time() -> None:
