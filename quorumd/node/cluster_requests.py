@@ -13,14 +13,17 @@ from quorumd.node.discovery import Discovery
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
-from quorumd.protocol.apis import ApiKey
-from quorumd.protocol.connection import Request, VersionRanges
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request, VersionRanges
 from quorumd.protocol.messages import (
     api_versions_response,
     describe_cluster_response,
     metadata_response,
 )
 from quorumd.raft.engine import RaftEngine
+
+Node = tuple[int, str, int]
+"""Id, host and port."""
 
 BROKERS, CONTROLLERS = 1, 2
 """DescribeCluster's endpoint types (KIP-919)."""
@@ -54,10 +57,18 @@ class ClusterRequests:
         )
 
     def api_versions(self, session: Session, request: Request) -> None:
+        """Private APIs are told to quorumd only: kafka-python's `api_versions()` fails on a key it does not know."""
+        message: Any = request.message
         wire = api_versions_response
         features = self._state_machine.image.features
+        is_ours = message.client_software_name == CLIENT_SOFTWARE_NAME
         answer = wire.ApiVersionsResponse(
-            0, [wire.ApiVersion(key, low, high) for key, (low, high) in sorted(self._spoken.items())]
+            0,
+            [
+                wire.ApiVersion(key, low, high)
+                for key, (low, high) in sorted(self._spoken.items())
+                if is_ours or not APIS[key].private
+            ],
         )
         if request.api_version >= 3:
             answer.supported_features = [
@@ -76,19 +87,20 @@ class ClusterRequests:
         """Brokers are the nodes of the quorum; the only topic is the metadata log itself, when named."""
         message: Any = request.message
         wire = metadata_response
+        nodes = self._nodes()
         session.answer(
             request,
             wire.MetadataResponse(
                 0,
-                [wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in self._nodes()],
+                [wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in nodes],
                 self._identity.cluster_id or None,
-                self._engine.leader_id,
+                self._leader_among(nodes),
                 [self._topic(asked) for asked in message.topics or ()],
             ),
         )
 
     def describe_cluster(self, session: Session, request: Request) -> None:
-        """Endpoint type 1: all nodes, as brokers. Type 2: the voters, as controllers; the leader is active."""
+        """Endpoint type 1: all nodes, as brokers. Type 2: the voters and the leader, as controllers; the leader is active."""
         message: Any = request.message
         wire = describe_cluster_response
         if message.endpoint_type not in (BROKERS, CONTROLLERS):
@@ -99,8 +111,8 @@ class ClusterRequests:
         nodes = self._nodes()
         if message.endpoint_type == CONTROLLERS:
             session.asked_as_controller_client = True
-            voters = {voter.key.id for voter in self._engine.voters.current.voters}
-            nodes = [node for node in nodes if node[0] in voters]
+            voters = self._engine.voters.current.ids
+            nodes = [node for node in nodes if node[0] in voters or node[0] == self._engine.leader_id]
         session.answer(
             request,
             wire.DescribeClusterResponse(
@@ -109,7 +121,7 @@ class ClusterRequests:
                 None,
                 message.endpoint_type,
                 self._identity.cluster_id or "",
-                self._engine.leader_id,
+                self._leader_among(nodes),
                 [wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes],
             ),
         )
@@ -121,7 +133,12 @@ class ClusterRequests:
             found.append((KRAFT_VERSION, 1))
         return found
 
-    def _nodes(self) -> list[tuple[int, str, int]]:
+    def _leader_among(self, nodes: list[Node]) -> int:
+        """The leader's id if its address is told too: clients fail on a controller that is not in the list."""
+        leader_id = self._engine.leader_id
+        return leader_id if any(node_id == leader_id for node_id, _, _ in nodes) else NO_NODE
+
+    def _nodes(self) -> list[Node]:
         """Those that can be reached as far as is known; the leader in any case, since clients look for it."""
         leader_id = self._engine.leader_id
         return [
@@ -136,8 +153,8 @@ class ClusterRequests:
             by_id = asked.topic_id != ZERO_UUID
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return wire.MetadataResponseTopic(int(error), asked.name or "", asked.topic_id)
-        leader_id = self._engine.leader_id
-        voters = [voter.key.id for voter in self._engine.voters.current.voters]
+        leader_id = self._leader_among(self._nodes())
+        voters = list(self._engine.voters.current.ids)
         error = ErrorCode.NONE if leader_id != NO_NODE else ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition = wire.MetadataResponsePartition(
             int(error), METADATA_PARTITION, leader_id, self._engine.epoch, voters, voters, []

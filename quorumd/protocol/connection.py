@@ -36,7 +36,7 @@ from quorumd.protocol.apis import (
     response_class,
     response_header_version,
 )
-from quorumd.protocol.codec import decode, encode_into
+from quorumd.protocol.codec import decode, decode_prefix, encode_into
 from quorumd.protocol.framing import SIZE, FrameReader
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -44,6 +44,9 @@ from quorumd.protocol.wire import Message, skip_tagged_fields
 
 VersionRanges = Mapping[int, tuple[int, int]]
 """API key -> (lowest, highest) version that somebody speaks."""
+
+CLIENT_SOFTWARE_NAME = "quorumd"
+"""What nodes and clients of quorumd call themselves (KIP-511): whoever says so is told of private APIs too."""
 
 _REQUEST_HEAD = Struct(">hhih")
 """API key, API version, correlation id, length of the client id."""
@@ -141,7 +144,9 @@ def read_request(frame: bytes, spoken: VersionRanges) -> Request:
             raise MalformedMessage("the client id reaches over its end")
     except (IndexError, UnicodeDecodeError, MalformedMessage) as cause:
         raise MalformedMessage(f"the header of a {message_class.NAME} is malformed: {cause}") from None
-    message = decode(message_class, version, frame, position)
+    # What follows the message is not looked at, as in Kafka: librdkafka sends three bytes too many when it asks
+    # for all topics (librdkafka issue 5049).
+    message, _ = decode_prefix(message_class, version, frame, position)
     return Request(api_key, version, correlation_id, client_id, message, frame, position)
 
 
@@ -355,7 +360,9 @@ class Handshake:
 
     def begin(self) -> bytes:
         """The first bytes to send."""
-        request = ApiVersionsRequest(client_software_name="quorumd", client_software_version=__version__)
+        request = ApiVersionsRequest(
+            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
+        )
         return self._connection.request(request, self._version)[1]
 
     def answered(self, response: Message) -> bytes | None:

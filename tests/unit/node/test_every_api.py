@@ -10,6 +10,7 @@ from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
 from quorumd.protocol.apis import APIS, ApiKey, request_class
 from quorumd.protocol.messages import (
     alter_configs_request,
+    api_versions_request,
     begin_quorum_epoch_request,
     describe_configs_request,
     describe_quorum_request,
@@ -50,14 +51,21 @@ def test_every_version_is_answered(cluster: Cluster, asked: str, key: int, versi
     assert not client.is_closed
 
 
-def test_what_is_told_in_api_versions_is_what_is_answered(cluster: Cluster) -> None:
-    answer = cluster.client().ask(request_class(ApiKey.API_VERSIONS)(), 4)
+@pytest.mark.parametrize(
+    ("software", "is_told_of_private_apis"), [("quorumd", True), ("kafka-python", False)]
+)
+def test_what_is_told_in_api_versions_is_what_is_answered(
+    cluster: Cluster, software: str, is_told_of_private_apis: bool
+) -> None:
+    answer = cluster.client().ask(api_versions_request.ApiVersionsRequest(software, "1"), 4)
     told = {
         (entry.api_key, version)
         for entry in answer.api_keys
         for version in range(entry.min_version, entry.max_version + 1)
     }
-    assert told == set(VERSIONS)
+    assert told == {
+        (key, version) for key, version in VERSIONS if is_told_of_private_apis or not APIS[key].private
+    }
 
 
 def request(key: int, version: int) -> Message:
