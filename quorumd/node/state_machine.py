@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from quorumd.controller.cluster_image import Change, ClusterImage, undo
+from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, headers, values
@@ -25,6 +26,7 @@ class StateMachine:
 
     `applied_offset`: the image holds everything below it. `committed_offset`: what is committed; of what the
     image holds, that is never undone. `schedule(callback)` calls back in a later turn of the loop.
+    Whatever applies may raise StorageError: a log that cannot be read, or not be understood.
     """
 
     def __init__(self, log: SegmentedLog, schedule: Callable[[Callable[[], None]], None]) -> None:
@@ -80,12 +82,20 @@ class StateMachine:
 
     def _apply_batch(self, data: bytes, header: BatchHeader) -> None:
         apply = self.image.apply
-        if header.end_offset <= self.committed_offset:
+        changes: list[Change] = []
+        try:
+            if header.end_offset <= self.committed_offset:
+                for value in values(data, header):
+                    apply(decode_record(value))
+                return
             for value in values(data, header):
-                apply(decode_record(value))
-            return
-        changes = [
-            change for value in values(data, header) if (change := apply(decode_record(value))) is not None
-        ]
+                change = apply(decode_record(value))
+                if change is not None:
+                    changes.append(change)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            raise CorruptLog(
+                f"the log cannot be applied at offset {header.base_offset}: {error}; "
+                "if a newer version wrote it, run that version here too"
+            ) from None
         if changes:
             self._uncommitted.append((header.end_offset, changes))
