@@ -100,7 +100,7 @@ class ClusterRequests:
         )
 
     def describe_cluster(self, session: Session, request: Request) -> None:
-        """Endpoint type 1: all nodes, as brokers. Type 2: the voters and the leader, as controllers; the leader is active."""
+        """Endpoint type 1: all nodes, as brokers. Type 2: voters and leader, as controllers; the leader is active."""
         message: Any = request.message
         wire = describe_cluster_response
         if message.endpoint_type not in (BROKERS, CONTROLLERS):

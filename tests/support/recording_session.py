@@ -1,0 +1,30 @@
+"""A session that keeps what is answered, for handlers under test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.protocol.connection import Request, encode_answer
+from quorumd.protocol.wire import Message
+
+
+class RecordingSession:
+    """Satisfies `server_session.Session`. Every answer is encoded too: one that cannot be fails the test."""
+
+    def __init__(self, peer: str = "192.0.2.7:4711", asked_as_controller_client: bool = False) -> None:
+        self.peer = peer
+        self.asked_as_controller_client = asked_as_controller_client
+        self.answers: list[Any] = []
+
+    def answer(self, request: Request, message: Message) -> None:
+        encode_answer(request, message)
+        self.answers.append(message)
+
+    def answer_encoded(self, request: Request, answer: bytes) -> None:
+        self.answers.append(answer)
+
+
+def request_of(message: Message, version: int, correlation_id: int = 7) -> Request:
+    """The request that carries `message`, without the bytes it came in."""
+    assert message.API_KEY is not None
+    return Request(message.API_KEY, version, correlation_id, "test", message, b"", 0)

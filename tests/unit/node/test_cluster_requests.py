@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, KafkaUuid, ReplicaKey
+from quorumd.node.address_book import Address
+from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.cluster_requests import ClusterRequests
+from quorumd.node.discovery import Discovery
+from quorumd.node.state_machine import StateMachine
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from quorumd.simulator.entropy import SimulatedEntropy
+from tests.support.recording_session import RecordingSession, request_of
+
+CLUSTER = "c" * 22
+
+
+@dataclass
+class Engine:
+    """What is told of the engine."""
+
+    leader_id: int = 1
+    epoch: int = 4
+    voters: VoterAssignment = VoterAssignment(
+        VoterSet(tuple(Voter(ReplicaKey(node_id), ()) for node_id in (1, 2, 3)))
+    )
+
+
+@dataclass
+class Addresses:
+    """What is told of discovery: nodes 1 to 4, of which node 4 is no voter."""
+
+    known: dict[int, Address] = field(
+        default_factory=lambda: {node_id: Address(f"host-{node_id}", 9092) for node_id in (1, 2, 3, 4)}
+    )
+    unreachable: tuple[int, ...] = ()
+
+    def addresses(self) -> list[tuple[int, Address]]:
+        return sorted(self.known.items())
+
+    def is_reachable(self, node_id: int) -> bool:
+        return node_id not in self.unreachable
+
+
+@dataclass
+class Image:
+    image: ClusterImage = field(default_factory=ClusterImage)
+    committed_offset: int = 17
+
+
+class World:
+    def __init__(self, cluster_id: str | None = CLUSTER) -> None:
+        self.engine = Engine()
+        self.addresses = Addresses()
+        self.state = Image()
+        self.session = RecordingSession()
+        self.requests = ClusterRequests(
+            cast(RaftEngine, self.engine),
+            ClusterIdentity(cluster_id, SimulatedEntropy(Random(1))),
+            cast(Discovery, self.addresses),
+            cast(StateMachine, self.state),
+            {18: (0, 4), 3: (0, 13)},
+        )
+
+    def metadata(self, *topics: MetadataRequestTopic, version: int = 13) -> Any:
+        self.requests.metadata(self.session, request_of(MetadataRequest(list(topics)), version))
+        return self.session.answers[-1]
+
+    def describe(self, endpoint_type: int, version: int = 1) -> Any:
+        message = DescribeClusterRequest(endpoint_type=endpoint_type)
+        self.requests.describe_cluster(self.session, request_of(message, version))
+        return self.session.answers[-1]
+
+    def api_versions(self, version: int) -> Any:
+        self.requests.api_versions(self.session, request_of(ApiVersionsRequest(), version))
+        return self.session.answers[-1]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_metadata_names_all_nodes_as_brokers_and_the_leader_as_controller(world: World) -> None:
+    answer = world.metadata()
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
+        (n, f"host-{n}", 9092) for n in (1, 2, 3, 4)
+    ]
+    assert (answer.controller_id, answer.cluster_id, answer.topics) == (1, CLUSTER, [])
+
+
+def test_endpoint_type_1_is_all_nodes_and_type_2_the_voters(world: World) -> None:
+    brokers, controllers = world.describe(1), world.describe(2)
+    assert [node.broker_id for node in brokers.brokers] == [1, 2, 3, 4]
+    assert [node.broker_id for node in controllers.brokers] == [1, 2, 3]
+    for answer, endpoint_type in ((brokers, 1), (controllers, 2)):
+        assert (answer.error_code, answer.endpoint_type) == (0, endpoint_type)
+        assert (answer.cluster_id, answer.controller_id) == (CLUSTER, 1)
+
+
+def test_who_asks_for_controllers_is_told_later_that_this_is_not_the_leader(world: World) -> None:
+    world.describe(1)
+    assert not world.session.asked_as_controller_client
+    world.describe(2)
+    assert world.session.asked_as_controller_client
+
+
+@pytest.mark.parametrize("endpoint_type", [0, 3, -1])
+def test_another_endpoint_type_is_refused(world: World, endpoint_type: int) -> None:
+    answer = world.describe(endpoint_type)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    assert answer.error_message
+
+
+def test_nodes_that_cannot_be_reached_are_left_out_but_for_the_leader(world: World) -> None:
+    world.addresses.unreachable = (1, 2)
+    assert [node.broker_id for node in world.describe(2).brokers] == [1, 3]
+    assert [node.node_id for node in world.metadata().brokers] == [1, 3, 4]
+
+
+def test_a_leader_without_address_is_named_nowhere(world: World) -> None:
+    """Stock clients look the controller up in the list of brokers and fail if it is not there."""
+    del world.addresses.known[1]
+    metadata = world.metadata(MetadataRequestTopic(name=METADATA_TOPIC))
+    assert metadata.controller_id == NO_NODE
+    assert metadata.topics[0].partitions[0].leader_id == NO_NODE
+    assert world.describe(1).controller_id == NO_NODE
+    assert world.describe(2).controller_id == NO_NODE
+
+
+def test_a_leader_that_is_no_voter_any_more_is_still_among_the_controllers(world: World) -> None:
+    world.engine.leader_id = 4
+    answer = world.describe(2)
+    assert answer.controller_id == 4
+    assert [node.broker_id for node in answer.brokers] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "asked", [MetadataRequestTopic(name=METADATA_TOPIC), MetadataRequestTopic(METADATA_TOPIC_ID, None)]
+)
+def test_the_metadata_log_is_a_topic_whose_leader_is_that_of_the_quorum(
+    world: World, asked: MetadataRequestTopic
+) -> None:
+    (topic,) = world.metadata(asked).topics
+    assert (topic.error_code, topic.name, topic.topic_id) == (0, METADATA_TOPIC, METADATA_TOPIC_ID)
+    assert topic.is_internal
+    (partition,) = topic.partitions
+    assert (partition.error_code, partition.partition_index) == (0, 0)
+    assert (partition.leader_id, partition.leader_epoch) == (1, 4)
+    assert partition.replica_nodes == partition.isr_nodes == [1, 2, 3]
+
+
+def test_without_a_leader_the_partition_says_so(world: World) -> None:
+    world.engine.leader_id = NO_NODE
+    (topic,) = world.metadata(MetadataRequestTopic(name=METADATA_TOPIC)).topics
+    assert topic.partitions[0].leader_id == NO_NODE
+    assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_other_topics_are_not_here(world: World) -> None:
+    other_id = KafkaUuid(bytes(15) + b"\x99")
+    by_name, by_id = world.metadata(
+        MetadataRequestTopic(name="another"), MetadataRequestTopic(other_id, None)
+    ).topics
+    assert (by_name.error_code, by_name.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "another")
+    assert (by_id.error_code, by_id.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, other_id)
+
+
+def test_before_there_is_a_cluster_no_id_is_told() -> None:
+    world = World(cluster_id=None)
+    assert world.metadata().cluster_id is None
+    assert world.describe(1).cluster_id == ""
+
+
+def test_all_topics_are_none(world: World) -> None:
+    """The metadata log is internal: stock Kafka does not list it either."""
+    world.requests.metadata(world.session, request_of(MetadataRequest(None), 12))
+    assert world.session.answers[-1].topics == []
+
+
+@pytest.mark.parametrize(
+    ("version", "features"),
+    [(3, ["metadata.version"]), (4, ["metadata.version", "kraft.version"])],
+)
+def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int, features: list[str]) -> None:
+    """KAFKA-17492: older clients cannot parse them."""
+    world.state.image.apply(FeatureLevelRecord("metadata.version", 25))
+    answer = world.api_versions(version)
+    assert [feature.name for feature in answer.supported_features] == features
+    finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
+    assert finalized == {"metadata.version": (25, 25), "kraft.version": (1, 1)}
+    assert answer.finalized_features_epoch == 17
+
+
+def test_api_versions_tells_exactly_what_is_spoken(world: World) -> None:
+    for version in range(5):
+        answer = world.api_versions(version)
+        assert [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys] == [
+            (3, 0, 13),
+            (18, 0, 4),
+        ]
