@@ -1,6 +1,7 @@
 """Gossip of addresses by DiscoverBrokers, and the search for a leader by Metadata (KIP-595 draft 4.5, 6.1, 6.3).
 
-One node is asked at a time: often while addresses or the leader are missing, now and then otherwise.
+All are asked at the start, then one at a time: often while addresses or the leader are missing, now and then
+otherwise.
 """
 
 from __future__ import annotations
@@ -148,10 +149,12 @@ class Discovery:
         self._rounds += 1
         places = list(dict.fromkeys(self._bootstrap_servers + self._other_nodes()))
         if places:
-            host, port = places[self._entropy.below(len(places))]
-            self._ask(host, port)
+            chosen = places[self._entropy.below(len(places))]
+            # The first time everybody: whoever found this node gone must hear that it is back.
+            for host, port in places if self._rounds == 1 else [chosen]:
+                self._ask(host, port)
             if self._needs_leader():
-                self._ask_for_leader(host, port)
+                self._ask_for_leader(*chosen)
 
     def _other_nodes(self) -> list[tuple[str, int]]:
         return [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]

@@ -106,6 +106,11 @@ def test_asks_with_its_own_address(world: World) -> None:
     assert message.replica_directory_id == DIRECTORY
 
 
+def test_tells_everybody_at_the_start_that_it_is_there(world: World) -> None:
+    """Whoever found it gone would otherwise hear of its return when chance picks the right pair."""
+    assert world.asked(ApiKey.DISCOVER_BROKERS) == [("seed", 1), ("two", 9092)]
+
+
 def test_asks_bootstrap_servers_and_known_nodes_while_a_voter_has_no_address(world: World) -> None:
     assert world.discovery.missing_voters() == [3]
     world.time.pass_ms(30_000)
