@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from kafka.admin import ConfigResource, KafkaAdminClient
+from kafka.protocol.api_key import ApiKey
 
 from tests.support.daemons import Cluster, Daemon
 from tests.support.requests import get_configs
@@ -50,7 +52,7 @@ def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Clust
     (topic,) = told["topics"]
     assert topic["topic_name"] == "__cluster_metadata"
     (partition,) = topic["partitions"]
-    assert partition["error_code"] == 0
+    assert partition["error"] is None
     assert partition["leader_id"] == leader.node_id
     assert partition["leader_epoch"] == epoch
     assert partition["high_watermark"] > 0
@@ -64,13 +66,15 @@ def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Clust
 def test_api_versions(asked: Daemon) -> None:
     with admin_of(bootstrap_of(asked)) as admin:
         told = admin.api_versions()
-    names = str(told)
-    assert told
-    for name in ("Fetch", "DescribeConfigs", "DescribeQuorum", "Vote"):
-        assert name in names, names
+    assert {name: told[ApiKey[name]] for name in ("ApiVersions", "Fetch", "DescribeQuorum", "Vote")} == {
+        "ApiVersions": (0, 4),
+        "Fetch": (12, 18),
+        "DescribeQuorum": (0, 2),
+        "Vote": (0, 2),
+    }
 
 
-@pytest.mark.parametrize("resource", [("BROKER", ""), ("GROUP", "kafka-python")])
+@pytest.mark.parametrize("resource", [("BROKER", "1"), ("GROUP", "kafka-python")])
 def test_altered_configs_are_read_back_through_every_node(
     cluster: Cluster, asked: Daemon, resource: tuple[str, str]
 ) -> None:
@@ -84,6 +88,7 @@ def test_altered_configs_are_read_back_through_every_node(
         assert value in str(told), f"node {daemon.node_id} says {told}"
 
 
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_clients_go_on_right_after_the_leader_was_killed(cluster: Cluster) -> None:
     """One client made before the kill, one after; both through survivors and through all addresses."""
     with admin_of(cluster.bootstrap) as before:
@@ -92,9 +97,8 @@ def test_clients_go_on_right_after_the_leader_was_killed(cluster: Cluster) -> No
         old.kill()
         try:
             new = cluster.leader(besides=old.node_id)
-            for admin in (before,):
-                partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
-                assert partition["leader_id"] == new.node_id
+            partition = before.describe_metadata_quorum()["topics"][0]["partitions"][0]
+            assert partition["leader_id"] == new.node_id
             for daemon in cluster.others(old):
                 with admin_of(f"{bootstrap_of(old)},{bootstrap_of(daemon)}") as admin:
                     partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
@@ -110,3 +114,5 @@ def test_clients_go_on_right_after_the_leader_was_killed(cluster: Cluster) -> No
         finally:
             old.start()
             cluster.wait_until_level()
+            # kafka-python leaves the sockets open whose connection was refused; here that is no fault of a test.
+            gc.collect()

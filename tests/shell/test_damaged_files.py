@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd
+from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
 from tests.support.log_files import batches, bytes_below
-from tests.support.requests import set_config
+from tests.support.requests import Refused, set_config
 
 UNUSABLE = 3
 
@@ -128,15 +128,26 @@ def test_unformatted_folder_is_refused_and_says_how_to_format(single: Cluster) -
     assert "quorumd format" in result.stderr
 
 
-def test_emptied_voter_of_a_cluster_catches_up_once_formatted_for_it(cluster: Cluster) -> None:
-    """A lost disk: formatted anew with the cluster's id, the voter gets everything back from the others."""
+def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(cluster: Cluster) -> None:
+    """A lost disk took what it had acknowledged: with a new directory id the node follows as an observer (KIP-853)."""
     _write(cluster, 10)
-    follower = cluster.others(cluster.leader())[0]
+    leader = cluster.leader()
+    emptied, other = cluster.others(leader)
     cluster_id = cluster.cluster_id()
-    follower.kill()
-    shutil.rmtree(follower.data)
-    follower.format(cluster_id)
-    follower.start()
+    emptied.kill()
+    shutil.rmtree(emptied.data)
+    emptied.format(cluster_id)
+    emptied.start()
     _write(cluster, 5)
-    high_watermark = cluster.wait_until_level()
+
+    def has_all() -> bool:
+        told = leader.asked()
+        return told is not None and told.observers.get(emptied.node_id) == told.high_watermark
+
+    wait_for("the emptied node to have everything", has_all)
+    high_watermark = leader.asked().high_watermark
     assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
+
+    other.kill()
+    with leader.connect() as wire, pytest.raises((Refused, OSError)):
+        set_config(wire, "damaged", "value", "by a minority of the voters")
