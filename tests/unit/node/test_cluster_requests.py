@@ -32,8 +32,10 @@ class Engine:
 
     leader_id: int = 1
     epoch: int = 4
-    voters: VoterAssignment = VoterAssignment(
-        VoterSet(tuple(Voter(ReplicaKey(node_id), ()) for node_id in (1, 2, 3)))
+    voters: VoterAssignment = field(
+        default_factory=lambda: VoterAssignment(
+            VoterSet(tuple(Voter(ReplicaKey(node_id), ()) for node_id in (1, 2, 3)))
+        )
     )
 
 
