@@ -94,7 +94,7 @@ class ClusterRequests:
                 0,
                 [wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in nodes],
                 self._identity.cluster_id or None,
-                self._leader_among(nodes),
+                self._controller_among(nodes),
                 [self._topic(asked) for asked in message.topics or ()],
             ),
         )
@@ -121,7 +121,9 @@ class ClusterRequests:
                 None,
                 message.endpoint_type,
                 self._identity.cluster_id or "",
-                self._leader_among(nodes),
+                self._controller_among(nodes)
+                if message.endpoint_type == BROKERS
+                else self._leader_among(nodes),
                 [wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes],
             ),
         )
@@ -137,6 +139,15 @@ class ClusterRequests:
         """The leader's id if its address is told too: clients fail on a controller that is not in the list."""
         leader_id = self._engine.leader_id
         return leader_id if any(node_id == leader_id for node_id, _, _ in nodes) else NO_NODE
+
+    def _controller_among(self, nodes: list[Node]) -> int:
+        """For clients of brokers: the leader, else this node, which forwards to the next one.
+
+        Never nobody: librdkafka does not ask again while it waits for a controller. Kafka's brokers name one of
+        themselves, too.
+        """
+        leader_id = self._leader_among(nodes)
+        return self._discovery.own_id if leader_id == NO_NODE else leader_id
 
     def _nodes(self) -> list[Node]:
         """Those that can be reached as far as is known; the leader in any case, since clients look for it."""

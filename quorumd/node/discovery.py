@@ -85,6 +85,10 @@ class Discovery:
         if self._timer is not None:
             self._timer.cancel()
 
+    @property
+    def own_id(self) -> int:
+        return self._own.id
+
     def addresses(self) -> list[tuple[int, Address]]:
         """All known nodes in the order of their ids, this one too."""
         return [(node_id, self._book.require(node_id)) for node_id in self._book.node_ids()]

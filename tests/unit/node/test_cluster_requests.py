@@ -47,6 +47,7 @@ class Addresses:
         default_factory=lambda: {node_id: Address(f"host-{node_id}", 9092) for node_id in (1, 2, 3, 4)}
     )
     unreachable: tuple[int, ...] = ()
+    own_id: int = 2
 
     def addresses(self) -> list[tuple[int, Address]]:
         return sorted(self.known.items())
@@ -135,9 +136,19 @@ def test_a_leader_without_address_is_named_nowhere(world: World) -> None:
     """Stock clients look the controller up in the list of brokers and fail if it is not there."""
     del world.addresses.known[1]
     metadata = world.metadata(MetadataRequestTopic(name=METADATA_TOPIC))
-    assert metadata.controller_id == NO_NODE
     assert metadata.topics[0].partitions[0].leader_id == NO_NODE
-    assert world.describe(1).controller_id == NO_NODE
+    assert world.describe(2).controller_id == NO_NODE
+
+
+@pytest.mark.parametrize("why", ["not known", "without address"])
+def test_without_a_leader_clients_of_brokers_are_told_to_ask_this_node(world: World, why: str) -> None:
+    """It forwards. librdkafka waits in vain when it is told that nobody is the controller."""
+    if why == "not known":
+        world.engine.leader_id = NO_NODE
+    else:
+        del world.addresses.known[1]
+    assert world.metadata().controller_id == 2
+    assert world.describe(1).controller_id == 2
     assert world.describe(2).controller_id == NO_NODE
 
 
