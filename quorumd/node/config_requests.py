@@ -111,11 +111,11 @@ class ConfigRequests:
         image = self._state_machine.image
         responses: list[Any] = []
         planned: list[ConfigChange] = []
-        named: list[Resource] = []
+        named: set[Resource] = set()
         for asked in message.resources:
             resource = (asked.resource_type, asked.resource_name)
             outcome = _TWICE if resource in named else plan(image, resource, asked.configs)
-            named.append(resource)
+            named.add(resource)
             error, text = _ALTERED
             if isinstance(outcome, Refused):
                 error, text = int(outcome.error), outcome.message
@@ -124,44 +124,65 @@ class ConfigRequests:
             responses.append(resource_class(error, text, asked.resource_type, asked.resource_name))
         answer = answer_class(responses)
         if not planned or message.validate_only:
-            self._answer_when_settled(session, request, answer)
+            self._answer_when_confirmed(session, request, answer)
             return
         values = [
             encode_record(ConfigRecord(*c.resource, c.name, c.value), CONFIG_RECORD_VERSION) for c in planned
         ]
-        if len(values) > 1 and sum(map(len, values)) > MAX_BATCH_BYTES:
+        if sum(map(len, values)) > MAX_BATCH_BYTES:
             session.answer(request, error_answer(request, ErrorCode.MESSAGE_TOO_LARGE))
             return
         changes = [image.set_config(c.resource, c.name, c.value) for c in planned]
         self._proposals.propose(values, changes, _answering(session, request, answer))
 
-    def _answer_when_settled(self, session: Session, request: Request, answer: Any) -> None:
-        """An answer that depends on records which are still to be committed waits for them."""
-        self._proposals.when_settled(_answering(session, request, answer))
+    def _answer_when_confirmed(self, session: Session, request: Request, answer: Any) -> None:
+        """Nothing is to be done, which is as much of a statement about the image as a read is: a leader that was
+        replaced and does not know it yet must not make it."""
+
+        def fresh(confirmed: bool) -> None:
+            if confirmed:
+                self._answer_when_settled(session, request, answer)
+            else:
+                self._not_leader(session, request)
+
+        self._read(fresh)
+
+    def _answer_when_settled(
+        self, session: Session, request: Request, answer: Any, hook: Callable[[Any], None] | None = None
+    ) -> None:
+        """What the image holds may be uncommitted: nobody may see that before it is, or if it never will be."""
+
+        def settled(committed: bool) -> None:
+            if committed:
+                session.answer(request, answer)
+            else:
+                self._not_leader(session, request, hook)
+
+        self._proposals.when_settled(settled)
 
     def describe_configs(self, session: Session, request: Request) -> None:
+        hook = None if session.asked_as_controller_client else self._add_static_configs
         if not self._is_leader():
-            hook = None if session.asked_as_controller_client else self._add_static_configs
             self._not_leader(session, request, hook)
             return
 
         def fresh(confirmed: bool) -> None:
             if not confirmed:
-                session.answer(request, error_answer(request, ErrorCode.NOT_CONTROLLER))
+                self._not_leader(session, request, hook)
                 return
             message: Any = request.message
             wire = describe_configs_response
             answer = wire.DescribeConfigsResponse(0, [self._describe(message, r) for r in message.resources])
-            # What the image holds may still be uncommitted: nobody may see that before it is.
-            self._answer_when_settled(session, request, answer)
+            self._answer_when_settled(session, request, answer, hook)
 
         self._read(fresh)
 
     def _not_leader(
         self, session: Session, request: Request, hook: Callable[[Any], None] | None = None
     ) -> None:
+        """The request had no effect here, so another node may be asked: by the client, or by this one for it."""
         if session.asked_as_controller_client:
-            session.answer(request, error_answer(request, ErrorCode.NOT_CONTROLLER))
+            session.answer_not_leader(request, error_answer(request, ErrorCode.NOT_CONTROLLER))
         else:
             self._forward(session, request, hook)
 

@@ -1,11 +1,12 @@
 """Requests that reached a node which cannot answer them go to the leader in an Envelope (KIP-590).
 
 A request waits here while there is no leader. It is sent again only where it certainly had no effect: when it
-never left, or when the envelope itself came back with NOT_CONTROLLER.
+never left, when the envelope itself came back with NOT_CONTROLLER, or when it only reads.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
@@ -22,9 +23,14 @@ from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.wire import Message, skip_tagged_fields
 
+logger = logging.getLogger("quorumd.forwarding")
+
 PATIENCE_MS = 10_000.0
 """How long a request waits for a leader before its client is told to try again."""
 RETRY_MS = 50.0
+
+READS = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_QUORUM})
+"""APIs whose requests change nothing, however often they are carried out."""
 
 AnswerHook = Callable[[Any], None]
 """May add to the leader's answer before the client gets it."""
@@ -70,13 +76,13 @@ class Forwarder:
         def answered(message: Any) -> None:
             if message.error_code == ErrorCode.NOT_CONTROLLER:
                 again()
-            elif message.error_code or message.response_data is None:
+            elif message.error_code or not is_answer_to(request, message.response_data):
                 self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
                 self._pass_back(session, request, hook, message.response_data)
 
         def failed(failure: Failure) -> None:
-            if failure.unsent:
+            if failure.unsent or request.api_key in READS:
                 again()
             else:
                 self._fail(session, request, ErrorCode.REQUEST_TIMED_OUT)
@@ -113,7 +119,18 @@ class EnvelopeSession:
         self._envelope = envelope
 
     def answer(self, request: Request, message: Message) -> None:
-        self.answer_encoded(request, encode_answer(request, message))
+        try:
+            answer = encode_answer(request, message)
+        except (UnsupportedVersion, ValueError) as error:
+            logger.error("%r of %s cannot be answered: %s", request, self.peer, error)
+            self._outer.answer(self._envelope, EnvelopeResponse(None, int(ErrorCode.UNKNOWN_SERVER_ERROR)))
+            return
+        self.answer_encoded(request, answer)
+
+    def answer_not_leader(self, request: Request, message: Message) -> None:
+        """In the envelope's own field: that is where whoever forwarded it looks for a reason to send it again."""
+        del request, message
+        self._outer.answer(self._envelope, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
 
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         del request
@@ -149,6 +166,11 @@ class EnvelopeRequests:
             session.answer(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
             return
         self._route(EnvelopeSession(session, request, session.peer), inner)
+
+
+def is_answer_to(request: Request, data: bytes | None) -> bool:
+    """Whether `data` begins as the answer to `request` does, with its correlation id."""
+    return data is not None and data[:4] == request.correlation_id.to_bytes(4, "big", signed=True)
 
 
 def read_answer(request: Request, data: bytes) -> Message:

@@ -31,6 +31,7 @@ from quorumd.node.server_session import ServerSession
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
+from quorumd.node.turn import Turn
 from quorumd.node.voter_records import VoterRecord, encode_control_records, scan_voter_records
 from quorumd.ports import Clock, Disk, Entropy, Listener, Network
 from quorumd.protocol.apis import ApiKey
@@ -77,6 +78,7 @@ class Node:
         self._disk = disk
         self._network = network
         self._on_stop = on_stop
+        self._turn = Turn(clock.call_soon)
         self._sessions: dict[ServerSession, None] = {}
         self._was_leader = False
         self._searching_since: float | None = None
@@ -164,10 +166,10 @@ class Node:
             settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
         )
         self.state_machine = StateMachine(self.log, clock.call_soon)
-        self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self)
+        self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
         self._proposals = Proposals(
             self._append_batch,
-            clock.call_soon,
+            self._turn.at_end,
             lambda: not self._runner.is_flushing,
             clock.now_ms,
             self.statistics.commit_latency_ms.observe,
@@ -244,6 +246,7 @@ class Node:
             self.settings.max_request_bytes,
             self._clock,
             self.statistics,
+            self._turn,
             self._session_closed,
         )
         self._sessions[session] = None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from quorumd.errors import DiskFull, FlushFailed
+from quorumd.errors import DiskFull, FlushFailed, StorageError
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.durability_gate import DurabilityGate, Message
 from quorumd.node.statistics import NodeStatistics
+from quorumd.node.turn import Turn
 from quorumd.ports import Clock, Disk, Timer
 from quorumd.raft.effects import Answer, ControlBatch, Effects, ReadReady, Send
 from quorumd.raft.engine import RaftEngine
@@ -66,6 +67,7 @@ class RaftRunner:
         disk: Disk,
         clock: Clock,
         statistics: NodeStatistics,
+        turn: Turn,
         owner: RunnerOwner,
     ) -> None:
         self._engine = engine
@@ -73,6 +75,7 @@ class RaftRunner:
         self._disk = disk
         self._clock = clock
         self._statistics = statistics
+        self._turn = turn
         self._owner = owner
         self._gate = DurabilityGate(self._deliver, log.end_offset)
         self._timer: Timer | None = None
@@ -107,8 +110,14 @@ class RaftRunner:
 
     def step(self, event: Event) -> None:
         """Tell the engine and do what it answers."""
-        if not self._stopped:
+        if self._stopped:
+            return
+        try:
             self._perform(self._engine.step(event, self._clock.now_ms()))
+        except StorageError as error:
+            # The disk failed in the middle of the effects: what the log holds is not known any more.
+            self._stopped = True
+            self._owner.broken(error)
 
     def stop(self) -> None:
         """Do nothing more; what the disk is doing now is not waited for."""
@@ -142,7 +151,8 @@ class RaftRunner:
         else:
             self._withdraw(effects.send_after_flush)
         if effects.committed_up_to is not None:
-            self._owner.committed(effects.committed_up_to)
+            # A full disk may have refused records that the engine thought committed by now.
+            self._owner.committed(min(effects.committed_up_to, self._log.end_offset))
         for ready in effects.reads_ready:
             self._owner.read_ready(ready)
         for token in effects.reads_failed:
@@ -225,6 +235,7 @@ class RaftRunner:
             self._stopped = True
             self._owner.broken(outcome if isinstance(outcome, FlushFailed) else FlushFailed(str(outcome)))
             return
+        self._turn.begin()
         self._is_flushing = False
         self._statistics.flush_latency_ms.observe(self._clock.now_ms() - self._flush_began)
         end_offset = min(outcome, self._flush_ceiling)
@@ -233,6 +244,7 @@ class RaftRunner:
         self._gate.flushed(end_offset)
         self.step(Flushed(end_offset))
         self._owner.flush_done()
+        self._turn.end()
 
     def _storage_full(self) -> None:
         self._owner.storage_full()

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.node.statistics import Histogram, NodeStatistics
+from quorumd.node.turn import Turn
 from quorumd.ports import Clock, Transport
 from quorumd.protocol.connection import Request, ServerConnection, VersionRanges
 from quorumd.protocol.wire import Message
@@ -31,6 +32,9 @@ class Session(Protocol):
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         """As `answer`, with response header and message encoded by the node that a request was forwarded to."""
 
+    def answer_not_leader(self, request: Request, message: Message) -> None:
+        """As `answer`, where this node does not lead and the request had no effect: it may go to another node."""
+
 
 class ServerSession:
     """The node's side of one accepted connection (`ports.Connection`)."""
@@ -42,6 +46,7 @@ class ServerSession:
         max_request_bytes: int,
         clock: Clock,
         statistics: NodeStatistics,
+        turn: Turn,
         on_closed: Callable[[ServerSession], None],
     ) -> None:
         self.peer = "?"
@@ -50,6 +55,7 @@ class ServerSession:
         self._connection = ServerConnection(max_request_bytes, spoken)
         self._clock = clock
         self._statistics = statistics
+        self._turn = turn
         self._on_closed = on_closed
         self._transport: Transport | None = None
         self._arrivals: dict[int, float] = {}
@@ -62,19 +68,21 @@ class ServerSession:
         self._statistics.connections_open += 1
 
     def received(self, data: bytes) -> None:
+        if self._transport is None:
+            return
         try:
             requests = self._connection.receive(data)
         except (MalformedMessage, UnsupportedVersion) as error:
             self._statistics.malformed_frames += 1
             logger.warning("closing the connection from %s: %s", self.peer, error)
-            self._flush()
             self.close()
             return
+        self._turn.begin()
         now = self._clock.now_ms()
         for request in requests:
             self._arrivals[request.correlation_id] = now
             self._route(self, request)
-        self._flush()
+        self._turn.end()
         if (
             self._connection.unanswered > MAX_UNANSWERED
             and not self._is_paused
@@ -91,15 +99,29 @@ class ServerSession:
         self._on_closed(self)
 
     def close(self) -> None:
-        """Close once what is queued has left."""
+        """Close once what is queued has left; what comes in from now on is not looked at."""
+        self.flush()
         if self._transport is not None:
             self._transport.close()
+            self._transport = None
 
     def answer(self, request: Request, message: Message) -> None:
         """Queue the answer; it leaves at the end of this turn, in order, together with the others."""
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        try:
             self._connection.answer(request, message)
-            self._answered(request)
+        except (UnsupportedVersion, ValueError) as error:
+            # Something in the request led to it. Nothing is queued, and the node is as good as before.
+            logger.error(
+                "closing the connection from %s: %r cannot be answered: %s", self.peer, request, error
+            )
+            self.close()
+            return
+        self._answered(request)
+
+    def answer_not_leader(self, request: Request, message: Message) -> None:
+        self.answer(request, message)
 
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         if self._transport is not None:
@@ -115,9 +137,10 @@ class ServerSession:
             histogram.observe(self._clock.now_ms() - arrived)
         if not self._flush_is_due:
             self._flush_is_due = True
-            self._clock.call_soon(self._flush)
+            self._turn.at_end(self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send the answers that may leave now."""
         self._flush_is_due = False
         transport = self._transport
         if transport is None:
@@ -131,3 +154,4 @@ class ServerSession:
         if transport.unsent_bytes > MAX_UNSENT_BYTES:
             logger.warning("closing the connection from %s: it takes no answers", self.peer)
             transport.close()
+            self._transport = None

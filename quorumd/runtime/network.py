@@ -33,7 +33,6 @@ class TcpNetwork:
         self.admission = Admission(self._limits, on_refused)
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unflushed: list[_Link] = []
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> TcpListener:
@@ -129,17 +128,6 @@ class TcpNetwork:
         """A link is gone."""
         self._links.discard(link)
 
-    def has_unflushed(self, link: _Link) -> None:
-        """`link` has bytes to send once this turn of the loop is over: one send a link and turn."""
-        if not self._unflushed:
-            self._loop.call_soon(self._flush)
-        self._unflushed.append(link)
-
-    def _flush(self) -> None:
-        links, self._unflushed = self._unflushed, []
-        for link in links:
-            link.flush()
-
     def _sweep(self) -> None:
         limit_s = self._limits.max_idle_ms / 1000
         now = time.monotonic()
@@ -184,7 +172,6 @@ class _Link(asyncio.Protocol):
         self._network = network
         self._connection = connection
         self._transport: asyncio.Transport
-        self._unsent: list[bytes] = []
         self._closing = False
         self.host = ""
         self.peer = ""
@@ -202,40 +189,27 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
-        self._unsent.clear()
         self._network.removed(self)
         self._connection.closed(str(error or ""), refused=False)
 
     def write(self, data: bytes) -> None:
-        """See `ports.Transport`."""
-        if self._closing:
-            return
-        if not self._unsent:
-            self._network.has_unflushed(self)
-        self._unsent.append(data)
-
-    def flush(self) -> None:
-        """Hand what was written in this turn to the network, in one piece."""
-        if self._unsent:
-            unsent, self._unsent = self._unsent, []
-            self.last_active = time.monotonic()
-            self._transport.writelines(unsent)
+        """See `ports.Transport`. uvloop sends what was written in one turn of the loop in one piece."""
+        if not self._closing:
+            self._transport.write(data)
 
     def close(self) -> None:
         """See `ports.Transport`."""
         if not self._closing:
             self._closing = True
-            self.flush()
             self._transport.close()
 
     def abort(self) -> None:
         """Close without sending what is queued."""
         self._closing = True
-        self._unsent.clear()
         self._transport.abort()
 
     def idle_too_long(self) -> None:
-        """Nothing was received or sent for the longest time allowed."""
+        """Nothing was received for the longest time allowed."""
         # A connection of ours belongs to whoever made it, until it is closed and its rest cannot be sent.
         if self._closing:
             self.abort()
@@ -251,7 +225,7 @@ class _Link(asyncio.Protocol):
     @property
     def unsent_bytes(self) -> int:
         """See `ports.Transport`."""
-        return self._transport.get_write_buffer_size() + sum(map(len, self._unsent))
+        return self._transport.get_write_buffer_size()
 
     def _adopt(self, transport: asyncio.Transport) -> None:
         self._transport = transport

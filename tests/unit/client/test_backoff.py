@@ -7,7 +7,9 @@ import pytest
 from quorumd.client.backoff import backoff_ms
 
 
-@pytest.mark.parametrize(("attempt", "wait"), [(0, 100), (1, 200), (2, 400), (3, 800), (4, 1000), (5000, 1000)])
+@pytest.mark.parametrize(
+    ("attempt", "wait"), [(0, 100), (1, 200), (2, 400), (3, 800), (4, 1000), (5000, 1000)]
+)
 def test_doubles_up_to_the_maximum(attempt: int, wait: float) -> None:
     assert backoff_ms(attempt, 100, 1000, 0.5) == pytest.approx(wait)
 
