@@ -84,6 +84,7 @@ class RaftRunner:
         self._flush_began = 0.0
         self._flush_ceiling = NEVER
         self._unflushed = False
+        self._flush_untold = False
         self._newest_save: QuorumState | None = None
         self._room_timer: Timer | None = None
         self._stopped = False
@@ -199,7 +200,10 @@ class RaftRunner:
             self._stopped = True
             self._owner.broken(outcome)
             return
+        self._turn.begin()
         self._gate.save_done()
+        self._tell_flushed()
+        self._turn.end()
 
     def _truncate(self, end_offset: int) -> None:
         self._log.truncate(end_offset)
@@ -242,9 +246,16 @@ class RaftRunner:
         if self._unflushed:
             self._flush()
         self._gate.flushed(end_offset)
-        self.step(Flushed(end_offset))
+        self._flush_untold = True
+        self._tell_flushed()
         self._owner.flush_done()
         self._turn.end()
+
+    def _tell_flushed(self) -> None:
+        """A leader counts what is flushed towards the majority: not before the epoch it leads is saved."""
+        if self._flush_untold and not self._gate.is_saving:
+            self._flush_untold = False
+            self.step(Flushed(self._gate.durable_offset))
 
     def _storage_full(self) -> None:
         self._owner.storage_full()
