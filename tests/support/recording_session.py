@@ -15,10 +15,16 @@ class RecordingSession:
         self.peer = peer
         self.asked_as_controller_client = asked_as_controller_client
         self.answers: list[Any] = []
+        self.refusals = 0
+        """How many of the answers said that this node does not lead and did nothing."""
 
     def answer(self, request: Request, message: Message) -> None:
         encode_answer(request, message)
         self.answers.append(message)
+
+    def answer_not_leader(self, request: Request, message: Message) -> None:
+        self.answer(request, message)
+        self.refusals += 1
 
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         self.answers.append(answer)

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.errors import ErrorCode
+from quorumd.node import config_requests as module
+from quorumd.node.config_requests import ConfigRequests
+from quorumd.node.proposals import Proposals
+from quorumd.node.server_session import Session
+from quorumd.node.state_machine import StateMachine
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import (
+    alter_configs_request,
+    describe_configs_request,
+    incremental_alter_configs_request,
+)
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.metadata_record import decode_record
+from tests.support.recording_session import RecordingSession, request_of
+
+GROUP, BROKER, TOPIC = int(ResourceType.GROUP), int(ResourceType.BROKER), int(ResourceType.TOPIC)
+SET, DELETE, APPEND = 0, 1, 2
+Alteration = tuple[int, str, list[tuple[str, int, str | None]]]
+
+
+@dataclass
+class Machine:
+    image: ClusterImage = field(default_factory=ClusterImage)
+
+
+class World:
+    """Node 1, which leads until `lose_leadership`. Reads are confirmed when `confirm` says so."""
+
+    def __init__(self) -> None:
+        self.is_leader = True
+        self.has_room = True
+        self.reads: list[Callable[[bool], None]] = []
+        self.forwarded: list[tuple[Request, Callable[[Any], None] | None]] = []
+        self.batches: list[list[Any]] = []
+        self.machine = Machine()
+        self.proposals = Proposals(
+            self._append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None
+        )
+        self.configs = ConfigRequests(
+            1,
+            (("broker.id", "1"), ("log.dirs", "/data")),
+            lambda: self.is_leader,
+            lambda: self.has_room,
+            cast(StateMachine, self.machine),
+            self.proposals,
+            self.reads.append,
+            self._forward,
+        )
+
+    def commit(self) -> None:
+        self.proposals.committed(sum(map(len, self.batches)))
+
+    def confirm(self, confirmed: bool = True) -> None:
+        reads, self.reads[:] = list(self.reads), []
+        for outcome in reads:
+            outcome(confirmed)
+
+    def lose_leadership(self) -> None:
+        """In the order of a node: what is proposed first, then the reads."""
+        self.is_leader = False
+        self.proposals.lost()
+        self.confirm(False)
+
+    def alter(
+        self, *changes: Alteration, session: RecordingSession | None = None, validate_only: bool = False
+    ) -> RecordingSession:
+        wire = incremental_alter_configs_request
+        resources = [
+            wire.AlterConfigsResource(kind, name, [wire.AlterableConfig(*config) for config in configs])
+            for kind, name, configs in changes
+        ]
+        session = session or RecordingSession()
+        message = wire.IncrementalAlterConfigsRequest(resources, validate_only)
+        self.configs.incremental_alter_configs(session, request_of(message, 1))
+        return session
+
+    def describe(
+        self, *resources: tuple[int, str], session: RecordingSession | None = None, **fields: Any
+    ) -> RecordingSession:
+        wire = describe_configs_request
+        keys = fields.pop("keys", None)
+        message = wire.DescribeConfigsRequest(
+            [wire.DescribeConfigsResource(kind, name, keys) for kind, name in resources], **fields
+        )
+        session = session or RecordingSession()
+        self.configs.describe_configs(session, request_of(message, 4))
+        return session
+
+    def read(self, kind: int, name: str, **fields: Any) -> list[tuple[str, str | None, int]]:
+        """(name, value, source) of the configs of a resource."""
+        session = self.describe((kind, name), **fields)
+        self.confirm()
+        (result,) = session.answers[0].results
+        assert result.error_code == 0
+        return [(entry.name, entry.value, entry.config_source) for entry in result.configs]
+
+    def _append(self, values: Sequence[bytes]) -> int:
+        self.batches.append([decode_record(value) for value in values])
+        return sum(map(len, self.batches))
+
+    def _forward(self, session: Session, request: Request, hook: Callable[[Any], None] | None = None) -> None:
+        self.forwarded.append((request, hook))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def errors(session: RecordingSession) -> list[int]:
+    (answer,) = session.answers
+    return [response.error_code for response in answer.responses]
+
+
+# Changes
+
+
+def test_a_change_is_answered_when_it_is_committed_and_not_before(world: World) -> None:
+    session = world.alter((GROUP, "g", [("a", SET, "1"), ("b", SET, "2")]))
+    ((first, second),) = world.batches
+    assert isinstance(first, ConfigRecord)
+    assert (first.resource_type, first.resource_name, first.name, first.value) == (GROUP, "g", "a", "1")
+    assert second.name == "b"
+    assert session.answers == []
+    world.commit()
+    assert errors(session) == [0]
+
+
+def test_a_change_is_planned_on_what_is_proposed_before_it(world: World) -> None:
+    world.alter((GROUP, "g", [("list", APPEND, "a")]))
+    world.alter((GROUP, "g", [("list", APPEND, "b")]))
+    assert [record.value for batch in world.batches for record in batch] == ["a", "a,b"]
+
+
+def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World) -> None:
+    session = world.alter(
+        (TOPIC, "t", [("a", SET, "1")]), (GROUP, "g", [("a", SET, "1")]), (GROUP, "h", [("", SET, "1")])
+    )
+    world.commit()
+    assert errors(session) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0, ErrorCode.INVALID_CONFIG]
+    assert [record.resource_name for batch in world.batches for record in batch] == ["g"]
+
+
+def test_a_resource_that_is_named_twice_is_changed_once(world: World) -> None:
+    session = world.alter((GROUP, "g", [("a", SET, "1")]), (GROUP, "g", [("a", SET, "2")]))
+    world.commit()
+    assert errors(session) == [0, ErrorCode.INVALID_REQUEST]
+    assert [record.value for batch in world.batches for record in batch] == ["1"]
+
+
+def test_the_older_form_deletes_what_it_does_not_name(world: World) -> None:
+    world.alter((GROUP, "g", [("gone", SET, "1"), ("kept", SET, "1")]))
+    world.commit()
+    wire = alter_configs_request
+    message = wire.AlterConfigsRequest(
+        [wire.AlterConfigsResource(GROUP, "g", [wire.AlterableConfig("kept", "2")])]
+    )
+    session = RecordingSession()
+    world.configs.alter_configs(session, request_of(message, 2))
+    world.commit()
+    assert errors(session) == [0]
+    assert [(record.name, record.value) for record in world.batches[-1]] == [("gone", None), ("kept", "2")]
+
+
+def test_losing_leadership_leaves_the_outcome_open_and_sends_nothing_elsewhere(world: World) -> None:
+    """The records may yet be committed: carrying the change out again could have it twice."""
+    session = world.alter((GROUP, "g", [("a", SET, "1")]))
+    world.lose_leadership()
+    assert errors(session) == [ErrorCode.NOT_CONTROLLER]
+    assert session.refusals == 0
+    assert world.forwarded == []
+    assert world.machine.image.config((GROUP, "g")) == {}
+
+
+def test_a_full_disk_refuses_changes_and_serves_reads(world: World) -> None:
+    world.has_room = False
+    assert errors(world.alter((GROUP, "g", [("a", SET, "1")]))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert world.read(GROUP, "g") == []
+
+
+def test_more_than_a_batch_can_hold_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 100)
+    session = world.alter((GROUP, "g", [(f"name-{n}", SET, "value") for n in range(10)]))
+    assert errors(session) == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert world.batches == []
+    assert world.machine.image.config((GROUP, "g")) == {}
+
+
+# Answers that change nothing
+
+
+def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
+    """A leader that was replaced unawares may hold what is long gone: APPEND of a present item is no proof."""
+    world.alter((GROUP, "g", [("list", SET, "a")]))
+    world.commit()
+    session = world.alter((GROUP, "g", [("list", APPEND, "a")]))
+    assert session.answers == []
+    world.confirm()
+    assert errors(session) == [0]
+    assert len(world.batches) == 1
+
+
+def test_a_change_of_nothing_that_is_not_confirmed_goes_to_the_next_leader(world: World) -> None:
+    world.alter((GROUP, "g", [("list", APPEND, "")]))
+    world.lose_leadership()
+    assert len(world.forwarded) == 1
+
+
+def test_a_change_of_nothing_waits_for_what_it_rests_on(world: World) -> None:
+    world.alter((GROUP, "g", [("list", SET, "a")]))
+    session = world.alter((GROUP, "g", [("list", APPEND, "a")]))
+    world.confirm()
+    assert session.answers == []
+    world.commit()
+    assert errors(session) == [0]
+
+
+def test_validate_only_changes_nothing(world: World) -> None:
+    session = world.alter((GROUP, "g", [("a", SET, "1")]), (TOPIC, "t", []), validate_only=True)
+    world.confirm()
+    assert errors(session) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert world.batches == []
+
+
+# Reads
+
+
+def test_a_read_waits_for_its_confirmation(world: World) -> None:
+    session = world.describe((GROUP, "g"))
+    assert session.answers == []
+    world.confirm()
+    assert len(session.answers) == 1
+
+
+def test_a_read_shows_what_was_proposed_before_it_once_that_is_committed(world: World) -> None:
+    world.alter((GROUP, "g", [("a", SET, "1")]))
+    session = world.describe((GROUP, "g"))
+    world.confirm()
+    assert session.answers == [], "nobody may see what may yet be taken back"
+    world.commit()
+    assert session.answers[0].results[0].configs[0].value == "1"
+
+
+@pytest.mark.parametrize("confirmed_before", [True, False])
+def test_a_read_that_loses_its_leader_is_asked_of_the_next_one(world: World, confirmed_before: bool) -> None:
+    world.alter((GROUP, "g", [("a", SET, "1")]))
+    session = world.describe((BROKER, "1"))
+    if confirmed_before:
+        world.confirm()
+    world.lose_leadership()
+    assert session.answers == []
+    ((_, hook),) = world.forwarded
+    assert hook is not None
+
+
+def test_configs_of_a_broker_come_in_layers_of_which_the_first_wins(world: World) -> None:
+    world.alter((BROKER, "1", [("a", SET, "own")]), (BROKER, "", [("a", SET, "all"), ("b", SET, "all")]))
+    world.commit()
+    assert world.read(BROKER, "1") == [
+        ("a", "own", 2),
+        ("b", "all", 3),
+        ("broker.id", "1", 4),
+        ("log.dirs", "/data", 4),
+    ]
+    assert world.read(BROKER, "2") == [("a", "all", 3), ("b", "all", 3)], "its properties are its own to tell"
+    assert world.read(BROKER, "") == [("a", "all", 3), ("b", "all", 3)]
+    assert world.read(BROKER, "1", keys=["b", "log.dirs"]) == [("b", "all", 3), ("log.dirs", "/data", 4)]
+
+
+def test_synonyms_are_the_layers_of_one_config(world: World) -> None:
+    world.alter((BROKER, "1", [("a", SET, "own")]), (BROKER, "", [("a", SET, "all")]))
+    world.commit()
+    session = world.describe((BROKER, "1"), keys=["a"], include_synonyms=True)
+    world.confirm()
+    (entry,) = session.answers[0].results[0].configs
+    assert [(s.value, s.source) for s in entry.synonyms] == [("own", 2), ("all", 3)]
+
+
+def test_what_cannot_be_described_says_why(world: World) -> None:
+    session = world.describe((TOPIC, "t"), (99, "x"))
+    world.confirm()
+    assert [result.error_code for result in session.answers[0].results] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert all(result.error_message for result in session.answers[0].results)
+
+
+# Another node leads
+
+
+def test_what_reaches_another_node_is_forwarded(world: World) -> None:
+    world.is_leader = False
+    world.alter((GROUP, "g", [("a", SET, "1")]))
+    world.describe((GROUP, "g"))
+    assert [request.api_key for request, _ in world.forwarded] == [44, 32]
+
+
+def test_a_client_of_controllers_is_told_to_look_for_the_leader(world: World) -> None:
+    world.is_leader = False
+    for ask in (
+        lambda session: world.alter((GROUP, "g", [("a", SET, "1")]), session=session),
+        lambda session: world.describe((GROUP, "g"), session=session),
+    ):
+        session = RecordingSession(asked_as_controller_client=True)
+        ask(session)
+        assert session.refusals == 1
+    assert world.forwarded == []
+
+
+def test_the_node_adds_its_own_properties_to_what_the_leader_tells(world: World) -> None:
+    world.is_leader = False
+    world.describe((BROKER, "1"))
+    ((_, hook),) = world.forwarded
+    assert hook is not None
+    leader = World()
+    leader.configs._own_name = "3"
+    leader.alter((BROKER, "1", [("log.dirs", SET, "dynamic")]))
+    leader.commit()
+    session = leader.describe((BROKER, "1"), (BROKER, "2"))
+    leader.confirm()
+    (answer,) = session.answers
+    hook(answer)
+    assert [(e.name, e.value) for e in answer.results[0].configs] == [
+        ("log.dirs", "dynamic"),
+        ("broker.id", "1"),
+    ]
+    assert answer.results[1].configs == []
