@@ -109,6 +109,28 @@ class OneWayPartition(Partition):
     one_way = True
 
 
+class IsolatedLeader:
+    """The leader reaches no other machine, nor is it reached; clients still reach it."""
+
+    name = "isolated leader"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.machines) > 1 and bool(self._leaders(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        leader = random.choice(self._leaders(cluster))
+        others = [machine.host for machine in cluster.machines.values() if machine is not leader]
+        ways = [(leader.host, other) for other in others] + [(other, leader.host) for other in others]
+        block_for_a_while(cluster, random, ways)
+
+    def _leaders(self, cluster: Cluster) -> list[Machine]:
+        return [
+            machine
+            for machine in cluster.running()
+            if machine.node is not None and not machine.exiting and machine.node.engine.is_leader
+        ]
+
+
 class CloggedLink:
     """Nothing gets from one machine to another for a while; often short."""
 
@@ -251,6 +273,7 @@ ALL_FAULTS: tuple[Fault, ...] = (
     ShutDown(),
     Partition(),
     OneWayPartition(),
+    IsolatedLeader(),
     CloggedLink(),
     BrokenLink(),
     ReplayedConnection(),

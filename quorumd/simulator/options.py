@@ -21,6 +21,7 @@ FAULT_NAMES = (
     "shutdown",
     "partition",
     "one-way partition",
+    "isolated leader",
     "clogged link",
     "broken link",
     "replayed connection",
@@ -59,6 +60,7 @@ class SimulationOptions:
         """The options of one seed."""
         kinds = [name for name in FAULT_NAMES if random.random() < 0.5] or [random.choice(FAULT_NAMES)]
         election_timeout_ms = random.choice((150, 300, 1000))
+        clients = random.choice((1, 2, 4, 6))
         return cls(
             voters=random.choice((1, 2, 3, 3, 3, 3, 4, 5, 5)),
             observers=random.choice((0, 0, 1, 2)),
@@ -82,10 +84,11 @@ class SimulationOptions:
                 split_probability=random.choice((0.0, 0.05, 0.3)),
             ),
             workload=WorkloadOptions(
-                clients=random.choice((1, 2, 4)),
-                keys=random.choice((1, 2, 4)),
-                read_share=random.choice((0.1, 0.4, 0.7)),
-                think_ms=random.choice(((2.0, 40.0), (20.0, 200.0))),
+                clients=clients,
+                readers=random.choice((0, clients // 2, clients - 1)),
+                keys=random.choice((1, 1, 3)),
+                read_share=random.choice((0.1, 0.5, 0.9)),
+                think_ms=random.choice(((2.0, 30.0), (20.0, 200.0))),
                 timeout_ms=random.choice((500.0, 3000.0)),
             ),
         )

@@ -11,7 +11,7 @@ import traceback
 from functools import partial
 
 from quorumd.simulator.checkers import Broken
-from quorumd.simulator.checkers.linearizability import check_register
+from quorumd.simulator.checkers.linearizability import first_contradiction
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
 from quorumd.simulator.entropy import Streams
@@ -24,6 +24,9 @@ from quorumd.simulator.workload import History, SimulatedClient
 
 MOST_EVENTS_AT_ONCE = 20_000
 """More callbacks than that at one moment of virtual time: something calls itself for ever."""
+LAST_OPERATIONS = 12
+"""How many operations of a history that is not linearizable are shown."""
+WRITES_TO_PROVE_LIFE = 3
 LOOK_EVERY_MS = 50.0
 """How often the liveness phase looks whether it is over."""
 
@@ -142,7 +145,7 @@ class Simulation:
                 self._cluster.retire(node_id)
         acknowledged = self._history.acknowledged_writes
         deadline = self._heap.now_ms + self._options.liveness_ms
-        while self._history.acknowledged_writes < acknowledged + len(self._clients):
+        while self._history.acknowledged_writes < acknowledged + WRITES_TO_PROVE_LIFE:
             self._wait(deadline, f"no writes succeed with nodes {core} running")
         for client in self._clients:
             client.running = False
@@ -183,12 +186,11 @@ class Simulation:
 
     def _judge_histories(self) -> None:
         for key in self._history.keys_used():
-            history = self._history.of_key(key)
-            if not check_register(history):
-                lines = "\n".join(map(str, history))
-                raise Broken(
-                    "reads and writes are linearizable", f"no order explains what clients saw:\n{lines}"
-                )
+            contradiction = first_contradiction(self._history.of_key(key))
+            if contradiction is not None:
+                lines = "\n".join(f"    {operation}" for operation in contradiction[-LAST_OPERATIONS:])
+                text = f"no order explains what clients saw of {key}; the last of it:\n{lines}"
+                raise Broken("reads and writes are linearizable", text)
 
     def _counters(self) -> dict[str, int]:
         history, committed = self._history, self._inspector.committed

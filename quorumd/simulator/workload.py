@@ -37,8 +37,12 @@ SET = 0
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
     clients: int = 3
+    readers: int = 0
+    """So many of the clients only read: a write that waits for its commit makes later reads wait, and with them
+    it would hide the stale ones."""
     keys: int = 2
     read_share: float = 0.4
+    """Of the other clients' operations."""
     think_ms: tuple[float, float] = (5.0, 80.0)
     """How long a client waits between its operations."""
     timeout_ms: float = 3000.0
@@ -147,6 +151,7 @@ class SimulatedClient:
         self._options = options
         self._history = history
         self._nodes = nodes
+        self._read_share = 1.0 if number < options.readers else options.read_share
         self._link: ClientLink | None = None
         self._written = 0
         self._timer: Scheduled | None = None
@@ -163,7 +168,7 @@ class SimulatedClient:
 
     def _begin(self) -> None:
         key = f"key.{self._random.randrange(self._options.keys)}"
-        if self._random.random() < self._options.read_share:
+        if self._random.random() < self._read_share:
             operation = Operation(self._number, "read", key, None, self._heap.now_ms)
             request: Message = read_request(key)
             version = DESCRIBE_VERSION

@@ -8,7 +8,7 @@ no remaining one finished before, and remembers which (taken, state) were tried 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, TypeVar
 
@@ -107,3 +107,29 @@ def check_register(history: Sequence[Operation], initial: str | None = None) -> 
                           seen[operation.value])
             )  # fmt: skip
     return linearize(settled, initial, register) is not None
+
+
+def first_contradiction(history: Sequence[Operation], initial: str | None = None) -> list[Operation] | None:
+    """The shortest beginning of a register's history that no order explains, None if there is one for all.
+
+    Operations that return after its end are in it as calls of unknown outcome.
+    """
+    if check_register(history, initial):
+        return None
+    ends = sorted(operation.returned_ms for operation in history if operation.returned_ms != inf)
+    good, bad = -1, len(ends) - 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if check_register(_until(history, ends[middle]), initial):
+            good = middle
+        else:
+            bad = middle
+    return _until(history, ends[bad])
+
+
+def _until(history: Sequence[Operation], end_ms: float) -> list[Operation]:
+    return [
+        operation if operation.returned_ms <= end_ms else replace(operation, returned_ms=inf)
+        for operation in history
+        if operation.called_ms <= end_ms
+    ]

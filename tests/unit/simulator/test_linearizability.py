@@ -6,7 +6,12 @@ from random import Random
 
 import pytest
 
-from quorumd.simulator.checkers.linearizability import Operation, check_register, register
+from quorumd.simulator.checkers.linearizability import (
+    Operation,
+    check_register,
+    first_contradiction,
+    register,
+)
 
 
 def write(value: str, called: float, returned: float = inf) -> Operation:
@@ -112,3 +117,18 @@ def test_a_long_history_with_many_open_writes_is_judged_quickly() -> None:
         history.append(read(f"done{at}", at + 0.6, at + 0.7))
     assert check_register(history)
     assert not check_register([*history, read("done7", 500, 501)])
+
+
+def test_the_first_contradiction_is_the_shortest_beginning_that_no_order_explains() -> None:
+    history = [
+        write("a", 0, 1),
+        write("b", 2, 3),
+        read("b", 4, 5),
+        read("a", 6, 7),
+        write("c", 6.5, 20),
+        read("c", 21, 22),
+        read("a", 23, 24),
+    ]
+    found = first_contradiction(history)
+    assert found == [*history[:4], write("c", 6.5)]
+    assert first_contradiction(history[:3]) is None
