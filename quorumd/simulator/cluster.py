@@ -20,16 +20,20 @@ from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.clock import SimulatedClock
-from quorumd.simulator.disk import ROOMY_BYTES, SimulatedDisk
+from quorumd.simulator.disk import ROOMY_BYTES, DiskLatency, SimulatedDisk
 from quorumd.simulator.entropy import SimulatedEntropy, Streams
 from quorumd.simulator.event_heap import EventHeap, Process
 from quorumd.simulator.log_mirror import Batch, DurableLog, LogMirror
 from quorumd.simulator.network import SimulatedNetwork
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.stream import LinkConditions
 
 DATA_FOLDER = "/data"
 PORT = 9092
 EXIT_STOPPED = 0
+CALM_LINKS = LinkConditions(slow_probability=0.0)
+CALM_DISK = DiskLatency(slow_probability=0.0)
+"""Progress is promised where messages and flushes are much faster than time-outs (Raft paper 5.6)."""
 EXITS_BY_DISK = (3, 4)
 """Exit codes that a disk which fails or is full can cause."""
 WALL_START_MS = 1_750_000_000_000.0
@@ -147,8 +151,10 @@ class Cluster:
     def repair(self) -> None:
         """No fault is left, and none is about to come; processes that are down stay down."""
         self.network.heal()
+        self.network.conditions = CALM_LINKS
         for machine in self.machines.values():
             machine.disk.repair()
+            machine.disk.latency = CALM_DISK
             machine.unlucky_calls = 0
 
     def retire(self, node_id: int) -> None:

@@ -128,7 +128,7 @@ class SimulatedDisk:
         """How often so far something that was written may have gone: truncations, removals, losses."""
         self._heap = heap
         self._random = random
-        self._latency = latency or DiskLatency()
+        self.latency = latency or DiskLatency()
         self._process: Process | None = None
         self._root = Directory()
         self._locked: dict[str, bool] = {}
@@ -274,7 +274,7 @@ class SimulatedDisk:
         return max(0, self.capacity - self.used_bytes())
 
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        duration = self._latency.draw(self._random)
+        duration = self.latency.draw(self._random)
         start = max(self._heap.now_ms, self._busy_until)
         self._busy_until = start + duration
         runs_at = start + duration * self._random.random()

@@ -143,6 +143,8 @@ class Simulation:
                 self._cluster.boot(node_id)
             else:
                 self._cluster.retire(node_id)
+        for client in self._clients:
+            client.read_share = 0.5
         acknowledged = self._history.acknowledged_writes
         deadline = self._heap.now_ms + self._options.liveness_ms
         while self._history.acknowledged_writes < acknowledged + WRITES_TO_PROVE_LIFE:

@@ -151,7 +151,7 @@ class SimulatedClient:
         self._options = options
         self._history = history
         self._nodes = nodes
-        self._read_share = 1.0 if number < options.readers else options.read_share
+        self.read_share = 1.0 if number < options.readers else options.read_share
         self._link: ClientLink | None = None
         self._written = 0
         self._timer: Scheduled | None = None
@@ -168,7 +168,7 @@ class SimulatedClient:
 
     def _begin(self) -> None:
         key = f"key.{self._random.randrange(self._options.keys)}"
-        if self._random.random() < self._read_share:
+        if self._random.random() < self.read_share:
             operation = Operation(self._number, "read", key, None, self._heap.now_ms)
             request: Message = read_request(key)
             version = DESCRIBE_VERSION
