@@ -86,6 +86,7 @@ class RaftRunner:
         self._unflushed = False
         self._flush_untold = False
         self._newest_save: QuorumState | None = None
+        self._saves_on_disk = 0
         self._room_timer: Timer | None = None
         self._stopped = False
 
@@ -96,8 +97,8 @@ class RaftRunner:
 
     @property
     def is_saving(self) -> bool:
-        """Whether a save of the quorum-state is under way."""
-        return self._gate.is_saving
+        """Whether the disk is busy with a quorum-state; one that it refused for want of room waits and is not."""
+        return self._saves_on_disk > 0
 
     @property
     def durable_offset(self) -> int:
@@ -181,13 +182,18 @@ class RaftRunner:
     def _save(self, state: QuorumState) -> None:
         self._newest_save = state
         self._gate.save_began()
+        self._submit_save(state)
+
+    def _submit_save(self, state: QuorumState) -> None:
+        self._saves_on_disk += 1
         self._disk.submit(self._owner.save(state), self._saved)
 
     def _save_again(self) -> None:
         if not self._stopped and self._newest_save is not None:
-            self._disk.submit(self._owner.save(self._newest_save), self._saved)
+            self._submit_save(self._newest_save)
 
     def _saved(self, outcome: object) -> None:
+        self._saves_on_disk -= 1
         if self._stopped:
             return
         if isinstance(outcome, DiskFull):
@@ -219,6 +225,8 @@ class RaftRunner:
         try:
             self._log.append(what, end_offset)
         except DiskFull:
+            # Whoever keeps a list of what is in the log has these records in it already.
+            self._owner.truncated(self._log.end_offset)
             return False
         self._flush()
         return True
@@ -275,7 +283,7 @@ class RaftRunner:
 
     def _arm_timer(self) -> None:
         deadline = self._engine.deadline
-        if deadline >= self._armed_for:
+        if self._stopped or deadline >= self._armed_for:
             return
         if self._timer is not None:
             self._timer.cancel()
