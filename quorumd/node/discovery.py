@@ -25,6 +25,7 @@ from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRe
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.raft.events import Event, LeaderHeard, PeerDiscovered
+from quorumd.raft.voters import Voter
 
 logger = logging.getLogger("quorumd.discovery")
 
@@ -114,6 +115,12 @@ class Discovery:
         if self._book.learn(node_id, address):
             key = ReplicaKey(node_id, address.directory_id)
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
+
+    def learn_voters(self, voters: Sequence[Voter]) -> None:
+        """Take over what a voter record says, where nobody told anything newer."""
+        for voter in voters:
+            for endpoint in voter.endpoints:
+                self.learn(voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id))
 
     def missing_voters(self) -> list[int]:
         """Expected voters whose address nobody has told yet: the KIP's number-unknown-voter-connections."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
-from quorumd.errors import StorageError
+from quorumd.errors import DiskFull, StorageError
 from quorumd.ids import NO_NODE, ReplicaKey
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -12,6 +13,8 @@ from quorumd.log.meta_properties import MetaProperties, load_meta_properties, pa
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.ports import Disk
 from quorumd.raft.quorum_state import QuorumState
+
+logger = logging.getLogger("quorumd.node")
 
 BOOT_TIMESTAMP_FILE = "boot-timestamp"
 
@@ -23,6 +26,11 @@ class SavedNode:
     meta: MetaProperties
     state: SavedState
     known_high_watermark: int
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The committed one. quorum-state may have it first: meta.properties is written a moment later."""
+        return self.meta.cluster_id or self.state.cluster_id or None
 
     @property
     def quorum_state(self) -> QuorumState:
@@ -65,5 +73,9 @@ def next_boot_timestamp(disk: Disk, data_folder: str, wall_ms: int) -> int:
     path = f"{data_folder}/{BOOT_TIMESTAMP_FILE}"
     last = (read_whole(disk, path) or b"").strip()
     timestamp = max(wall_ms, int(last) + 1 if last.isdigit() else 0)
-    write_atomically(disk, path, b"%d\n" % timestamp)
+    try:
+        write_atomically(disk, path, b"%d\n" % timestamp)
+    except DiskFull as full:
+        # Without room a node can still vote and serve; only a clock that goes back before the next start matters.
+        logger.warning("%s", full)
     return timestamp

@@ -42,7 +42,7 @@ from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import ReadAsked, ShutDown
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.voters import VoterHistory
+from quorumd.raft.voters import VoterAssignment, VoterHistory
 
 logger = logging.getLogger("quorumd.node")
 
@@ -97,17 +97,28 @@ class Node:
             self._listener: Listener = self._network.listen(
                 settings.listen.host, settings.listen.port, self._accept
             )
+            try:
+                self._begin()
+            except BaseException:
+                self._listener.close()
+                raise
         except BaseException:
             self._lock.close()
             raise
-        self.boot_timestamp = next_boot_timestamp(self._disk, settings.data_directory, self._clock.wall_ms())
+
+    def _begin(self) -> None:
+        settings, clock = self.settings, self._clock
+        self.boot_timestamp = next_boot_timestamp(self._disk, settings.data_directory, clock.wall_ms())
         self._runner.start()
+        if self._is_stopped:
+            return
         port = settings.advertised.port or self._listener.port
         own = Address(settings.advertised.host, port, self.boot_timestamp, self._meta.directory_id)
         seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
         self.discovery.start(own, seeds, self.engine.voters.current.ids or settings.raft.bootstrap_voters)
-        self._learn_voter_addresses(self._voter_records_found)
-        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
+        for record in self._voter_records_found:
+            self.discovery.learn_voters(record.assignment.current.voters)
+        clock.call_at(clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
 
     def shut_down(self) -> None:
         """Leave in good order: finish what is proposed, hand over leadership, tidy the folder, call `on_stop`."""
@@ -150,7 +161,7 @@ class Node:
         self._state_file = QuorumStateFile(disk, directory)
         self._checkpoint = HighWatermarkCheckpoint(disk, settings.data_directory)
         self._saved_high_watermark = saved.known_high_watermark
-        self.identity = ClusterIdentity(saved.meta.cluster_id, self._entropy)
+        self.identity = ClusterIdentity(saved.cluster_id, self._entropy)
         self._voter_records_found = list(
             scan_voter_records(self.log.read, self.log.start_offset, self.log.end_offset)
         )
@@ -165,7 +176,7 @@ class Node:
         self.engine = RaftEngine(
             settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
         )
-        self.state_machine = StateMachine(self.log, clock.call_soon)
+        self.state_machine = StateMachine(self.log, self._soon)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
         self._proposals = Proposals(
             self._append_batch,
@@ -294,9 +305,10 @@ class Node:
 
     def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
         cluster_id = self.identity.for_new_record()
-        data = encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
-        self.identity.appended(base_offset, cluster_id)
-        return data
+        for offset, record in enumerate(batch.records, base_offset):
+            if isinstance(record, VoterAssignment):
+                self.identity.appended(offset, cluster_id)
+        return encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
 
     def truncated(self, end_offset: int) -> None:
         self.identity.truncated(end_offset)
@@ -373,6 +385,19 @@ class Node:
         else:
             self._stop(EXIT_BROKEN_PROMISE, error)
 
+    def _soon(self, callback: Callable[[], None]) -> None:
+        """Work of its own for a later turn; a log that cannot be read or understood ends the node there, too."""
+
+        def guarded() -> None:
+            if self._is_stopped:
+                return
+            try:
+                callback()
+            except StorageError as error:
+                self.broken(error)
+
+        self._clock.call_soon(guarded)
+
     # Proposing
 
     def _append_batch(self, values: Sequence[bytes]) -> int | None:
@@ -403,16 +428,8 @@ class Node:
     def _voter_records_fetched(self, found: list[VoterRecord]) -> None:
         for record in found:
             self.identity.appended(record.offset, record.cluster_id)
+            self.discovery.learn_voters(record.assignment.current.voters)
         self._adopt_cluster_id(self.engine.high_watermark)
-        self._learn_voter_addresses(found)
-
-    def _learn_voter_addresses(self, found: list[VoterRecord]) -> None:
-        for record in found:
-            for voter in record.assignment.current.voters:
-                for endpoint in voter.endpoints:
-                    self.discovery.learn(
-                        voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id)
-                    )
 
     # Ending
 
@@ -455,6 +472,8 @@ class Node:
             durable = min(self.engine.high_watermark, self.log.end_offset)
             if durable > self._saved_high_watermark:
                 self._checkpoint.save(durable)
+        except DiskFull as error:
+            self._written(error)
         except StorageError as error:
             self.broken(error)
             return
