@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from quorumd.config.properties import Property, parse_properties
-from quorumd.config.settings import Settings, documentation, keys_of
+from quorumd.config.settings import INTERNAL, Settings, documentation, keys_of
 from quorumd.errors import ConfigError
 
 # Stand in for a required setting that is missing or bad, so that the rest of the file is still checked.
@@ -126,10 +126,11 @@ class _Loading:
     def _unknown_key(self, key: str) -> str:
         from difflib import get_close_matches  # a daemon with a correct file never needs it
 
-        close = get_close_matches(key.lower(), self._field_of_key, n=1, cutoff=0.75)
+        public = [known for known in self._field_of_key if not known.startswith(INTERNAL)]
+        close = get_close_matches(key.lower(), public, n=1, cutoff=0.75)
         if close:
             return f"unknown key; did you mean {close[0]}?"
-        return f"unknown key; remove it. Known keys: {', '.join(sorted(self._field_of_key))}"
+        return f"unknown key; remove it. Known keys: {', '.join(sorted(public))}"
 
 
 def _shown(given: Property) -> str:

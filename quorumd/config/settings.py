@@ -61,6 +61,10 @@ class SettingDocumentation(NamedTuple):
     allowed: str
 
 
+INTERNAL = "internal."
+"""Keys that begin so hurt a node on purpose, for tests of quorumd: no documentation and no error names them."""
+
+
 def setting(*keys: str, about: str, default: str | None = None) -> Any:
     """A field with its keys in a properties file, first the one that errors suggest."""
     extra: dict[str, Any] = {"keys": keys}
@@ -209,6 +213,15 @@ class Settings(BaseModel):
         "log.format", default="text", about="quorumd's own: log lines for people, or one JSON object a line."
     )
 
+    clock_offset_ms: Annotated[int, integer(-(10**13), 10**13)] = setting(
+        "internal.clock.offset.ms",
+        default="0",
+        about="Milliseconds by which this node's wall clock is wrong.",
+    )
+    fail_flush_after: Annotated[int, integer(0, 10**9)] = setting(
+        "internal.fail.flush.after", default="0", about="This many flushes work, then all fail; 0 for never."
+    )
+
     properties: tuple[tuple[str, str], ...] = ()
     """The file as it was given; not a setting."""
 
@@ -353,6 +366,8 @@ def _warnings(settings: Settings) -> Iterator[str]:
         )
     if settings.append_linger_ms:
         yield "controller.quorum.append.linger.ms has no effect: writes gather only while a flush runs"
+    if settings.clock_offset_ms or settings.fail_flush_after:
+        yield "this node is hurt on purpose: remove the properties that begin with internal."
 
 
 def keys_of(field: str) -> tuple[str, ...]:
@@ -362,12 +377,12 @@ def keys_of(field: str) -> tuple[str, ...]:
 
 
 def documentation() -> list[SettingDocumentation]:
-    """One row a setting, in the order of this file."""
+    """One row a setting, in the order of this file; not those that only tests need."""
     rows = []
     for name, field in Settings.model_fields.items():
         keys = keys_of(name)
         kind = next((entry for entry in field.metadata if isinstance(entry, Kind)), None)
-        if keys and kind is not None:
+        if keys and kind is not None and not keys[0].startswith(INTERNAL):
             default = "required" if field.is_required() else str(field.default)
             rows.append(SettingDocumentation(keys, kind.name, default, field.description or "", kind.allowed))
     return rows

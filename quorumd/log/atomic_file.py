@@ -5,7 +5,7 @@ from __future__ import annotations
 from errno import EDQUOT, ENOSPC
 
 from quorumd.errors import DiskFull, FlushFailed, StorageError
-from quorumd.ports import Disk
+from quorumd.ports import Disk, File
 
 SPARE_BYTES = 4096
 _TEMPORARY = ".tmp"
@@ -25,8 +25,8 @@ def folder_of(path: str) -> str:
 def write_atomically(disk: Disk, path: str, data: bytes) -> None:
     """Replace the file by `data`, durably: write beside it, sync, rename, sync the folder. Blocks.
 
-    Raises DiskFull or StorageError with the old content in place, FlushFailed when it is not known which of
-    the two a crash would leave.
+    Raises DiskFull or StorageError with the old content in place; FlushFailed when a flush failed, and says
+    whether the old content is in place or it is not known which of the two a crash would leave.
     """
     temporary = path + _TEMPORARY
     try:
@@ -35,7 +35,7 @@ def write_atomically(disk: Disk, path: str, data: bytes) -> None:
             # Cut after writing, not before: blocks kept by `keep_spare` must not be given back first.
             file.write_at(0, data)
             file.truncate(len(data))
-            file.sync()
+            _sync(file, path)
         finally:
             file.close()
         disk.rename(temporary, path)
@@ -49,6 +49,16 @@ def write_atomically(disk: Disk, path: str, data: bytes) -> None:
         raise FlushFailed(
             f"{path} was replaced, but not durably: {cause}; check the disk, then start again"
         ) from cause
+
+
+def _sync(file: File, path: str) -> None:
+    try:
+        file.sync()
+    except OSError as cause:
+        if is_disk_full(cause):
+            raise
+        text = f"{path} could not be flushed: {cause}; its old content is in place"
+        raise FlushFailed(text) from cause
 
 
 def keep_spare(disk: Disk, path: str) -> None:

@@ -66,9 +66,8 @@ class QuorumStateFile:
     def save(self, state: SavedState) -> None:
         """Replace the file, durably. Blocks: call it through `Disk.submit`.
 
-        Works on a full disk for as long as the blocks kept by the save before are enough. Raises DiskFull or
-        StorageError with the old state in place: the vote must not be given then; FlushFailed when it is not
-        known which of the two a crash would leave.
+        Works on a full disk for as long as the blocks kept by the save before are enough. Raises DiskFull,
+        StorageError or FlushFailed as `write_atomically` does; the vote must not be given then.
         """
         write_atomically(self._disk, self._path, _encode(state))
         keep_spare(self._disk, self._path)

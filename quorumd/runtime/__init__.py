@@ -2,6 +2,7 @@
 
     clock, entropy, disk, network   the ports
     admission                       limits on accepted connections
+    deliberate_faults               ports that are wrong on purpose, for tests of whole processes
     daemon                          signals, logging, metrics endpoint, readiness, exit codes
     http_endpoint                   /metrics, /healthz, /readyz
     notify                          systemd's Type=notify protocol

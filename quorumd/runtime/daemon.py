@@ -20,6 +20,7 @@ from quorumd.observability.logs import configure_logging
 from quorumd.observability.metrics import registry_of
 from quorumd.runtime.admission import NetworkLimits
 from quorumd.runtime.clock import LoopClock
+from quorumd.runtime.deliberate_faults import FlushFailingDisk, WrongClock
 from quorumd.runtime.disk import OsDisk
 from quorumd.runtime.entropy import SystemEntropy
 from quorumd.runtime.http_endpoint import HttpEndpoint
@@ -110,9 +111,10 @@ class Daemon:
         )
         self._network = TcpNetwork(loop, limits, self._connection_refused)
         self._disk = OsDisk(loop.call_soon_threadsafe)
-        self.node = Node(
-            node_settings, LoopClock(loop), SystemEntropy(), self._disk, self._network, self._node_stopped
-        )
+        if settings.fail_flush_after:
+            self._disk = FlushFailingDisk(loop.call_soon_threadsafe, settings.fail_flush_after)
+        clock = WrongClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
+        self.node = Node(node_settings, clock, SystemEntropy(), self._disk, self._network, self._node_stopped)
         self._monitor = Monitor(loop, self.node, watchdog_interval_s())
         self._http: HttpEndpoint | None = None
         self._stop_asked = False

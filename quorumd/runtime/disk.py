@@ -102,6 +102,10 @@ class OsDisk:
             # After a failed flush Linux keeps the lost pages in its cache as if they were clean. A process
             # that recovers from that must see what is on the disk.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return self.opened(descriptor)
+
+    def opened(self, descriptor: int) -> OsFile:
+        """What `open` returns for a descriptor."""
         return OsFile(descriptor)
 
     def exists(self, path: str) -> bool:

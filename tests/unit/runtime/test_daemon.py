@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -154,6 +155,18 @@ def test_a_folder_that_is_not_there(folder: Folder) -> None:
     assert exit_code == 3
     assert f"cannot start: there is no folder {folder.path}/data: run `quorumd format`" in text
     assert "Traceback" not in text
+
+
+def test_a_failed_flush_of_any_file_ends_the_node_and_it_starts_again_from_the_disk(folder: Folder) -> None:
+    named = set()
+    for flushes in range(1, 5):
+        folder.write("PLAINTEXT://127.0.0.1:0", f"internal.fail.flush.after={flushes}")
+        exit_code, text = end_of(folder.start("--format-if-needed"))
+        assert exit_code == 4
+        assert "Traceback" not in text
+        named.add(text.split(" could not be flushed")[0].rsplit("/", 1)[-1])
+        shutil.rmtree(folder.path / "data")
+    assert named == {"quorum-state", "00000000000000000000.log", "leader-epoch-checkpoint", "meta.properties"}
 
 
 def test_a_folder_in_use_and_an_address_in_use(folder: Folder, tmp_path: Path) -> None:
