@@ -129,7 +129,7 @@ def test_unformatted_folder_is_refused_and_says_how_to_format(single: Cluster) -
 
 
 def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(cluster: Cluster) -> None:
-    """A lost disk took what it had acknowledged: with a new directory id the node follows as an observer (KIP-853)."""
+    """A lost disk took what was acknowledged: with a new directory id the node is an observer (KIP-853)."""
     _write(cluster, 10)
     leader = cluster.leader()
     emptied, other = cluster.others(leader)
