@@ -7,6 +7,7 @@ with what happened; it keeps whatever it must remember of the past itself.
     logs            log matching, committed data, leader completeness, high watermark, durability
     state           acknowledged writes, equal images
     linearizability reads and writes of clients, judged by their history
+    append_only_list  the same for lists that clients append to
 """
 
 from __future__ import annotations
