@@ -1,9 +1,18 @@
 """The four ports in one thread, virtual time, one seed; faults, workloads and checkers around real nodes.
 
 event_heap      virtual time: (deadline, sequence) -> callback; the trace hash
-clock, entropy, disk, network    the ports; every fault they can show is drawn from the seed
-cluster         nodes, their crashes and restarts
+entropy         independent random streams from one seed; the Entropy port
+clock           the Clock port: every machine's clock has its own offset and rate
+disk            the Disk port; stored_file: unsynced writes that a crash loses, tears and reorders;
+                directory: names that vanish until their folder is synced
+network         the Network port: blocked ways, refusals, machines without power; stream: one direction
+cluster         machines and the nodes on them, their crashes and restarts
+faults          one class a fault: `available`, `inject`
 workload        clients over the simulated network; histories of calls and returns
-checkers        one class a promise, asked after every event
+log_mirror      the checkers' copies of logs: as read, and as certain to survive
+inspector       looks at a node after every event and asks the checkers
+checkers        one class a promise; linearizability of histories
+options         what a seed draws; report: what came out
 simulation      seed in, verdict out: safety phase, liveness phase, report
+run             many seeds
 """

@@ -155,11 +155,20 @@ class Simulation:
             self._wait(deadline, f"nodes {core} do not agree on all that is committed")
 
     def _choose_core(self) -> list[int]:
-        """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers."""
+        """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
+
+        A voter that has nothing of a log in which something is committed gives no vote until it has caught up
+        (hole 40 of the KIP-595 draft): it does not count for the majority.
+        """
         machines, voters = list(self._cluster.machines), list(self._cluster.voters)
-        if self._random.random() < 0.5:
+        first = self._inspector.committed.batches[:1]
+        counting = [
+            voter for voter in voters if self._cluster.machines[voter].durable_log.holds(first) == len(first)
+        ]
+        majority = len(voters) // 2 + 1
+        if self._random.random() < 0.5 or len(counting) < majority:
             return machines
-        core = self._random.sample(voters, len(voters) // 2 + 1)
+        core = self._random.sample(counting, majority)
         observers = [node_id for node_id in machines if node_id not in voters]
         return sorted(core + [node_id for node_id in observers if self._random.random() < 0.5])
 

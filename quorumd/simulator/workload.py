@@ -36,6 +36,8 @@ SET = 0
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
+    """How many clients do what how often. Times are milliseconds of virtual time."""
+
     clients: int = 3
     readers: int = 0
     """So many of the clients only read: a write that waits for its commit makes later reads wait, and with them

@@ -1,0 +1,63 @@
+"""Every fault that can be drawn really happens, alone and with its effect, and the cluster survives it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from quorumd.simulator.disk import DiskLatency
+from quorumd.simulator.faults import ALL_FAULTS
+from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
+from quorumd.simulator.report import Report
+from quorumd.simulator.simulation import Simulation
+
+
+def run_with(fault: str, seed: int = 1, **more: object) -> Report:
+    options: dict[str, object] = {
+        "faults": {fault: 1.0},
+        "observers": 1,
+        "safety_ms": 6000.0,
+        "disk": DiskLatency(usual_ms=(2.0, 10.0)),
+        "fault_interval_ms": 300.0,
+    }
+    return Simulation(seed, SimulationOptions(**(options | more))).run()  # type: ignore[arg-type]  # mixed values
+
+
+def test_the_swarm_draws_from_all_faults() -> None:
+    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES
+
+
+@pytest.mark.parametrize("name", FAULT_NAMES)
+def test_happens_and_is_survived(name: str) -> None:
+    report = run_with(name)
+    assert report.ok, str(report)
+    assert report.counters[f"fault: {name}"] >= 5
+    assert report.counters["acknowledged writes"] > 0
+
+
+EFFECTS = {
+    "power loss": ("power losses", "lost sectors", "lost names"),
+    "power loss in a disk call": ("power losses", "lost sectors", "lost names"),
+    "failed sync": ("exits with code 4",),
+    "shutdown": ("exits with code 0",),
+}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_has_its_effect(name: str) -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(1, 6):
+        counters.update(run_with(name, seed, fault_interval_ms=150.0).counters)
+    assert {effect: counters[effect] > 0 for effect in EFFECTS[name]} == dict.fromkeys(EFFECTS[name], True)
+
+
+def test_an_unharmed_cluster_elects_once_and_answers_everything() -> None:
+    report = Simulation(1, SimulationOptions(safety_ms=5000.0)).run()
+    assert report.ok, str(report)
+    assert report.counters["elections"] == 1
+    unanswered = report.counters["operations"] - (
+        report.counters["acknowledged writes"] + report.counters["answered reads"]
+    )
+    # Those that began before there was a leader, and one a client that was under way at the end.
+    assert unanswered <= 6
