@@ -55,7 +55,7 @@ class ClusterImage:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self._appliers: dict[type, Callable[[Any], Change]] = {
-            ConfigRecord: self._apply_config,
+            ConfigRecord: self.apply_config,
             FeatureLevelRecord: self._apply_feature_level,
         }
 
@@ -89,7 +89,8 @@ class ClusterImage:
         )
         return configs, tuple(sorted(self.features.items()))
 
-    def _apply_config(self, record: ConfigRecord) -> Change:
+    def apply_config(self, record: ConfigRecord) -> Change:
+        """As `apply`, for those who know what they have."""
         return self.set_config((record.resource_type, record.resource_name), record.name, record.value)
 
     def _apply_feature_level(self, record: FeatureLevelRecord) -> Change:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType
 from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.config_record import ConfigRecord
 
 MAX_TEXT_BYTES = 32_767
 """What a non-flexible string can carry (int16), so that every client can read back what it set."""
@@ -22,15 +23,6 @@ class ConfigOperation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
-
-
-@dataclass(slots=True)
-class ConfigChange:
-    """One config to set, or to delete with value None: what a ConfigRecord says."""
-
-    resource: Resource
-    name: str
-    value: str | None
 
 
 @dataclass(slots=True)
@@ -64,8 +56,8 @@ def check_resource(resource: Resource) -> Refused | None:
 
 def plan_incremental(
     image: ClusterImage, resource: Resource, operations: Sequence[tuple[str, int, str | None]]
-) -> list[ConfigChange] | Refused:
-    """The changes that (name, ConfigOperation, value) triples of one resource ask for, all or none.
+) -> list[ConfigRecord] | Refused:
+    """The records that (name, ConfigOperation, value) triples of one resource need, all or none.
 
     APPEND and SUBTRACT treat the value as a comma separated list and are no change where nothing changes.
     """
@@ -75,19 +67,20 @@ def plan_incremental(
     if len(operations) > 1 and len({name for name, _, _ in operations}) != len(operations):
         return Refused(ErrorCode.INVALID_CONFIG, "The same config is named twice for one resource.")
     current = image.config(resource)
-    changes: list[ConfigChange] = []
+    records: list[ConfigRecord] = []
     for name, operation, value in operations:
         planned = _plan_operation(current, resource, name, operation, value)
         if isinstance(planned, Refused):
             return planned
-        changes.extend(planned)
-    return changes
+        if planned is not None:
+            records.append(planned)
+    return records
 
 
 def plan_replacement(
     image: ClusterImage, resource: Resource, values: Sequence[tuple[str, str | None]]
-) -> list[ConfigChange] | Refused:
-    """The changes that make `values` the only configs of the resource (AlterConfigs)."""
+) -> list[ConfigRecord] | Refused:
+    """The records that make `values` the only configs of the resource (AlterConfigs)."""
     named = {name for name, _ in values}
     surplus = [(name, ConfigOperation.DELETE, None) for name in image.config(resource) if name not in named]
     return plan_incremental(
@@ -97,19 +90,20 @@ def plan_replacement(
 
 def _plan_operation(
     current: dict[str, str], resource: Resource, name: str, operation: int, value: str | None
-) -> Iterable[ConfigChange] | Refused:
+) -> ConfigRecord | Refused | None:
+    """The record of one operation, None where it changes nothing."""
     if not name or _is_too_long(name):
         return Refused(
             ErrorCode.INVALID_CONFIG, f"The name of a config must have 1 to {MAX_TEXT_BYTES} bytes."
         )
     if operation == ConfigOperation.DELETE:
-        return (ConfigChange(resource, name, None),)
+        return ConfigRecord(*resource, name, None)
     if value is None:
         return Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for {_shown(name)}: use DELETE.")
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         changed = _changed_list(current.get(name, ""), operation, value)
         if changed is None:
-            return ()
+            return None
         value = changed
     elif operation != ConfigOperation.SET:
         return Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {_shown(name)}.")
@@ -117,7 +111,7 @@ def _plan_operation(
         return Refused(
             ErrorCode.INVALID_CONFIG, f"The value of {_shown(name)} is longer than {MAX_TEXT_BYTES} bytes."
         )
-    return (ConfigChange(resource, name, value),)
+    return ConfigRecord(*resource, name, value)
 
 
 def _changed_list(current: str, operation: int, value: str) -> str | None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from quorumd.controller.cluster_image import Resource, ResourceType
 from quorumd.controller.configs import (
-    ConfigChange,
     Refused,
     check_resource,
     plan_incremental,
@@ -78,7 +77,7 @@ class ConfigRequests:
             session,
             request,
             _plan_incremental,
-            lambda responses: wire.IncrementalAlterConfigsResponse(0, responses),
+            wire.IncrementalAlterConfigsResponse,
             wire.AlterConfigsResourceResponse,
         )
 
@@ -89,7 +88,7 @@ class ConfigRequests:
             session,
             request,
             _plan_replacement,
-            lambda responses: wire.AlterConfigsResponse(0, responses),
+            wire.AlterConfigsResponse,
             wire.AlterConfigsResourceResponse,
         )
 
@@ -97,8 +96,8 @@ class ConfigRequests:
         self,
         session: Session,
         request: Request,
-        plan: Callable[[Any, Resource, Any], list[ConfigChange] | Refused],
-        answer_class: Callable[[list[Any]], Any],
+        plan: Callable[[Any, Resource, Any], list[ConfigRecord] | Refused],
+        answer_class: Callable[[int, list[Any]], Any],
         resource_class: Callable[..., Any],
     ) -> None:
         if not self._is_leader():
@@ -110,7 +109,7 @@ class ConfigRequests:
             return
         image = self._state_machine.image
         responses: list[Any] = []
-        planned: list[ConfigChange] = []
+        planned: list[ConfigRecord] = []
         named: set[Resource] = set()
         for asked in message.resources:
             resource = (asked.resource_type, asked.resource_name)
@@ -122,17 +121,15 @@ class ConfigRequests:
             else:
                 planned += outcome
             responses.append(resource_class(error, text, asked.resource_type, asked.resource_name))
-        answer = answer_class(responses)
+        answer = answer_class(0, responses)
         if not planned or message.validate_only:
             self._answer_when_confirmed(session, request, answer)
             return
-        values = [
-            encode_record(ConfigRecord(*c.resource, c.name, c.value), CONFIG_RECORD_VERSION) for c in planned
-        ]
+        values = [encode_record(record, CONFIG_RECORD_VERSION) for record in planned]
         if sum(map(len, values)) > MAX_BATCH_BYTES:
             session.answer(request, error_answer(request, ErrorCode.MESSAGE_TOO_LARGE))
             return
-        changes = [image.set_config(c.resource, c.name, c.value) for c in planned]
+        changes = [image.apply_config(record) for record in planned]
         self._proposals.propose(values, changes, _answering(session, request, answer))
 
     def _answer_when_confirmed(self, session: Session, request: Request, answer: Any) -> None:
@@ -235,11 +232,11 @@ class ConfigRequests:
 _TWICE = Refused(ErrorCode.INVALID_REQUEST, "The same resource is named twice in one request.")
 
 
-def _plan_incremental(image: Any, resource: Resource, configs: Any) -> list[ConfigChange] | Refused:
+def _plan_incremental(image: Any, resource: Resource, configs: Any) -> list[ConfigRecord] | Refused:
     return plan_incremental(image, resource, [(c.name, c.config_operation, c.value) for c in configs])
 
 
-def _plan_replacement(image: Any, resource: Resource, configs: Any) -> list[ConfigChange] | Refused:
+def _plan_replacement(image: Any, resource: Resource, configs: Any) -> list[ConfigRecord] | Refused:
     return plan_replacement(image, resource, [(c.name, c.value) for c in configs])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.peers import Call, Failure
+from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
@@ -39,7 +40,8 @@ AnswerHook = Callable[[Any], None]
 class Forwarder:
     """Sends requests of clients to the leader and its answers back.
 
-    `call_leader(call) -> bool` sends to the current leader; False when none is known.
+    `call_leader(call) -> bool` sends to the current leader; False when none is known. A request that waited
+    while this node itself became the leader (`leads()`) goes to its handler again (`route`).
     `error_answer(request, code)` makes the answer that tells a client about a failure in its own API's fields.
     """
 
@@ -47,10 +49,14 @@ class Forwarder:
         self,
         clock: Clock,
         call_leader: Callable[[Call], bool],
+        leads: Callable[[], bool],
+        route: Handler,
         error_answer: Callable[[Request, ErrorCode], Message],
         request_timeout_ms: float,
     ) -> None:
         self._clock = clock
+        self._leads = leads
+        self._route = route
         self._call_leader = call_leader
         self._error_answer = error_answer
         self._request_timeout_ms = request_timeout_ms
@@ -62,6 +68,9 @@ class Forwarder:
         self._try(session, request, hook, self._clock.now_ms() + PATIENCE_MS)
 
     def _try(self, session: Session, request: Request, hook: AnswerHook | None, patience_ends: float) -> None:
+        if self._leads():
+            self._route(session, request)
+            return
         envelope = EnvelopeRequest(request.frame, self._principal, _address_bytes(session.peer))
 
         def again() -> None:

@@ -215,7 +215,14 @@ class Node:
 
     def _add_handlers(self) -> None:
         router, settings = self._router, self.settings
-        forwarder = Forwarder(self._clock, self._call_leader, error_answer, settings.request_timeout_ms)
+        forwarder = Forwarder(
+            self._clock,
+            self._call_leader,
+            self._leads,
+            router.route,
+            error_answer,
+            settings.request_timeout_ms,
+        )
         self._quorum_requests = QuorumRequests(
             self.engine,
             self.log,
@@ -228,19 +235,14 @@ class Node:
         configs = ConfigRequests(
             settings.node_id,
             settings.static_configs,
-            lambda: self.engine.is_leader and not self._is_draining,
+            self._leads,
             self.log.has_room,
             self.state_machine,
             self._proposals,
             lambda outcome: self._runner.step(ReadAsked(outcome)),
             forwarder.forward,
         )
-        envelopes = EnvelopeRequests(
-            lambda: self.engine.is_leader and not self._is_draining,
-            router.route,
-            MAY_BE_FORWARDED,
-            router.spoken,
-        )
+        envelopes = EnvelopeRequests(self._leads, router.route, MAY_BE_FORWARDED, router.spoken)
         router.add(self._quorum_requests.handlers())
         router.add(configs.handlers())
         router.add(self.discovery.handlers())
@@ -268,6 +270,10 @@ class Node:
 
     def _advertised_port(self) -> int:
         return self.settings.advertised.port or self._listener.port
+
+    def _leads(self) -> bool:
+        """Whether requests for the leader are for this node: not while it is handing over."""
+        return self.engine.is_leader and not self._is_draining
 
     def _call_leader(self, call: Call) -> bool:
         leader_id = self.engine.leader_id

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType, undo
-from quorumd.controller.configs import ConfigChange, Refused, plan_incremental, plan_replacement
+from quorumd.controller.configs import Refused, plan_incremental, plan_replacement
 from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.config_record import ConfigRecord
 
 GROUP: Resource = (int(ResourceType.GROUP), "g")
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -36,7 +37,7 @@ def test_operations(
     image: ClusterImage, operation: int, value: str | None, expected: list[str | None]
 ) -> None:
     planned = plan_incremental(image, GROUP, [("list", operation, value)])
-    assert planned == [ConfigChange(GROUP, "list", v) for v in expected]
+    assert planned == [ConfigRecord(*GROUP, "list", v) for v in expected]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,8 @@ def test_resources_that_can_be_changed(image: ClusterImage, resource: Resource) 
 
 def test_replacement_deletes_what_it_does_not_name(image: ClusterImage) -> None:
     assert plan_replacement(image, GROUP, [("kept", "2")]) == [
-        ConfigChange(GROUP, "list", None),
-        ConfigChange(GROUP, "kept", "2"),
+        ConfigRecord(*GROUP, "list", None),
+        ConfigRecord(*GROUP, "kept", "2"),
     ]
 
 

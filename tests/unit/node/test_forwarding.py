@@ -66,7 +66,16 @@ class World:
         self.has_leader = True
         self.calls: list[Call] = []
         self.session = RecordingSession()
-        self.forwarder = Forwarder(self.time.clock, self._call_leader, error_answer, TIMEOUT_MS)
+        self.leads = False
+        self.handled: list[Request] = []
+        self.forwarder = Forwarder(
+            self.time.clock,
+            self._call_leader,
+            lambda: self.leads,
+            lambda session, request: self.handled.append(request),
+            error_answer,
+            TIMEOUT_MS,
+        )
 
     def _call_leader(self, call: Call) -> bool:
         if self.has_leader:
@@ -294,3 +303,14 @@ def test_every_api_that_may_be_forwarded_can_tell_its_client_an_error(api_key: i
         for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR):
             request = as_received(full_request(api_key, version), version)
             assert encode_answer(request, error_answer(request, error))
+
+
+def test_a_request_that_waits_while_this_node_becomes_the_leader_is_handled_here(world: World) -> None:
+    world.has_leader = False
+    asked = write(1)
+    world.forwarder.forward(world.session, asked)
+    world.leads = True
+    world.time.pass_ms(RETRY_MS)
+    assert world.handled == [asked]
+    assert world.calls == []
+    assert world.session.answers == []

@@ -33,7 +33,7 @@ def test_without_an_open_turn_the_loop_ends_it_once() -> None:
 
 
 def test_what_the_end_leaves_again_is_done_in_the_same_end() -> None:
-    subject, scheduled, done = turn()
+    subject, _, done = turn()
     subject.begin()
     subject.at_end(lambda: subject.at_end(lambda: done.append("late")))
     subject.end()
