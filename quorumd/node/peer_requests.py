@@ -61,6 +61,8 @@ class PeerRequests:
         self._own_endpoint = own_endpoint
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
+        self._refusals: dict[int, ErrorCode] = {}
+        """What each peer refused last; told once."""
         self._discovery: Discovery | None = None
 
     def use(self, discovery: Discovery) -> None:
@@ -95,9 +97,7 @@ class PeerRequests:
             self._reached(peer, True)
             answer = from_wire(message)
             if isinstance(answer, ErrorCode):
-                logger.warning(
-                    "node %d refuses %s: %s", peer, type(request).__name__, ErrorCode.describe(answer)
-                )
+                self._refused(peer, request, answer)
                 self._step(PeerFailed(peer, request))
             elif isinstance(answer, FetchResponse):
                 self._fetched(peer, request, answer)
@@ -163,6 +163,12 @@ class PeerRequests:
             quorum_wire.leader_answer_from_wire,
             0.0,
         )
+
+    def _refused(self, peer: int, request: Request, error: ErrorCode) -> None:
+        """A node of another cluster refuses for ever, and is asked for ever: one line an error is enough."""
+        if self._refusals.get(peer) is not error:
+            self._refusals[peer] = error
+            logger.warning("node %d refuses %s: %s", peer, type(request).__name__, ErrorCode.describe(error))
 
     def _reached(self, peer: int, reachable: bool) -> None:
         assert self._discovery is not None
