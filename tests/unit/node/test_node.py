@@ -1,0 +1,443 @@
+"""Whole nodes on simulated machines: starting, refusing to start, leading, and the end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from quorumd.controller.cluster_image import METADATA_VERSION
+from quorumd.errors import DiskFull, ErrorCode, StorageError
+from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
+from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
+from quorumd.node.node import EXIT_BROKEN_PROMISE, EXIT_FLUSH_FAILED, EXIT_STOPPED, EXIT_STORAGE
+from quorumd.node.peers import Call
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages import (
+    describe_configs_request,
+    describe_quorum_request,
+    incremental_alter_configs_request,
+)
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import encode_batch, headers, values
+from quorumd.raft.settings import RaftSettings
+from tests.support.nodes import FOLDER, Client, Closed, Cluster
+
+GROUP = 32
+
+
+def setting(name: str, value: str, group: str = "g") -> Any:
+    wire = incremental_alter_configs_request
+    return wire.IncrementalAlterConfigsRequest(
+        [wire.AlterConfigsResource(GROUP, group, [wire.AlterableConfig(name, 0, value)])]
+    )
+
+
+def set_config(client: Client, name: str, value: str) -> int:
+    error: int = client.ask(setting(name, value), 1).responses[0].error_code
+    return error
+
+
+def get_configs(client: Client, group: str = "g") -> dict[str, str]:
+    wire = describe_configs_request
+    asked = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(GROUP, group, None)])
+    (result,) = client.ask(asked, 4).results
+    assert result.error_code == 0
+    return {entry.name: entry.value for entry in result.configs}
+
+
+# Starting
+
+
+def test_an_unformatted_folder_is_refused() -> None:
+    cluster = Cluster()
+    cluster.disks[1].remove(f"{FOLDER}/meta.properties")
+    with pytest.raises(StorageError, match="not formatted"):
+        cluster.start(1)
+    cluster.format(1)
+    cluster.start(1).leader()
+
+
+def test_another_nodes_folder_is_refused() -> None:
+    cluster = Cluster(2)
+    cluster.disks[2] = cluster.disks[1]
+    with pytest.raises(StorageError, match="belongs to node 1"):
+        cluster.start(2)
+
+
+def test_hole_21_a_copied_quorum_state_is_refused() -> None:
+    cluster = Cluster()
+    QuorumStateFile(cluster.disks[1], partition_folder(FOLDER)).save(SavedState(3, broker_id=2))
+    with pytest.raises(StorageError, match="written by node 2"):
+        cluster.start(1)
+
+
+def test_a_folder_that_a_node_runs_on_is_refused_to_another() -> None:
+    cluster = Cluster().start()
+    first = cluster.leader()
+    mounted = cluster.disks[1].mount
+    cluster.disks[1].mount = lambda process: None  # type: ignore[method-assign]  # the first process lives on
+    with pytest.raises(StorageError, match="another process"):
+        cluster.make(1).start()
+    cluster.disks[1].mount = mounted  # type: ignore[method-assign]
+    assert first.engine.is_leader
+
+
+def test_a_taken_address_leaves_the_folder_free() -> None:
+    cluster = Cluster()
+    squatter = cluster.network.host("10.0.0.1").listen("10.0.0.1", 9092, lambda: pytest.fail("nobody comes"))
+    node = cluster.make(1)
+    with pytest.raises(OSError, match="taken"):
+        node.start()
+    assert not cluster.disks[1].exists(f"{FOLDER}/boot-timestamp"), "nothing is written before it may run"
+    squatter.close()
+    cluster.start(1).leader()
+
+
+def test_a_start_that_fails_late_leaves_neither_address_nor_folder_taken() -> None:
+    cluster = Cluster()
+    cluster.disks[1].make_directory(f"{FOLDER}/boot-timestamp.tmp")
+    with pytest.raises(StorageError):
+        cluster.make(1).start()
+    assert cluster.network.listener_at(("10.0.0.1", 9092)) is None
+    cluster.disks[1].lock(f"{FOLDER}/.lock")
+
+
+def test_a_node_starts_and_serves_on_a_full_disk() -> None:
+    cluster = Cluster().start()
+    assert set_config(cluster.client(), "a", "1") == 0
+    cluster.leader().shut_down()
+    cluster.run_until(lambda: cluster.exits)
+    cluster.run(10)
+    disk = cluster.disks[1]
+    disk.capacity = disk.used_bytes()
+    node = cluster.make(1)
+    node.start()
+    cluster.run(5000)
+    assert cluster.exits == [(1, EXIT_STOPPED, "")]
+    disk.repair()
+    cluster.leader()
+    assert get_configs(cluster.client()) == {"a": "1"}
+
+
+# The first leader
+
+
+def test_the_first_leader_makes_the_cluster_and_every_node_joins_it() -> None:
+    cluster = Cluster(3).start()
+    leader = cluster.leader()
+    cluster.run(3000)
+    assert leader.cluster_id is not None
+    assert {node.cluster_id for node in cluster.nodes.values()} == {leader.cluster_id}
+    for node_id in cluster.voters:
+        meta = load_meta_properties(cluster.disks[node_id], FOLDER)
+        assert meta is not None
+        assert meta.cluster_id == leader.cluster_id
+
+
+def test_the_cluster_id_of_format_is_the_one_of_the_cluster() -> None:
+    cluster = Cluster(3, cluster_id="f" * 22).start()
+    assert cluster.leader().cluster_id == "f" * 22
+
+
+def test_bootstrap_records_come_once() -> None:
+    """A stock reader publishes nothing before it knows the metadata version."""
+    cluster = Cluster().start()
+    assert cluster.leader().state_machine.image.features == {METADATA_VERSION: 25}
+    cluster.run(100)
+    end = cluster.nodes[1].log.end_offset
+    cluster.kill(1)
+    cluster.start(1).leader()
+    cluster.run(100)
+    assert cluster.nodes[1].log.end_offset == end + 1, "only the LeaderChange of the new epoch"
+
+
+def test_hole_24_nodes_with_different_voters_elect_nobody() -> None:
+    cluster = Cluster(2)
+    cluster.make(1, raft=RaftSettings(bootstrap_voters=(1, 2, 3))).start()
+    cluster.make(2, raft=RaftSettings(bootstrap_voters=(2, 4, 5))).start()
+    cluster.run(20_000)
+    assert [node.engine.is_leader for node in cluster.nodes.values()] == [False, False]
+    assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
+
+
+def test_a_cluster_id_that_a_full_disk_kept_out_of_the_log_is_forgotten() -> None:
+    """The node that was elected first could not write; the cluster is the one of the next leader."""
+    cluster = Cluster(3)
+    for node_id in (2, 3):
+        cluster.make(node_id).start()
+    full = cluster.disks[1]
+    node = cluster.make(1)
+    node.start()
+    node.log.append = refuse_once(node.log, node.log.append)  # type: ignore[method-assign]
+    cluster.run_until(lambda: all(n.cluster_id for n in cluster.nodes.values()))
+    cluster.run(3000)
+    assert cluster.exits == []
+    assert len({n.cluster_id for n in cluster.nodes.values()}) == 1
+    assert full.syncs_failed == 0
+
+
+def refuse_once(log: Any, append: Any) -> Any:
+    refused: list[int] = []
+
+    def refusing(data: bytes, end_offset: int) -> None:
+        if not refused:
+            refused.append(end_offset)
+            raise DiskFull("no room for the first batch")
+        append(data, end_offset)
+
+    return refusing
+
+
+def test_a_log_of_another_cluster_ends_the_node() -> None:
+    """quorum-state knows no cluster in this folder, or it would not even start."""
+    cluster = Cluster().start()
+    made = cluster.leader().cluster_id
+    cluster.run(1000)
+    cluster.kill(1)
+    disk = cluster.disks[1]
+    meta = load_meta_properties(disk, FOLDER)
+    assert meta is not None
+    save_meta_properties(disk, FOLDER, meta._replace(cluster_id="x" * 22))
+    QuorumStateFile(disk, partition_folder(FOLDER)).save(SavedState(1, broker_id=1))
+    cluster.start(1)
+    cluster.run_until(lambda: cluster.exits)
+    ((_, exit_code, reason),) = cluster.exits
+    assert exit_code == EXIT_STORAGE
+    assert f"the log is of cluster {made}" in reason
+
+
+# Serving
+
+
+def test_any_node_takes_writes_and_reads() -> None:
+    cluster = Cluster(3).start()
+    cluster.leader()
+    clients = [cluster.client(node_id) for node_id in cluster.voters]
+    for number, client in enumerate(clients):
+        assert set_config(client, f"k{number}", "v") == 0
+    for client in clients:
+        assert get_configs(client) == {"k0": "v", "k1": "v", "k2": "v"}
+
+
+def test_a_write_in_flight_when_the_leader_dies_is_never_carried_out_twice() -> None:
+    cluster = Cluster(3).start()
+    leader, follower = cluster.leader(), cluster.follower()
+    client = cluster.client(follower.settings.node_id)
+    assert set_config(client, "a", "1") == 0
+    for other in cluster.voters:
+        if other != leader.settings.node_id:
+            cluster.network.block(f"10.0.0.{leader.settings.node_id}", f"10.0.0.{other}")
+    client.send(setting("a", "2"), 1)
+    cluster.run(50)
+    cluster.kill(leader.settings.node_id)
+    cluster.network.heal()
+    cluster.run_until(lambda: len(client.answers) == 2)
+    last: Any = client.answers[1]
+    assert last.responses[0].error_code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
+    written = [record for node in cluster.nodes.values() for record in values_of(node)]
+    assert written.count("2") == 0
+
+
+def values_of(node: Any) -> list[str]:
+    data = node.log.read(0, 1 << 20)
+    found = [decode_record(v) for h in headers(data) if not h.is_control for v in values(data, h)]
+    return [record.value or "" for record in found if isinstance(record, ConfigRecord)]
+
+
+def test_a_forwarded_read_survives_the_end_of_its_leader() -> None:
+    cluster = Cluster(3).start()
+    leader, follower = cluster.leader(), cluster.follower()
+    client = cluster.client(follower.settings.node_id)
+    assert set_config(client, "a", "1") == 0
+    wire = describe_configs_request
+    client.send(wire.DescribeConfigsRequest([wire.DescribeConfigsResource(GROUP, "g", None)]), 4)
+    cluster.run(0.3)
+    cluster.kill(leader.settings.node_id)
+    cluster.run_until(lambda: len(client.answers) == 2)
+    answer: Any = client.answers[1]
+    assert answer.results[0].error_code == 0
+    assert [entry.value for entry in answer.results[0].configs] == ["1"]
+
+
+def test_clients_of_controllers_are_sent_to_the_leader() -> None:
+    cluster = Cluster(3).start()
+    leader, follower = cluster.leader(), cluster.follower()
+    client = cluster.client(follower.settings.node_id)
+    described = client.ask(DescribeClusterRequest(endpoint_type=2), 1)
+    assert described.controller_id == leader.settings.node_id
+    assert described.controller_id in [broker.broker_id for broker in described.brokers]
+    assert set_config(client, "a", "1") == ErrorCode.NOT_CONTROLLER
+    asked = describe_quorum_request
+    request = asked.DescribeQuorumRequest([asked.TopicData("__cluster_metadata", [asked.PartitionData(0)])])
+    answer = client.ask(request, 2)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_voter_that_was_never_there_has_no_times(version: int) -> None:
+    cluster = Cluster(3)
+    cluster.start(1, 2)
+    leader = cluster.leader()
+    asked = describe_quorum_request
+    request = asked.DescribeQuorumRequest([asked.TopicData("__cluster_metadata", [asked.PartitionData(0)])])
+    partition = cluster.client(leader.settings.node_id).ask(request, version).topics[0].partitions[0]
+    (third,) = [state for state in partition.current_voters if state.replica_id == 3]
+    assert third.log_end_offset == -1
+    assert (third.last_fetch_timestamp, third.last_caught_up_timestamp) == (-1, -1)
+    assert partition.leader_id in [state.replica_id for state in partition.current_voters]
+
+
+GARBAGE = [
+    b"\x00\x00\x00\x00",
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\x00\x00\x00\x0a\x27\x0f\x00\x00\x00\x00\x00\x01\xff\xff",
+    b"\x00\x00\x00\x0b\x00\x12\x00\x04\x00\x00\x00\x01\xff\xff\xff",
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=repr)
+def test_a_malformed_frame_closes_its_connection_with_one_line(
+    garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster().start()
+    node = cluster.leader()
+    good, bad = cluster.client(), cluster.client()
+    with caplog.at_level(logging.WARNING):
+        bad.send_bytes(garbage)
+        cluster.run(10)
+    assert bad.is_closed
+    assert node.statistics.malformed_frames == 1
+    assert len([record for record in caplog.records if "closing" in record.message]) == 1
+    assert set_config(good, "a", "1") == 0
+    assert cluster.exits == []
+
+
+def test_an_answer_that_cannot_be_encoded_closes_its_connection_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster().start()
+    node = cluster.leader()
+    node.identity.cluster_id = "c" * 40_000
+    good, bad = cluster.client(), cluster.client()
+    with pytest.raises(Closed):
+        bad.ask(MetadataRequest([]), 2)
+    assert "cannot be answered" in caplog.text
+    assert set_config(good, "a", "1") == 0
+
+
+# The end
+
+
+def test_an_orderly_stop_answers_what_is_waiting_and_hands_over() -> None:
+    cluster = Cluster(3).start()
+    leader = cluster.leader()
+    client = cluster.client(leader.settings.node_id)
+    client.send(setting("a", "1"), 1)
+    cluster.run(0.2)
+    leader.shut_down()
+    leader.shut_down()
+    cluster.run_until(lambda: cluster.exits)
+    assert cluster.exits == [(leader.settings.node_id, EXIT_STOPPED, "")]
+    cluster.run(100)
+    assert client.is_closed
+    answered: Any = client.answers[0]
+    assert answered.responses[0].error_code == 0
+    cluster.run(2000)
+    assert get_configs(cluster.client(cluster.follower().settings.node_id)) == {"a": "1"}
+
+
+def test_a_stop_does_not_wait_for_room_on_the_disk() -> None:
+    cluster = Cluster(3).start()
+    cluster.leader()
+    cluster.run(1000)
+    node = cluster.follower()
+    node._runner._saves_on_disk = 0
+    disk = cluster.disks[node.settings.node_id]
+    refused: list[Any] = []
+
+    def full(state: SavedState) -> None:
+        refused.append(state)
+        raise DiskFull("no room for quorum-state")
+
+    node._state_file.save = full  # type: ignore[method-assign]
+    cluster.kill(cluster.leader().settings.node_id)
+    cluster.run_until(lambda: refused)
+    node.shut_down()
+    cluster.run_until(lambda: cluster.exits, limit_ms=8000)
+    assert cluster.exits == [(node.settings.node_id, EXIT_STOPPED, "")]
+    assert disk.syncs_failed == 0
+
+
+def test_a_failed_flush_ends_the_node_at_once() -> None:
+    cluster = Cluster().start()
+    cluster.leader()
+    client = cluster.client()
+    cluster.disks[1].fail_sync()
+    client.send(setting("a", "1"), 1)
+    cluster.run_until(lambda: cluster.exits)
+    assert cluster.exits[0][:2] == (1, EXIT_FLUSH_FAILED)
+    cluster.run(100)
+    assert client.is_closed
+    assert not any(answer.responses[0].error_code == 0 for answer in client.answers)  # type: ignore[attr-defined]
+
+
+def test_a_broken_promise_ends_the_node_with_its_own_code() -> None:
+    cluster = Cluster().start()
+    cluster.leader().broken("two leaders in epoch 3")
+    assert cluster.exits == [(1, EXIT_BROKEN_PROMISE, "two leaders in epoch 3")]
+
+
+def test_a_committed_record_that_is_not_understood_ends_the_node_in_order() -> None:
+    """Not with a traceback: a newer version wrote it."""
+    cluster = Cluster(3).start()
+    leader = cluster.leader()
+    log = leader.log
+    batch = encode_batch(log.end_offset, leader.engine.epoch, 1000, [b"\x01\x7f\x00"])
+    assert leader._runner.propose(batch, log.end_offset + 1)
+    cluster.run_until(lambda: cluster.exits)
+    ((_, exit_code, reason),) = cluster.exits
+    assert exit_code == EXIT_STORAGE
+    assert "cannot be applied at offset" in reason
+
+
+def test_sessions_are_forgotten_with_their_connections() -> None:
+    cluster = Cluster(3).start()
+    node = cluster.leader()
+    cluster.run(2000)
+    before = len(node._sessions)
+    for _ in range(20):
+        client = cluster.client(node.settings.node_id)
+        assert set_config(client, "a", "1") == 0
+        client.close()
+    cluster.run(100)
+    assert len(node._sessions) == before
+    assert node.statistics.connections_open == before
+
+
+def test_connections_to_addresses_that_nobody_has_any_more_are_forgotten() -> None:
+    cluster = Cluster().start()
+    node = cluster.leader()
+    for port in range(1, 50):
+        node._peers.call("10.9.9.9", port, discovery_call(cluster))
+        cluster.network.host("10.9.9.9")
+        cluster.run(100)
+    assert len(node._peers._connections) < 10
+
+
+def discovery_call(cluster: Cluster) -> Any:
+    now = cluster.nodes[1]._clock.now_ms()
+    return Call(
+        ApiKey.DISCOVER_BROKERS,
+        lambda version: DiscoverBrokersRequest(),
+        lambda answer: None,
+        lambda failure: None,
+        now + 1000,
+    )
