@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.node.request_router import RequestRouter
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.vote_request import VoteRequest
+from tests.support.recording_session import RecordingSession, request_of
+
+
+def test_each_api_goes_to_its_handler_and_only_those_are_spoken() -> None:
+    routed: list[tuple[str, Any]] = []
+    router = RequestRouter()
+    spoken = router.spoken
+    router.add([(ApiKey.METADATA, lambda session, request: routed.append(("metadata", request)))])
+    router.add([(ApiKey.VOTE, lambda session, request: routed.append(("vote", request)))])
+    metadata, vote = request_of(MetadataRequest([]), 12), request_of(VoteRequest(), 2)
+    router.route(RecordingSession(), vote)
+    router.route(RecordingSession(), metadata)
+    assert routed == [("vote", vote), ("metadata", metadata)]
+    assert router.spoken is spoken, "connections share the table"
+    assert spoken == {
+        key: (APIS[key].min_version, APIS[key].max_version) for key in (ApiKey.METADATA, ApiKey.VOTE)
+    }
