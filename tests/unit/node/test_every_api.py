@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.messages import describe_configs_request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest
 from tests.support.full_requests import full_request
 from tests.support.nodes import Cluster
 
@@ -52,3 +55,21 @@ def test_what_is_told_in_api_versions_is_what_is_answered(
     assert told == {
         (key, version) for key, version in VERSIONS if is_told_of_private_apis or not APIS[key].private
     }
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+@pytest.mark.parametrize("kind", [2, 4, 16, 32, 99])
+@pytest.mark.parametrize("name", ["\x00" * 32_767, "€" * 10_922])
+def test_the_longest_names_are_answered(cluster: Cluster, version: int, kind: int, name: str) -> None:
+    """The name comes back, and an error text that quotes it must fit beside it."""
+    wire = describe_configs_request
+    message = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(kind, name, None)])
+    answer = cluster.client().ask(message, version)
+    assert answer.results[0].resource_name == name
+
+
+def test_an_address_that_is_none_reaches_no_answer(cluster: Cluster) -> None:
+    """It would come back to every client, in versions that cannot carry it."""
+    stranger = cluster.client()
+    stranger.ask(DiscoverBrokersRequest(900, 1, "h" * 40_000, 9092), 0)
+    assert 900 not in [broker.node_id for broker in stranger.ask(MetadataRequest([]), 1).brokers]
