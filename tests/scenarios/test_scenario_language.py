@@ -1,0 +1,56 @@
+"""The language of the scenarios: mistakes are told with their place, and a transcript that lies is found out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.scenario_language import ScenarioError, replay
+
+STORY = "# A claim.\n\n> cluster 3\n> quietly start\n> elect 1\n"
+
+
+def play(*commands: str) -> list[str]:
+    """What the last command made happen, after node 1 was elected."""
+    lines = replay("story.txt", STORY + "".join(f"> {command}\n" for command in commands)).splitlines()
+    start = max(number for number, line in enumerate(lines) if line.startswith("> "))
+    return [line.strip() for line in lines[start + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("> cluster 3\n", "story.txt:1: begin with a comment"),
+        ("# A claim.\n> cluster 3\n> dance 1\n", "story.txt:3: '> dance 1': no such command"),
+        (STORY + "> crash 9\n", "story.txt:6: '> crash 9'"),
+        (STORY + "> advance 5\n", "story.txt:6: '> advance 5': a time is a number with ms or s"),
+        (STORY + "> advance\n", "story.txt:6: '> advance'"),
+        (STORY + "> crash 1\n> propose 1 a\n", "story.txt:7: '> propose 1 a': node 1 is down"),
+        (STORY + "> deliver 1->2\n", "story.txt:6: '> deliver 1->2': 1->2 is not held"),
+        (STORY + "> quietly\n", "story.txt:6: '> quietly'"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(text: str, place: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        replay("story.txt", text)
+    assert str(caught.value).startswith(place)
+
+
+def test_comments_and_blank_lines_stay_and_an_old_transcript_goes() -> None:
+    text = STORY + "  1       leads epoch 7\n\n# More of it.\n> status 2\n"
+    played = replay("story.txt", text)
+    assert "leads epoch 7" not in played
+    assert "\n\n# More of it.\n> status 2\n" in played
+    assert replay("story.txt", played) == played
+
+
+def test_what_was_not_flushed_is_lost_in_a_crash_and_nothing_else() -> None:
+    lost = play("hold disk 1", "propose 1 a", "crash 1", "status 1")
+    assert lost == ["1       down, log 1:voters 2:leader"]
+    assert play("propose 1 a", "crash 1", "status 1") == ["1       down, log 1:voters 2:leader 2:a"]
+
+
+def test_a_held_message_arrives_when_it_is_delivered_and_a_dropped_one_never() -> None:
+    held = ("hold 1->2", "propose 1 a")
+    assert "2       appends record 2; high watermark 2" in play(*held, "deliver 1->2")
+    assert play(*held, "drop 1->2", "deliver 1->2") == []
+    assert "2       appends record 2; high watermark 2" in play(*held, "release 1->2")

@@ -1,0 +1,223 @@
+"""A tiny language for stories about a quorum: commands of a line each, and under each what it made happen.
+
+A scenario file begins with a comment that says which claim it shows. Lines with `> ` are commands, indented lines
+are the transcript, all else is comment. `replay` runs the commands and returns the file as it should be.
+
+    cluster 3 [new] [observers 1]   nodes 1, 2, 3 with logs 0 to 0 of epoch 1 (the voter record), or empty ones
+    given 1 [log 1 1 2] [epoch 2] [leader 3] [vote 3]   what node 1 has on its disk, before it starts
+    start [2 3] / restart 1         start all nodes, or these
+    elect 1                         let time pass until 1 leads and a majority follows it
+    quickest 2 [3 ...]              these draw the shortest random waits, in this order; the others follow by id
+    advance 500ms | 2s              let time pass
+    propose 1 a [b ...]             leader 1 appends records named so, a batch each
+    read 1 r                        a linearizable read, named r, is asked of node 1
+    crash 1 / wipe 1 / stop 1       lose what is not flushed / and the disk with it / leave gracefully
+    cut 1->2 / partition 1|2,3 / heal   messages are lost
+    hold 1->2 / deliver 1->2 [1] / drop 1->2 / release 1->2   messages are kept back; `*` is every other node
+    hold disk 2 / flush 2 / release disk 2   nothing becomes durable unless flushed
+    full 1 / room 1                 the disk takes no records any more / takes them again
+    status [1 2]                    role, log (behind the bar: not durable yet), high watermark
+    quietly ...                     any of these without transcript
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from quorumd.errors import QuorumdError
+from quorumd.ids import NO_NODE
+from quorumd.raft.events import ShutDown
+from quorumd.raft.quorum_state import QuorumState
+from tests.support.raft_quorum import key
+from tests.support.scenario_words import say_node, say_role
+from tests.support.scenario_world import Link, ScenarioWorld
+
+PATIENCE_MS = 30_000
+COMMANDS = (
+    *("cluster", "given", "start", "restart", "crash", "wipe", "stop", "status"),
+    *("quickest", "elect", "advance", "propose", "read"),
+    *("cut", "partition", "heal", "hold", "release", "deliver", "drop", "flush", "full", "room"),
+)
+
+
+class ScenarioError(QuorumdError):
+    """A scenario file says something that cannot be done: which line, and why."""
+
+
+def replay(name: str, text: str) -> str:
+    """The scenario with the transcript its commands lead to. Raises ScenarioError with file and line."""
+    if not text.startswith("#"):
+        raise ScenarioError(f"{name}:1: begin with a comment that says which claim is shown")
+    scenario = Scenario()
+    result = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("  "):
+            continue
+        result.append(line)
+        if line.startswith(">"):
+            try:
+                result += scenario.run(line[1:].split())
+            except (ValueError, KeyError, IndexError, AssertionError) as error:
+                raise ScenarioError(f"{name}:{number}: {line!r}: {error}") from error
+    return "\n".join(result) + "\n"
+
+
+class Scenario:
+    """One world, and the commands on it by name."""
+
+    def __init__(self) -> None:
+        self.world = ScenarioWorld(3)
+        self.commands: dict[str, Callable[[list[str]], None]] = {
+            name: getattr(self, name) for name in COMMANDS
+        }
+
+    def run(self, words: list[str]) -> list[str]:
+        """What happened because of one command."""
+        quiet = words[0] == "quietly"
+        command, *arguments = words[1:] if quiet else words
+        if command not in self.commands:
+            raise ValueError(f"no such command; there are {', '.join(sorted(self.commands))}")
+        self.world.transcript.begin(self.world.now)
+        self.commands[command](arguments)
+        if command not in ("cluster", "given"):
+            self.world.settle()
+        return [] if quiet else self.world.transcript.lines
+
+    # Who is there
+
+    def cluster(self, words: list[str]) -> None:
+        observers = int(words[words.index("observers") + 1]) if "observers" in words else 0
+        voters = int(words[0])
+        self.world = ScenarioWorld(voters, observers)
+        if "new" not in words:
+            for node_id in range(1, voters + 1):
+                self.world.give_log(node_id, 1)
+
+    def given(self, words: list[str]) -> None:
+        node_id = int(words[0])
+        found: dict[str, list[int]] = {"log": [], "epoch": [], "leader": [], "vote": []}
+        numbers: list[int] = []
+        for word in words[1:]:
+            if word.isdigit():
+                numbers.append(int(word))
+            else:
+                numbers = found[word]
+        if found["log"]:
+            self.world.give_log(node_id, *found["log"])
+        epoch, leader = found["epoch"] or [self.world.node(node_id).saved.epoch], found["leader"] or [NO_NODE]
+        voted = key(found["vote"][0]) if found["vote"] else None
+        self.world.give_state(node_id, QuorumState(epoch[0], leader[0], voted))
+
+    def start(self, words: list[str]) -> None:
+        self.world.start(*map(int, words))
+
+    restart = start
+
+    def crash(self, words: list[str]) -> None:
+        self.world.crash(int(words[0]))
+
+    def wipe(self, words: list[str]) -> None:
+        self.world.wipe(int(words[0]))
+
+    def stop(self, words: list[str]) -> None:
+        self.world.step(self.running(words[0]), ShutDown())
+
+    def status(self, words: list[str]) -> None:
+        for node_id in map(int, words or self.world.nodes):
+            self.world.tell(node_id, say_node(self.world.node(node_id)))
+
+    # Time
+
+    def quickest(self, words: list[str]) -> None:
+        first = [int(word) for word in words]
+        order = first + [n for n in self.world.nodes if n not in first]
+        self.world.ranks.update({node_id: rank for rank, node_id in enumerate(order)})
+
+    def elect(self, words: list[str]) -> None:
+        node_id = int(words[0])
+        self.quickest(words[:1])
+        self.world.advance(PATIENCE_MS, lambda: self.world.leader() == node_id)
+        if self.world.leader() != node_id:
+            raise ValueError(f"node {node_id} was not elected: {self.world}")
+        self.world.transcript.begin(self.world.now)
+        self.world.tell(node_id, say_role(self.world.node(node_id).engine))
+
+    def advance(self, words: list[str]) -> None:
+        amount = re.fullmatch(r"(\d+)(ms|s)", words[0])
+        if amount is None:
+            raise ValueError("a time is a number with ms or s")
+        self.world.advance(int(amount[1]) * (1000 if amount[2] == "s" else 1))
+
+    # Clients
+
+    def propose(self, words: list[str]) -> None:
+        for name in words[1:]:
+            self.world.propose(self.running(words[0]), name.encode())
+
+    def read(self, words: list[str]) -> None:
+        self.world.read(self.running(words[0]), words[1])
+
+    def running(self, word: str) -> int:
+        if not self.world.node(int(word)).up:
+            raise ValueError(f"node {word} is down")
+        return int(word)
+
+    # Network and disks
+
+    def links(self, word: str) -> Iterator[Link]:
+        """`1->2`, `1->*` or `*->2`."""
+        source, target = word.split("->")
+        ends = [[*self.world.nodes] if end == "*" else [int(end)] for end in (source, target)]
+        return ((one, other) for one in ends[0] for other in ends[1] if one != other)
+
+    def cut(self, words: list[str]) -> None:
+        for link in self.links(words[0]):
+            self.world.cut(*link, both=False)
+
+    def partition(self, words: list[str]) -> None:
+        groups = [[int(node_id) for node_id in group.split(",")] for group in words[0].split("|")]
+        for group in groups:
+            for source in group:
+                for target in [node_id for other in groups if other is not group for node_id in other]:
+                    self.world.cut(source, target, both=False)
+
+    def heal(self, words: list[str]) -> None:
+        self.world.heal()
+
+    def hold(self, words: list[str]) -> None:
+        if words[0] == "disk":
+            self.world.node(int(words[1])).flushes = False
+            return
+        for link in self.links(words[0]):
+            self.world.hold(link)
+
+    def release(self, words: list[str]) -> None:
+        if words[0] == "disk":
+            self.world.node(int(words[1])).flushes = True
+            self.flush(words[1:])
+            return
+        for link in self.links(words[0]):
+            self.world.release(link)
+
+    def deliver(self, words: list[str]) -> None:
+        for link in self.links(words[0]):
+            if link not in self.world.held_links:
+                raise ValueError(f"{words[0]} is not held")
+            held = self.world.held_links[link]
+            for _ in range(int(words[1]) if len(words) > 1 else len(held)):
+                self.world.hand_over(held.popleft())
+
+    def drop(self, words: list[str]) -> None:
+        for link in self.links(words[0]):
+            self.world.held_links.get(link, deque()).clear()
+
+    def flush(self, words: list[str]) -> None:
+        self.world.flush(self.world.node(int(words[0])))
+
+    def full(self, words: list[str]) -> None:
+        self.world.make_room(int(words[0]), full=True)
+
+    def room(self, words: list[str]) -> None:
+        self.world.make_room(int(words[0]), full=False)
