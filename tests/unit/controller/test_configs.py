@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType, undo
+from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType
 from quorumd.controller.configs import Refused, plan_incremental, plan_replacement
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
@@ -101,26 +101,3 @@ def test_replacement_deletes_what_it_does_not_name(image: ClusterImage) -> None:
         ConfigRecord(*GROUP, "list", None),
         ConfigRecord(*GROUP, "kept", "2"),
     ]
-
-
-def test_changes_are_undone_newest_first(image: ClusterImage) -> None:
-    before = image.fingerprint()
-    changes = [
-        image.set_config(GROUP, "kept", "2"),
-        image.set_config(GROUP, "kept", None),
-        image.set_config(GROUP, "new", "3"),
-        image.set_config((int(ResourceType.BROKER), "1"), "new", "4"),
-    ]
-    assert image.fingerprint() != before
-    undo(reversed(changes))
-    assert image.fingerprint() == before
-
-
-def test_the_fingerprint_does_not_depend_on_the_way_there(image: ClusterImage) -> None:
-    other = ClusterImage()
-    other.set_config(GROUP, "kept", "0")
-    other.set_config((4, "9"), "gone", "0")
-    other.set_config((4, "9"), "gone", None)
-    other.set_config(GROUP, "list", "a,b")
-    other.set_config(GROUP, "kept", "1")
-    assert other.fingerprint() == image.fingerprint()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage, Resource, ResourceType, undo
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+
+GROUP: Resource = (int(ResourceType.GROUP), "g")
+
+
+@pytest.fixture
+def image() -> ClusterImage:
+    image = ClusterImage()
+    image.set_config(GROUP, "list", "a,b")
+    image.set_config(GROUP, "kept", "1")
+    return image
+
+
+def test_records_are_applied(image: ClusterImage) -> None:
+    image.apply(ConfigRecord(*GROUP, "kept", "2"))
+    image.apply(ConfigRecord(*GROUP, "list", None))
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 25))
+    assert image.config(GROUP) == {"kept": "2"}
+    assert image.features == {METADATA_VERSION: 25}
+
+
+def test_a_record_that_the_image_does_not_hold_changes_nothing(image: ClusterImage) -> None:
+    before = image.fingerprint()
+    assert image.apply(NoOpRecord()) is None
+    assert image.fingerprint() == before
+
+
+def test_every_change_is_undone_newest_first(image: ClusterImage) -> None:
+    before = image.fingerprint()
+    records = [
+        ConfigRecord(*GROUP, "kept", "2"),
+        ConfigRecord(*GROUP, "kept", None),
+        ConfigRecord(*GROUP, "kept", None),
+        ConfigRecord(*GROUP, "new", "3"),
+        ConfigRecord(int(ResourceType.BROKER), "1", "new", "4"),
+        FeatureLevelRecord(METADATA_VERSION, 24),
+        FeatureLevelRecord(METADATA_VERSION, 25),
+    ]
+    changes = [change for record in records if (change := image.apply(record)) is not None]
+    assert len(changes) == len(records)
+    assert image.fingerprint() != before
+    undo(reversed(changes))
+    assert image.fingerprint() == before
+
+
+def test_reading_an_unknown_resource_leaves_no_trace(image: ClusterImage) -> None:
+    for number in range(10):
+        assert image.config((int(ResourceType.GROUP), str(number))) == {}
+    assert list(image.configs) == [GROUP]
+
+
+def test_the_fingerprint_does_not_depend_on_the_way_there(image: ClusterImage) -> None:
+    other = ClusterImage()
+    other.set_config(GROUP, "kept", "0")
+    other.set_config((4, "9"), "gone", "0")
+    other.set_config((4, "9"), "gone", None)
+    other.set_config(GROUP, "list", "a,b")
+    other.set_config(GROUP, "kept", "1")
+    assert other.fingerprint() == image.fingerprint()
