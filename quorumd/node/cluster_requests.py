@@ -129,8 +129,8 @@ class ClusterRequests:
         )
 
     def _finalized(self, features: dict[str, int]) -> list[tuple[str, int]]:
-        """The quorum's own level is said by the voter records, not by a feature record."""
-        found = list(features.items())
+        """Level 0 means off. The quorum's own level is said by the voter records, not by a feature record."""
+        found = [(name, level) for name, level in features.items() if level > 0 and name != KRAFT_VERSION]
         if self._engine.voters.current.voters and self._identity.cluster_id is not None:
             found.append((KRAFT_VERSION, 1))
         return found

@@ -216,6 +216,16 @@ def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int,
     assert answer.finalized_features_epoch == 17
 
 
+def test_features_that_are_off_are_not_finalized_and_none_is_told_twice(world: World) -> None:
+    """Clients keep them in a map and fail on doubles; kraft.version in a feature record means nothing."""
+    for name, level in (("metadata.version", 25), ("group.version", 0), ("kraft.version", 0)):
+        world.state.image.apply(FeatureLevelRecord(name, level))
+    told = [(f.name, f.max_version_level) for f in world.api_versions(4).finalized_features]
+    assert told == [("kraft.version", 1), ("metadata.version", 25)]
+    world.state.image.apply(FeatureLevelRecord("kraft.version", 1))
+    assert [f.name for f in world.api_versions(4).finalized_features] == ["kraft.version", "metadata.version"]
+
+
 def test_api_versions_tells_exactly_what_is_spoken(world: World) -> None:
     for version in range(5):
         answer = world.api_versions(version)
