@@ -295,7 +295,7 @@ class Node:
     def save(self, state: QuorumState) -> Callable[[], None]:
         """What is committed of voters and cluster id goes with epoch, leader and vote (hole 22)."""
         voted = state.voted or ReplicaKey(-1)
-        assignment = self.engine.voters
+        assignment = self.engine.voters_below(self.state_machine.committed_offset)
         saved = SavedState(
             state.epoch,
             state.leader_id,

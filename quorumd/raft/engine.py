@@ -192,6 +192,10 @@ class RaftEngine:
         """The newest VoterAssignment of the own log, committed or not; an empty one before the first."""
         return self._replica.voters.latest or VoterAssignment(VoterSet())
 
+    def voters_below(self, offset: int) -> VoterAssignment:
+        """The newest VoterAssignment below `offset` of the own log; an empty one where there is none."""
+        return self._replica.voters.below(offset) or VoterAssignment(VoterSet())
+
     @property
     def deadline(self) -> float:
         """When to step TimerFired; inf for never."""

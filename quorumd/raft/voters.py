@@ -103,6 +103,11 @@ class VoterHistory:
         """Offset of the newest record, -1 for none."""
         return self._offsets[-1] if self._offsets else -1
 
+    def below(self, offset: int) -> VoterAssignment | None:
+        """The newest that stands below `offset`, None if there is none."""
+        count = bisect_left(self._offsets, offset)
+        return self._assignments[count - 1] if count else None
+
     def append(self, offset: int, assignment: VoterAssignment) -> None:
         """Raises ValueError for an offset at or below the newest."""
         if offset <= self.latest_offset:

@@ -1,7 +1,7 @@
 """The holes and contradictions of the KIP-595 draft that the engine decides, a test or more each, by number.
 
-Not here: holes of gossip, files, control record ids and the wire (1 to 4, 20 to 23, 25 to 27, 39, 42) and of
-AlterQuorum (6, 8, 29, 35, 36), which the engine does not see or not yet.
+Those of gossip, files and the wire are in tests/unit/node and tests/unit/protocol; `test_every_hole_has_a_test` knows
+which belong to AlterQuorum, which is not there yet.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import ControlBatch, ReadReady
-from quorumd.raft.events import Flushed, PeerAsked, ReadAsked
+from quorumd.raft.events import Flushed, PeerAsked, ReadAsked, ShutDown
 from quorumd.raft.messages import EndRequest, FetchRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
@@ -191,6 +191,21 @@ class TestHole28:
         bench = Single().to_candidate()
         bench.ask(vote(9, (9, 8)))
         assert bench.requests(EndRequest) == {}
+
+
+def test_hole_29_a_stop_is_no_demotion() -> None:
+    """A leader that leaves writes no voter record, and is a voter when it comes back."""
+    quorum = Quorum(3)
+    quorum.start()
+    leader = quorum.run_to_leader()
+    before = len(quorum.nodes[leader].log.voter_history())
+    quorum.step(leader, ShutDown())
+    assert quorum.run(5000, lambda: quorum.leader() not in (None, leader))
+    quorum.crash(leader)
+    quorum.start(leader)
+    quorum.run_to_leader()
+    assert all(len(node.log.voter_history()) == before for node in quorum.nodes.values())
+    assert quorum.nodes[leader].engine.is_voter
 
 
 def test_hole_30_a_read_needs_a_majority_that_fetched_after_it_came() -> None:

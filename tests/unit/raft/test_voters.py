@@ -67,6 +67,12 @@ def test_history_gives_the_newest_and_rolls_back() -> None:
     assert history.latest is None
 
 
+def test_history_knows_what_stood_below_an_offset() -> None:
+    first, second = VoterAssignment(voter_set(1)), VoterAssignment(voter_set(1, 2))
+    history = VoterHistory([(2, first), (7, second)])
+    assert [history.below(offset) for offset in (0, 2, 3, 7, 8)] == [None, None, first, first, second]
+
+
 def test_history_refuses_to_go_back() -> None:
     history = VoterHistory([(2, VoterAssignment(voter_set(1)))])
     with pytest.raises(ValueError, match="offset 2 after one at 2"):
