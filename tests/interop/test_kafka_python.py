@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import logging
-import warnings
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,17 +26,11 @@ def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 @pytest.fixture(autouse=True)
 def _sockets_that_kafka_python_forgets() -> Iterator[None]:
-    """It leaves those open whose connection was refused; elsewhere that is a fault of the test, here it is not.
-
-    Its log records hold them, too, and pytest holds the log records.
-    """
-    logger = logging.getLogger("kafka")
-    logger.propagate = False
+    """It leaves those open whose connection was refused; elsewhere that is a fault of the test, here it is not."""
     yield
-    logger.propagate = True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    for thing in gc.get_objects():
+        if type(thing) is socket.socket and thing.fileno() != -1:
+            thing.close()
 
 
 @pytest.fixture(params=["leader", "follower"])
