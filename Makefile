@@ -8,7 +8,10 @@ TESTS ?= tests
 # Fresh seeds that every run of the tests simulates; a broken one prints the line that repeats it.
 SEEDS ?= 200
 
-.PHONY: help setup run test check messages bench clean
+# How long `make chaos` begins rounds; CI takes the short form of 2 minutes.
+CHAOS_SECONDS ?= 1200
+
+.PHONY: help setup run test check messages bench chaos clean
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -17,6 +20,7 @@ help:
 	@echo "make check     ruff, mypy, import contracts, house rules, generated code is fresh"
 	@echo "make messages  generate quorumd/protocol/messages from schemas/"
 	@echo "make bench     measure, write the figures to build/bench/"
+	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
 	@echo "make clean     remove what was built (not .venv)"
 
 setup: $(READY)
@@ -44,6 +48,9 @@ messages: $(READY)
 
 bench: $(READY)
 	$(PYTHON_BIN)/python -m scripts.bench
+
+chaos: $(READY)
+	$(PYTHON_BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)
 
 clean:
 	rm -rf build run .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,112 @@
+"""The cluster under chaos: real daemons, each behind its proxy, the last one on a disk that can fill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.chaos.links import Links
+from tests.chaos.small_disk import SmallDisk
+from tests.support.daemons import Cluster, Daemon, free_port
+
+TIMING = {
+    "quorum.fetch.timeout.ms": 700,
+    "quorum.election.timeout.ms": 500,
+    "quorum.election.jitter.max.ms": 300,
+    "quorum.request.timeout.ms": 700,
+}
+"""Shorter than the defaults: a round is over in seconds, and a fault of one second must be felt."""
+DISK = {"metadata.log.segment.bytes": "256KiB", "metadata.log.reserve.bytes": "1MiB"}
+
+
+class ChaosDaemon(Daemon):
+    """One node and its proxy. Only a node that runs has an open proxy."""
+
+    def __init__(self, folder: Path, node_id: int, voters: dict[int, int], links: Links) -> None:
+        super().__init__(folder, node_id, free_port(), voters)
+        self.links = links
+        self.disk: SmallDisk | None = None
+        self.expected_exit: int | None = None
+        """Set while it is meant to end by itself: the exit code that is right then."""
+
+    @property
+    def name(self) -> str:
+        """What the links call it."""
+        return str(self.node_id)
+
+    def configure(self, extra: str = "") -> None:
+        """As without a proxy, but for what others are told, and for the timing."""
+        lines = {"advertised.listeners": f"CONTROLLER://127.0.0.1:{self.voters[self.node_id]}"} | DISK
+        super().configure(extra + "".join(f"{key}={value}\n" for key, value in lines.items()))
+        kept = [line for line in self.config.read_text().splitlines() if line.split("=")[0] not in TIMING]
+        kept += [f"{key}={value}" for key, value in TIMING.items()]
+        self.config.write_text("\n".join(kept) + "\n")
+
+    def begin(self, **internal: int) -> None:
+        """Start; `internal` are the properties that hurt it, by the words of their names with `_` for a dot."""
+        self.configure(
+            "".join(f"internal.{key.replace('_', '.')}={value}\n" for key, value in internal.items())
+        )
+        self.links.open_front(self.name, self.voters[self.node_id], self.port)
+        self.start(self.disk.environment() if self.disk else None)
+
+    def gone(self) -> None:
+        """Its process has ended: nobody listens there any more."""
+        self.links.close_front(self.name)
+
+    @property
+    def runs(self) -> bool:
+        return self.child is not None and self.child.poll() is None
+
+
+class ChaosCluster(Cluster):
+    """Voters 1 to `size`; the log of the last one is on a `SmallDisk`."""
+
+    daemons: dict[int, ChaosDaemon]
+
+    def __init__(self, folder: Path, size: int, links: Links) -> None:
+        self.links = links
+        self.fronts = {node_id: free_port() for node_id in range(1, size + 1)}
+        self.daemons = {
+            node_id: ChaosDaemon(folder / f"node-{node_id}", node_id, self.fronts, links)
+            for node_id in self.fronts
+        }
+        self.small = self.daemons[size]
+        self.small.disk = self.disk = SmallDisk(self.small.data)
+
+    def __iter__(self) -> Iterator[ChaosDaemon]:
+        return iter(self.daemons.values())
+
+    @property
+    def front_addresses(self) -> list[tuple[str, int]]:
+        """Where clients find the nodes."""
+        return [("127.0.0.1", port) for port in self.fronts.values()]
+
+    def start(self) -> None:
+        for daemon in self:
+            daemon.begin()
+        self.leader(seconds=30)
+
+    def stop(self) -> None:
+        super().stop()
+        for daemon in self:
+            daemon.gone()
+
+    def leading(self) -> ChaosDaemon:
+        """The leader of this moment."""
+        return self.daemons[self.leader().node_id]
+
+
+@contextmanager
+def chaos_cluster(folder: Path, size: int) -> Iterator[ChaosCluster]:
+    """A running cluster, stopped at the end, and its disk unmounted."""
+    links = Links()
+    cluster = ChaosCluster(folder, size, links)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        cluster.disk.close()
+        links.stop()

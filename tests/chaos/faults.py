@@ -1,0 +1,284 @@
+"""What goes wrong in a round. A fault picks its victims, is injected, perhaps makes itself felt later, is healed."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from random import Random
+
+from tests.chaos.cluster import ChaosCluster, ChaosDaemon
+from tests.chaos.links import State, Way
+from tests.support.daemons import wait_for
+
+LEADER_SHARE = 0.6
+"""How often a fault hurts the leader, if it hurts one node: there it does most."""
+EXIT_FLUSH_FAILED = 4
+DAY_MS = 86_400_000
+
+
+class Anomaly(Exception):
+    """Something that must never happen, happened."""
+
+
+class Fault(ABC):
+    """One fault of one round."""
+
+    kind: str
+    is_of_links = False
+    """Faults of links go together with every other one."""
+    needs_all = False
+    """It hurts all nodes in turn or at once."""
+
+    def __init__(self, cluster: ChaosCluster, random: Random, unhurt: list[ChaosDaemon]) -> None:
+        self.cluster = cluster
+        self.random = random
+        self.victims = [] if self.is_of_links else self.choose(unhurt)
+        self.what = ", ".join(f"node {victim.node_id}" for victim in self.victims)
+        self.pauses_s = 1.0
+        """How long a round with this fault waits at least before it heals."""
+
+    def choose(self, unhurt: list[ChaosDaemon]) -> list[ChaosDaemon]:
+        """Whom to hurt."""
+        return [self.one_of(unhurt)]
+
+    def one_of(self, unhurt: list[ChaosDaemon]) -> ChaosDaemon:
+        """Often the leader, else any."""
+        leader = self.cluster.leading() if self.random.random() < LEADER_SHARE else None
+        return leader if leader in unhurt and leader is not None else self.random.choice(unhurt)
+
+    @abstractmethod
+    def inject(self) -> None:
+        """Begin."""
+
+    def is_felt(self) -> bool:
+        """Whether it has had its effect."""
+        return True
+
+    @abstractmethod
+    def heal(self) -> None:
+        """End; afterwards the cluster must work again."""
+
+
+class LinkFault(Fault):
+    """Some directions of the network: of one pair of nodes, or of all that goes to and from one node."""
+
+    is_of_links = True
+    state: State
+    one_way = False
+
+    def __init__(self, cluster: ChaosCluster, random: Random, unhurt: list[ChaosDaemon]) -> None:
+        super().__init__(cluster, random, unhurt)
+        centre = self.one_of(list(cluster)).name
+        others = [daemon.name for daemon in cluster if daemon.name != centre]
+        scope = random.choice(["pair", "peers", "peers", "all"])
+        if scope == "pair":
+            others = [random.choice(others)]
+        if scope == "all":
+            others += sorted(party for party in cluster.links.parties() if party.startswith("client"))
+        away, towards = [Way(centre, other) for other in others], [Way(other, centre) for other in others]
+        arrow = random.choice(["->", "<-"]) if self.one_way or self.state is State.STALLED else "<->"
+        if self.state is State.STALLED and random.random() < 0.5:
+            arrow = "<->"
+        self.ways = {"->": away, "<-": towards, "<->": away + towards}[arrow]
+        self.delay_s = random.choice([0.03, 0.1, 0.3]) if self.state is State.SLOW else 0.0
+        names = {"pair": f"node {others[0]}", "peers": "all other nodes", "all": "everybody"}
+        self.what = f"node {centre} {arrow} {names[scope]}"
+        self.pauses_s = random.uniform(1.0, 2.5)
+
+    def inject(self) -> None:
+        self.cluster.links.hurt(self.ways, self.state, self.delay_s)
+
+    def heal(self) -> None:
+        self.cluster.links.heal()
+
+
+class Cut(LinkFault):
+    kind, state = "cut link", State.CUT
+
+
+class Stall(LinkFault):
+    kind, state = "stalled link", State.STALLED
+
+
+class Slow(LinkFault):
+    kind, state = "slow link", State.SLOW
+
+
+class Deaf(LinkFault):
+    kind, state, one_way = "one-way drop", State.DEAF, True
+
+
+class Kill(Fault):
+    """kill -9, and a start when the round heals."""
+
+    kind = "kill -9"
+
+    def __init__(self, cluster: ChaosCluster, random: Random, unhurt: list[ChaosDaemon]) -> None:
+        super().__init__(cluster, random, unhurt)
+        self.pauses_s = random.uniform(0.2, 1.8)
+
+    def inject(self) -> None:
+        for victim in self.victims:
+            victim.kill()
+            victim.gone()
+
+    def heal(self) -> None:
+        for victim in self.victims:
+            victim.begin()
+
+
+class KillAll(Kill):
+    kind, needs_all = "kill -9 of all", True
+
+    def choose(self, unhurt: list[ChaosDaemon]) -> list[ChaosDaemon]:
+        return unhurt
+
+
+class Freeze(Fault):
+    """SIGSTOP, and SIGCONT when the round heals: the process believes no time has passed."""
+
+    kind = "SIGSTOP"
+
+    def __init__(self, cluster: ChaosCluster, random: Random, unhurt: list[ChaosDaemon]) -> None:
+        super().__init__(cluster, random, unhurt)
+        self.pauses_s = random.uniform(0.8, 2.5)
+
+    def inject(self) -> None:
+        self.victims[0].signal(signal.SIGSTOP)
+
+    def heal(self) -> None:
+        self.victims[0].signal(signal.SIGCONT)
+
+
+class ClockOffset(Fault):
+    """The node comes back with another time of day, up to 30 days off, and keeps it until its next start."""
+
+    kind = "clock offset"
+
+    def inject(self) -> None:
+        (victim,) = self.victims
+        offset_ms = self.random.choice([-1, 1]) * self.random.choice([5_000, DAY_MS // 24, 30 * DAY_MS])
+        self.what += f" by {offset_ms / 1000:+.0f} s"
+        if self.random.random() < 0.5:
+            victim.kill()
+        else:
+            stop_in_order(victim)
+        victim.gone()
+        victim.begin(clock_offset_ms=offset_ms)
+
+    def heal(self) -> None:
+        """A clock that is wrong stays wrong."""
+
+
+class FullDisk(Fault):
+    """The file system of one node shrinks to what is in it; writes fill the rest."""
+
+    kind = "full disk"
+
+    def choose(self, unhurt: list[ChaosDaemon]) -> list[ChaosDaemon]:
+        return [self.cluster.small]
+
+    def inject(self) -> None:
+        self.refusals_before = self._refusals()
+        self.cluster.disk.take_room()
+        self.pauses_s = self.random.uniform(1.5, 3.0)
+
+    def is_felt(self) -> bool:
+        return self._refusals() > self.refusals_before
+
+    def heal(self) -> None:
+        self.cluster.disk.give_room()
+
+    def _refusals(self) -> int:
+        return self.cluster.small.said().count("no room on the disk")
+
+
+class FailedFlush(Fault):
+    """After some flushes every other one fails: the process must end at once with its exit code for that."""
+
+    kind = "failed flush"
+
+    def inject(self) -> None:
+        (victim,) = self.victims
+        victim.kill()
+        victim.gone()
+        flushes = self.random.randint(1, 60)
+        self.what += f" after {flushes}"
+        victim.expected_exit = EXIT_FLUSH_FAILED
+        victim.begin(fail_flush_after=flushes)
+
+    def is_felt(self) -> bool:
+        return not self.victims[0].runs
+
+    def heal(self) -> None:
+        (victim,) = self.victims
+        if victim.runs:
+            victim.kill()  # a node that is cut off, too, has nothing to flush
+        elif victim.wait() != EXIT_FLUSH_FAILED:
+            raise Anomaly(f"node {victim.node_id} ended with {victim.wait()} after a failed flush")
+        victim.gone()
+        victim.expected_exit = None
+        victim.begin()
+
+
+class RollingRestart(Fault):
+    """Every node is stopped in good order and started, the next one when it serves again."""
+
+    kind, needs_all = "rolling restart", True
+
+    def choose(self, unhurt: list[ChaosDaemon]) -> list[ChaosDaemon]:
+        return self.random.sample(unhurt, len(unhurt))
+
+    def inject(self) -> None:
+        for victim in self.victims:
+            stop_in_order(victim)
+            victim.gone()
+            victim.begin()
+            wait_for(f"node {victim.node_id} to serve", lambda victim=victim: victim.asked())
+
+    def heal(self) -> None:
+        """All of them run again."""
+
+
+def stop_in_order(victim: ChaosDaemon) -> None:
+    """SIGTERM, and exit code 0."""
+    victim.signal(signal.SIGTERM)
+    if (code := victim.wait(20)) != 0:
+        raise Anomaly(f"node {victim.node_id} ended with {code} when it was asked to stop")
+
+
+KINDS: tuple[type[Fault], ...] = (
+    *(Cut, Stall, Slow, Deaf, Kill, KillAll, Freeze, ClockOffset, FullDisk, FailedFlush, RollingRestart),
+)
+
+
+class Deck:
+    """Draws faults like cards: every kind comes before one comes again."""
+
+    def __init__(self, random: Random, second_share: float = 0.35) -> None:
+        self._random = random
+        self._second_share = second_share
+        self._cards: list[type[Fault]] = []
+
+    def draw(self, cluster: ChaosCluster) -> list[Fault]:
+        """One fault, or two that go together."""
+        first = self._next()(cluster, self._random, list(cluster))
+        faults = [first]
+        if self._random.random() < self._second_share:
+            unhurt = [daemon for daemon in cluster if daemon not in first.victims]
+            kinds = [kind for kind in KINDS if _go_together(type(first), kind, cluster.small in unhurt)]
+            faults.append(self._random.choice(kinds)(cluster, self._random, unhurt))
+        return faults
+
+    def _next(self) -> type[Fault]:
+        if not self._cards:
+            self._cards = self._random.sample(KINDS, len(KINDS))
+        return self._cards.pop()
+
+
+def _go_together(first: type[Fault], second: type[Fault], small_is_unhurt: bool) -> bool:
+    if first.is_of_links or second.is_of_links:
+        return first.is_of_links != second.is_of_links
+    if second is FullDisk and not small_is_unhurt:
+        return False
+    return not (first.needs_all or second.needs_all)

@@ -1,0 +1,231 @@
+"""The network between the nodes and to them: TCP proxies on loopback whose every direction can be hurt.
+
+Each node has one proxy; its address is all that other nodes and clients are told of the node (`quorum.voters`
+and `advertised.listeners` name it), so nobody reaches a node but through its proxy. Who connects is read from
+the client id in the first request (nodes call themselves `quorumd-<id>`), and with that every link has two
+`Direction`s of its own:
+
+    directions of 1 -> 2    the requests of node 1 to node 2, and the answers of node 1 to requests of node 2
+
+A direction is open, or slow (each piece of data waits), stalled (data waits, and is delivered late when the
+link heals), deaf (data vanishes; connections that lost some are reset when the link heals, as bytes of a stream
+cannot be missing), or cut (connections are reset at once, also new ones).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable
+from enum import Enum
+from threading import Thread
+from typing import Any, NamedTuple
+
+import uvloop
+
+PIECE_BYTES = 65_536
+FRONT = struct.Struct(">ihhih")
+"""Of a request frame: size, API key, version, correlation id, length of the client id that follows."""
+PATIENCE_S = 10.0
+"""How long a new connection may take to say who it is."""
+
+
+class State(Enum):
+    """What happens to data in one direction."""
+
+    OPEN = "open"
+    SLOW = "slow"
+    STALLED = "stalled"
+    DEAF = "deaf"
+    CUT = "cut"
+
+
+class Way(NamedTuple):
+    """Data goes from `source` to `target`; parties are node ids as text, and client ids."""
+
+    source: str
+    target: str
+
+
+class Direction:
+    """The state of one way, and the connections that use it. Lives in the proxies' thread."""
+
+    def __init__(self) -> None:
+        self.state = State.OPEN
+        self.delay_s = 0.0
+        self.passing = asyncio.Event()
+        self.passing.set()
+        self.pipes: set[Pipe] = set()
+
+    def become(self, state: State, delay_s: float = 0.0) -> None:
+        """Change, with what that means for the connections there are."""
+        if self.state is State.DEAF and state is not State.DEAF:
+            for pipe in tuple(self.pipes):
+                if pipe.has_lost:
+                    pipe.reset()
+        self.state, self.delay_s = state, delay_s
+        if state is State.STALLED:
+            self.passing.clear()
+        else:
+            self.passing.set()
+        if state is State.CUT:
+            for pipe in tuple(self.pipes):
+                pipe.reset()
+
+
+class Pipe:
+    """One direction of one connection: what `reader` brings goes to `writer`."""
+
+    def __init__(
+        self,
+        direction: Direction,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        reset: Callable[[], None],
+    ) -> None:
+        self.direction = direction
+        self.has_lost = False
+        self._reader = reader
+        self._writer = writer
+        self.reset = reset
+
+    async def run(self, first: bytes = b"") -> None:
+        """Until one end closes; `first` was read already."""
+        try:
+            if first:
+                await self._pass_on(first)
+            while data := await self._reader.read(PIECE_BYTES):
+                await self._pass_on(data)
+            await self.direction.passing.wait()
+            if not self.has_lost and not self._writer.is_closing():
+                self._writer.write_eof()
+        except OSError:
+            self.reset()
+
+    async def _pass_on(self, data: bytes) -> None:
+        if self.direction.state is State.SLOW:
+            await asyncio.sleep(self.direction.delay_s)
+        await self.direction.passing.wait()
+        if self.direction.state is State.DEAF or self.has_lost:
+            self.has_lost = True
+        elif self.direction.state is State.CUT:
+            self.reset()
+        else:
+            self._writer.write(data)
+            await self._writer.drain()
+
+
+class Links:
+    """All proxies, in a thread of their own. Methods may be called from any other thread."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._directions: defaultdict[Way, Direction] = defaultdict(Direction)
+        self._servers: dict[str, asyncio.Server] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = Thread(target=self._loop.run_forever, name="links", daemon=True)
+        self._thread.start()
+
+    def open_front(self, node: str, port: int, behind: int) -> None:
+        """Listen on `port` for the node that listens on `behind`."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._connected(node, behind, reader, writer)
+
+        async def start() -> None:
+            self._servers[node] = await asyncio.start_server(serve, "127.0.0.1", port)
+
+        self._run(start())
+
+    def close_front(self, node: str) -> None:
+        """Refuse new connections, as the host of a process that is gone does; others end with the process."""
+
+        async def stop() -> None:
+            self._servers.pop(node).close()
+
+        if node in self._servers:
+            self._run(stop())
+
+    def hurt(self, ways: Iterable[Way], state: State, delay_s: float = 0.0) -> None:
+        """Let some directions become slow, stalled, deaf or cut."""
+
+        async def change() -> None:
+            for way in ways:
+                self._directions[way].become(state, delay_s)
+
+        self._run(change())
+
+    def heal(self) -> None:
+        """All directions are open again."""
+
+        async def change() -> None:
+            for direction in self._directions.values():
+                direction.become(State.OPEN)
+
+        self._run(change())
+
+    def parties(self) -> set[str]:
+        """Whoever has connected so far or was connected to."""
+        return {party for way in tuple(self._directions) for party in way}
+
+    def stop(self) -> None:
+        """Reset everything and end the thread."""
+
+        async def end() -> None:
+            for server in self._servers.values():
+                server.close()
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        self._run(end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    async def _connected(
+        self, node: str, behind: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """One connection, from its first bytes to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        back: asyncio.StreamWriter | None = None
+        pipes: tuple[Pipe, ...] = ()
+        try:
+            who, first = await asyncio.wait_for(_who(reader), PATIENCE_S)
+            asked, answered = self._directions[Way(who, node)], self._directions[Way(node, who)]
+            if State.CUT in (asked.state, answered.state):
+                return
+            back_reader, back = await asyncio.open_connection("127.0.0.1", behind)
+            ends = (writer.transport, back.transport)
+
+            def reset() -> None:
+                for end in ends:
+                    end.abort()
+
+            pipes = (Pipe(asked, reader, back, reset), Pipe(answered, back_reader, writer, reset))
+            for pipe in pipes:
+                pipe.direction.pipes.add(pipe)
+            await asyncio.gather(pipes[0].run(first), pipes[1].run())
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            for pipe in pipes:
+                pipe.direction.pipes.discard(pipe)
+            for end in (writer, back):
+                if end is not None:
+                    end.close()
+
+
+async def _who(reader: asyncio.StreamReader) -> tuple[str, bytes]:
+    """Who connected, by its first request, and the bytes read for that."""
+    front = await reader.readexactly(FRONT.size)
+    *_, length = FRONT.unpack(front)
+    name = await reader.readexactly(max(length, 0))
+    return name.decode().removeprefix("quorumd-"), front + name

@@ -1,0 +1,156 @@
+"""What a run leaves: report.md, timeline.svg, rounds.json."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.chaos.history import Histories
+from tests.chaos.rounds import Round
+from tests.chaos.timeline import timeline_svg
+from tests.chaos.verdict import Verdict
+
+SHOWN_ANOMALIES = 20
+FAULTS = {
+    "cut link": "connections are reset, new ones too",
+    "stalled link": "data waits and is delivered late, one way or both",
+    "slow link": "every piece of data waits 30 to 300 ms",
+    "one-way drop": "data of one direction vanishes",
+    "kill -9": "and a start",
+    "kill -9 of all": "and a start of all",
+    "SIGSTOP": "and SIGCONT",
+    "clock offset": "a start with a wall clock up to 30 days off",
+    "full disk": "the file system shrinks to what is in it",
+    "failed flush": "a flush answers EIO; the node must end with exit code 4",
+    "rolling restart": "SIGTERM and a start, node after node",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, as far as the report tells it."""
+
+    rounds: list[Round]
+    histories: Histories
+    verdict: Verdict
+    began_ms: float
+    seconds: float
+    nodes: int
+    seed: int
+    disk_kind: str
+
+
+def write_report(run: Run, folder: Path) -> None:
+    """Write all files of the report into a folder."""
+    (folder / "report.md").write_text(report(run), encoding="utf-8")
+    acknowledged = run.histories.acknowledged_between(run.began_ms, float("inf"))
+    seconds = [(moment - run.began_ms) / 1000 for moment in acknowledged]
+    (folder / "timeline.svg").write_text(timeline_svg(run.rounds, seconds), encoding="utf-8")
+    (folder / "rounds.json").write_text(json.dumps([asdict(each) for each in run.rounds], indent=1))
+
+
+def report(run: Run) -> str:
+    """The Markdown."""
+    anomalies = run.verdict.anomalies
+    judged = f"{len(anomalies)} anomalies" if anomalies else "no anomaly"
+    lines = [
+        "# Chaos on real processes",
+        "",
+        f"{len(run.rounds)} rounds in {run.seconds / 60:.1f} minutes on {run.nodes} nodes: **{judged}**. "
+        f"Seed {run.seed}; the disk that fills is {run.disk_kind}.",
+        "",
+        *(f"- {anomaly}" for anomaly in anomalies[:SHOWN_ANOMALIES]),
+        *([""] if anomalies else []),
+        "![Acknowledged writes, and the rounds by kind of fault](timeline.svg)",
+        "",
+        "## Faults",
+        "",
+        *_faults(run.rounds),
+        "",
+        "The unavailability of a round is the longest time without an acknowledged write from the injection of "
+        "its first fault until all nodes have caught up again. A round with two faults counts for both.",
+        "",
+        "## Operations",
+        "",
+        *_operations(run.histories),
+        "",
+        "A write or append of unknown outcome is ambiguous: it may have happened, or never, or later; the checker "
+        f"allows each. There were {ambiguous_writes(run.histories):,}. A read of unknown outcome tells nothing.",
+        "",
+        *_checks(run),
+    ]
+    return "\n".join(lines)
+
+
+def _faults(rounds: Sequence[Round]) -> list[str]:
+    by_kind: defaultdict[str, list[float]] = defaultdict(list)
+    not_felt: Counter[str] = Counter()
+    for each in rounds:
+        for kind in each.kinds:
+            by_kind[kind].append(each.unavailable_ms)
+        not_felt.update(each.not_felt)
+    rows = ["| fault | what happens | rounds | unavailable p50 | max |", "|---|---|---:|---:|---:|"]
+    for kind, meaning in FAULTS.items():
+        times = by_kind[kind]
+        missed = f" ({not_felt[kind]} not felt)" if not_felt[kind] else ""
+        rows.append(f"| {kind} | {meaning} | {len(times)}{missed} | {_spread(times)} |")
+    together = sum(len(each.kinds) > 1 for each in rounds)
+    rows.append(
+        f"| **all** | {together} rounds with two faults | {len(rounds)} | "
+        f"{_spread([each.unavailable_ms for each in rounds])} |"
+    )
+    return rows
+
+
+def _spread(times_ms: list[float]) -> str:
+    if not times_ms:
+        return "- | -"
+    return f"{percentile(times_ms, 50) / 1000:.2f} s | {max(times_ms) / 1000:.2f} s"
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """The value that `percent` of all do not exceed (nearest rank)."""
+    rank = -(-len(values) * percent // 100)
+    return sorted(values)[max(0, int(rank) - 1)]
+
+
+def _operations(histories: Histories) -> list[str]:
+    outcomes = histories.outcomes()
+    kinds = ("write", "append", "read")
+    names = sorted(
+        {outcome for _, outcome in outcomes}, key=lambda name: (name != "ok", name != "not sent", name)
+    )
+    rows = ["| outcome | " + " | ".join(kinds) + " | all |", "|---" + "|---:" * 4 + "|"]
+    for name in names:
+        counts = [outcomes[kind, name] for kind in kinds]
+        meaning = {"ok": "ok", "not sent": "not sent (no effect)"}.get(name, f"unknown: {name}")
+        rows.append(f"| {meaning} | " + " | ".join(f"{count:,}" for count in [*counts, sum(counts)]) + " |")
+    return rows
+
+
+def ambiguous_writes(histories: Histories) -> int:
+    """Writes and appends that may have happened or not."""
+    return sum(entry.is_write and entry.outcome not in ("ok", "not sent") for entry in histories.entries)
+
+
+def _checks(run: Run) -> list[str]:
+    verdict = run.verdict
+    if not verdict.keys:
+        return ["The run ended before its histories were checked."]
+    operations = sum(entry.outcome != "not sent" for entry in run.histories.entries)
+    return [
+        "## Checked at the end",
+        "",
+        f"- {operations:,} operations on {verdict.keys:,} registers and lists are linearizable, with a last read of "
+        "every key by way of any node.",
+        f"- The logs of all nodes are equal byte by byte below the high watermark {verdict.high_watermark:,}: "
+        f"{verdict.log_bytes:,} bytes in {verdict.segments:,} segments.",
+        "- Every acknowledged write of a register stands in the log, none twice.",
+        f"- {verdict.epochs:,} epochs had a leader, none had two.",
+        "- No node ended by itself but for a failed flush, and none printed a traceback.",
+        *(["", "Where an anomaly is listed above, that line does not hold."] if verdict.anomalies else []),
+        "",
+    ]

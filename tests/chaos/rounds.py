@@ -1,0 +1,157 @@
+"""The rounds: inject, keep the clients going, heal, require progress, remember how long nothing was acknowledged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from tests.chaos.client import now_ms
+from tests.chaos.cluster import ChaosCluster
+from tests.chaos.faults import Anomaly, Deck
+from tests.chaos.history import Histories
+from tests.support.daemons import wait_for
+
+CLIENT_PROCESSES = 3
+PROGRESS_S = 15.0
+"""After healing, a write must be acknowledged within this time."""
+LEVEL_S = 30.0
+"""After healing, every node must hold within this time what was committed then."""
+FELT_S = 8.0
+"""How long a fault that works in its own time is waited for."""
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round did. Times are milliseconds since the first one began."""
+
+    number: int
+    kinds: list[str]
+    what: list[str]
+    injected_ms: float
+    healed_ms: float = 0.0
+    ended_ms: float = 0.0
+    progress_ms: float = 0.0
+    """From healing to the first acknowledgement of a write begun afterwards."""
+    unavailable_ms: float = 0.0
+    """The longest time without an acknowledged write in this round."""
+    not_felt: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def client_processes(folder: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[Histories]:
+    """Clients at work, in processes of their own; ended in good order at the end."""
+    files = [folder / f"history-{number}.jsonl" for number in range(1, CLIENT_PROCESSES + 1)]
+    nodes = [f"{host}:{port}" for host, port in addresses]
+    children = []
+    try:
+        for number, file in enumerate(files, 1):
+            arguments = ["--name", f"client-{number}", "--seed", str(seed), "--history", str(file), *nodes]
+            with (folder / f"client-{number}.log").open("wb") as output:
+                command = [sys.executable, "-m", "tests.chaos.client", *arguments]
+                children.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT))
+        histories = Histories(files)
+        yield histories
+    finally:
+        for child in children:
+            child.terminate()
+        codes = [child.wait(20) for child in children]
+    histories.poll()
+    if any(codes):
+        raise Anomaly(f"client processes ended with {codes}: see client-*.log in {folder}")
+
+
+class Chaos:
+    """Rounds on one cluster. `deadline` is a time.monotonic()."""
+
+    def __init__(
+        self, cluster: ChaosCluster, histories: Histories, random: Random, tell: Callable[[str], None]
+    ) -> None:
+        self._cluster = cluster
+        self._histories = histories
+        self._random = random
+        self._deck = Deck(random)
+        self._tell = tell
+        self.began_ms = now_ms()
+        self.rounds: list[Round] = []
+
+    def run(self, deadline: float, most_rounds: int) -> None:
+        """Rounds until one of both is reached. Raises Anomaly."""
+        self._wait_for_write(now_ms())
+        while time.monotonic() < deadline and len(self.rounds) < most_rounds:
+            done = self._round(len(self.rounds) + 1)
+            told = "; ".join(f"{kind}: {what}" for kind, what in zip(done.kinds, done.what, strict=True))
+            missing = f" (not felt: {', '.join(done.not_felt)})" if done.not_felt else ""
+            self._tell(f"{done.number:4d}  {done.unavailable_ms / 1000:6.2f} s  {told}{missing}")
+
+    def _round(self, number: int) -> Round:
+        faults = self._deck.draw(self._cluster)
+        begun = Round(number, [fault.kind for fault in faults], [], self._now())
+        self.rounds.append(begun)
+        for fault in faults:
+            fault.inject()
+        begun.what = [fault.what for fault in faults]
+        self._pause(max(fault.pauses_s for fault in faults))
+        limit = time.monotonic() + FELT_S
+        while not all(fault.is_felt() for fault in faults) and time.monotonic() < limit:
+            self._pause(0.05)
+        begun.not_felt = [fault.kind for fault in faults if not fault.is_felt()]
+        for fault in faults:
+            fault.heal()
+        begun.healed_ms = self._now()
+        begun.progress_ms = self._wait_for_write(now_ms())
+        self._wait_until_all_follow()
+        self._pause(self._random.uniform(0.2, 0.6))
+        self._look_for_dead()
+        begun.ended_ms = self._now()
+        begun.unavailable_ms = self._histories.longest_gap_ms(
+            self.began_ms + begun.injected_ms, self.began_ms + begun.ended_ms
+        )
+        return begun
+
+    def _now(self) -> float:
+        return now_ms() - self.began_ms
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self._histories.poll()
+
+    def _wait_for_write(self, since_ms: float) -> float:
+        """How long it took until a write that was called after `since_ms` was acknowledged."""
+        while True:
+            acknowledged_ms = self._histories.first_write_begun_after(since_ms)
+            if acknowledged_ms is not None:
+                return acknowledged_ms - since_ms
+            if now_ms() - since_ms > PROGRESS_S * 1000:
+                self._look_for_dead()
+                raise Anomaly(f"no write was acknowledged for {PROGRESS_S:.0f} s after everything was healed")
+            self._pause(0.02)
+
+    def _wait_until_all_follow(self) -> None:
+        """Until every voter holds all that was committed when this was called."""
+        told = self._cluster.leader().asked()
+        committed = told.high_watermark if told else 0
+
+        def level() -> bool:
+            now = self._cluster.leader().asked()
+            return now is not None and all(
+                now.voters.get(each, -1) >= committed for each in self._cluster.daemons
+            )
+
+        try:
+            wait_for("every node to follow", level, LEVEL_S)
+        except AssertionError as error:
+            self._look_for_dead()
+            raise Anomaly(f"{error}: {self._cluster.leader().asked()}") from error
+
+    def _look_for_dead(self) -> None:
+        for daemon in self._cluster:
+            if not daemon.runs:
+                code = daemon.wait()
+                last = "".join(daemon.said().splitlines(keepends=True)[-5:])
+                raise Anomaly(f"node {daemon.node_id} ended by itself with exit code {code}:\n{last}")

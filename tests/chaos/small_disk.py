@@ -1,0 +1,76 @@
+"""A file system of one node's own whose room can be taken away and given back while the node runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.support import full_disk
+
+ROOM_BYTES = 512 * 1024 * 1024
+"""Of a tmpfs with room; it takes memory only for what is in it."""
+LAST_BYTES = 96 * 1024
+"""What is left when the room is taken away: the node fills it by itself."""
+
+
+class SmallDisk:
+    """A tmpfs mounted at `folder`, shrunk to what is in it and grown again.
+
+    Where mounting is not allowed (not root, a container), the shim of `tests/support/full_disk` takes its
+    place: the node's own process then finds no room. `kind` says which of the two it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._flag = folder.with_name("full")
+        folder.mkdir(parents=True)
+        refusal = _run(
+            "mount", "-t", "tmpfs", "-o", f"size={ROOM_BYTES},mode=755", "quorumd-chaos", str(folder)
+        )
+        self.is_mounted = refusal is None
+        self.kind = "a tmpfs" if refusal is None else f"a shim, as no tmpfs could be mounted ({refusal})"
+
+    def environment(self) -> dict[str, str]:
+        """What the node's process needs."""
+        if self.is_mounted:
+            return {}
+        shim = str(Path(next(iter(full_disk.__path__))))
+        return {"PYTHONPATH": shim, "FULL_DISK_WHILE_EXISTS": str(self._flag)}
+
+    def take_room(self) -> None:
+        """From now on there is next to no room."""
+        if not self.is_mounted:
+            self._flag.touch()
+            return
+        for _ in range(100):
+            status = os.statvfs(self._folder)
+            used = (status.f_blocks - status.f_bfree) * status.f_frsize
+            # The node writes meanwhile: a size that has become too small is refused.
+            if self._resize(used + LAST_BYTES) is None:
+                return
+        raise OSError(f"{self._folder} could not be shrunk")
+
+    def give_room(self) -> None:
+        """There is room again."""
+        if not self.is_mounted:
+            self._flag.unlink(missing_ok=True)
+        elif (refusal := self._resize(ROOM_BYTES)) is not None:
+            raise OSError(f"{self._folder} could not be grown: {refusal}")
+
+    def close(self) -> None:
+        """Unmount; what was in it is gone."""
+        if self.is_mounted:
+            _run("umount", str(self._folder))
+
+    def _resize(self, size: int) -> str | None:
+        return _run("mount", "-o", f"remount,size={size}", str(self._folder))
+
+
+def _run(*command: str) -> str | None:
+    """None if it worked, else what it said."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except OSError as error:
+        return str(error)
+    return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"

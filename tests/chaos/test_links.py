@@ -1,0 +1,217 @@
+"""The proxies do to a connection what the name of each state says, in the one direction that is hurt."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.chaos.links import FRONT, Links, State, Way
+from tests.support.daemons import free_port, wait_for
+
+TO, BACK = Way("1", "2"), Way("2", "1")
+PATIENCE_S = 0.3
+"""How long to wait for what must not come."""
+
+
+class Echo:
+    """Node 2: sends back what it gets, and remembers it."""
+
+    def __init__(self) -> None:
+        self.got = b""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                while data := connection.recv(1000):
+                    self.got += data
+                    connection.sendall(data)
+            except OSError:
+                return
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    echo = Echo()
+    yield echo
+    echo.close()
+
+
+@pytest.fixture
+def front() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def links(echo: Echo, front: int) -> Iterator[Links]:
+    links = Links()
+    links.open_front("2", front, echo.port)
+    yield links
+    links.stop()
+
+
+@contextmanager
+def connected(port: int, who: bytes = b"quorumd-1") -> Iterator[socket.socket]:
+    """A connection of node 1 that has said who it is."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(introduced(who))
+        yield connection
+
+
+def introduced(who: bytes = b"quorumd-1") -> bytes:
+    """The front of a first request, with the client id."""
+    return FRONT.pack(10 + len(who), 18, 0, 1, len(who)) + who
+
+
+def receive(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (piece := connection.recv(count - len(data))):
+        data += piece
+    return data
+
+
+def exchange(connection: socket.socket, data: bytes) -> bytes:
+    connection.sendall(data)
+    return receive(connection, len(data))
+
+
+def nothing_comes(connection: socket.socket) -> bool:
+    connection.settimeout(PATIENCE_S)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        connection.settimeout(5)
+    return False
+
+
+@contextmanager
+def talking(port: int) -> Iterator[socket.socket]:
+    """A connection through which something has gone there and back."""
+    with connected(port) as connection:
+        receive(connection, len(introduced()))
+        assert exchange(connection, b"hello") == b"hello"
+        yield connection
+
+
+def test_data_passes_and_the_end_too(links: Links, front: int, echo: Echo) -> None:
+    with talking(front) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
+    assert echo.got.endswith(b"hello")
+    assert links.parties() == {"1", "2"}
+
+
+def test_a_slow_direction_delays(links: Links, front: int) -> None:
+    with talking(front) as connection:
+        links.hurt([TO], State.SLOW, 0.2)
+        begun = time.monotonic()
+        assert exchange(connection, b"one") == b"one"
+        assert time.monotonic() - begun >= 0.2
+        links.heal()
+        begun = time.monotonic()
+        assert exchange(connection, b"two") == b"two"
+        assert time.monotonic() - begun < 0.2
+
+
+@pytest.mark.parametrize(("way", "arrives"), [(TO, False), (BACK, True)])
+def test_a_stalled_direction_delivers_late(
+    links: Links, front: int, echo: Echo, way: Way, arrives: bool
+) -> None:
+    with talking(front) as connection:
+        links.hurt([way], State.STALLED)
+        connection.sendall(b"late")
+        assert nothing_comes(connection)
+        assert echo.got.endswith(b"late") == arrives
+        links.heal()
+        assert receive(connection, 4) == b"late"
+
+
+@pytest.mark.parametrize(("way", "arrives"), [(TO, False), (BACK, True)])
+def test_a_deaf_direction_loses_and_its_connections_are_reset_when_it_heals(
+    links: Links, front: int, echo: Echo, way: Way, arrives: bool
+) -> None:
+    with talking(front) as connection:
+        links.hurt([way], State.DEAF)
+        connection.sendall(b"lost")
+        assert nothing_comes(connection)
+        assert echo.got.endswith(b"lost") == arrives
+        links.heal()
+        assert ended(connection)
+    with talking(front):
+        pass
+
+
+def test_a_connection_that_lost_nothing_outlives_a_deaf_direction(links: Links, front: int) -> None:
+    with talking(front) as connection:
+        links.hurt([TO], State.DEAF)
+        links.heal()
+        assert exchange(connection, b"still") == b"still"
+
+
+def test_a_cut_link_resets_and_refuses_until_it_heals(links: Links, front: int) -> None:
+    with talking(front) as connection:
+        links.hurt([TO, BACK], State.CUT)
+        assert ended(connection)
+    with connected(front) as connection:
+        assert ended(connection)
+    links.heal()
+    with talking(front):
+        pass
+
+
+def test_others_are_not_hurt(links: Links, front: int) -> None:
+    links.hurt([TO, BACK], State.CUT)
+    with connected(front, b"client-7") as connection:
+        assert receive(connection, len(introduced(b"client-7"))) == introduced(b"client-7")
+    assert links.parties() == {"1", "2", "client-7"}
+
+
+def test_a_closed_front_refuses_and_opens_again(links: Links, front: int, echo: Echo) -> None:
+    links.close_front("2")
+
+    def refused() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", front), timeout=5).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    wait_for("the front to be closed", refused)
+    links.open_front("2", front, echo.port)
+    with talking(front):
+        pass
+
+
+def test_nobody_behind_the_front_ends_the_connection(links: Links) -> None:
+    front = free_port()
+    links.open_front("3", front, free_port())
+    with connected(front) as connection:
+        assert ended(connection)
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether it is closed or reset, and nothing came."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True

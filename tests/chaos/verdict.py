@@ -1,0 +1,135 @@
+"""The end of a run: what the clients saw is checked against the promises, and the logs against each other."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+
+from tests.chaos.client import PADDING, Client
+from tests.chaos.cluster import ChaosCluster, ChaosDaemon
+from tests.chaos.faults import stop_in_order
+from tests.chaos.history import LIST_KEY, Entry, Histories
+from tests.support.log_files import batches, bytes_below, config_changes
+
+LEVEL_S = 30.0
+LAST_READER = 9999
+TRIES = 50
+LEADS = re.compile(r"quorumd\.node: leader in epoch (\d+)")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the checks found. Without anomalies it was right."""
+
+    anomalies: list[str]
+    keys: int = 0
+    high_watermark: int = 0
+    log_bytes: int = 0
+    segments: int = 0
+    epochs: int = 0
+    """How many epochs had a leader."""
+
+
+def judge(cluster: ChaosCluster, histories: Histories) -> Verdict:
+    """Check everything; the clients have ended, nothing is broken. Stops the cluster in good order."""
+    verdict = Verdict([])
+    verdict.high_watermark = cluster.wait_until_level(LEVEL_S)
+    keys = histories.keys()
+    verdict.keys = len(keys)
+    for entry in asyncio.run(_last_reads(cluster, keys)):
+        histories.add(entry)
+    for daemon in cluster:
+        stop_in_order(daemon)
+    verdict.anomalies += histories.contradictions()
+    verdict.anomalies += _differences(cluster, verdict)
+    verdict.anomalies += _lost_or_twice(cluster, histories, verdict.high_watermark)
+    verdict.anomalies += _leaders(cluster, verdict)
+    verdict.anomalies += [
+        f"node {daemon.node_id} printed a traceback" for daemon in cluster if "Traceback" in daemon.said()
+    ]
+    return verdict
+
+
+async def _last_reads(cluster: ChaosCluster, keys: list[str]) -> list[Entry]:
+    """Every key once more: what was acknowledged long ago must still be there."""
+    reader = Client(LAST_READER, "client-last", cluster.front_addresses, Random(0))
+    entries = []
+    for key in keys:
+        for _ in range(TRIES):
+            entries.append(await reader.perform("read", key, None))
+            if entries[-1].outcome == "ok":
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise AssertionError(f"{key} could not be read {TRIES} times: {entries[-1]}")
+    reader.close()
+    return entries
+
+
+def _differences(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
+    """Nodes whose log is not that of node 1, byte by byte, up to what all of them have committed."""
+    first, *others = cluster
+    expected = bytes_below(first.log_folder, verdict.high_watermark)
+    verdict.log_bytes = len(expected)
+    verdict.segments = len(list(first.log_folder.glob("*.log")))
+    found = []
+    if not _reaches(first, verdict.high_watermark):
+        found.append(
+            f"the log of node {first.node_id} ends below the high watermark {verdict.high_watermark}"
+        )
+    for other in others:
+        data = bytes_below(other.log_folder, verdict.high_watermark)
+        if data != expected:
+            position = next(
+                (at for at, (one, two) in enumerate(zip(expected, data, strict=False)) if one != two),
+                min(len(expected), len(data)),
+            )
+            found.append(
+                f"the logs of nodes {first.node_id} and {other.node_id} differ at byte {position} below the high "
+                f"watermark {verdict.high_watermark} ({len(expected)} and {len(data)} bytes)"
+            )
+    return found
+
+
+def _reaches(daemon: ChaosDaemon, end_offset: int) -> bool:
+    folder = daemon.log_folder
+    last = max(folder.glob("*.log"))
+    return max((batch.end_offset for batch in batches(last)), default=int(last.stem)) >= end_offset
+
+
+def _lost_or_twice(cluster: ChaosCluster, histories: Histories, high_watermark: int) -> list[str]:
+    """Acknowledged writes of registers that are not in the log, and values that were appended to it twice."""
+    first = next(iter(cluster))
+    stored = Counter(
+        (resource, (value or "").rstrip(PADDING))
+        for resource, _, value in config_changes(first.log_folder, high_watermark)
+        if not resource.startswith(LIST_KEY)
+    )
+    found = [
+        f"{key}={value} stands {times} times in the log"
+        for (key, value), times in stored.items()
+        if times > 1
+    ]
+    found += [
+        f"{entry.key}={entry.value} was acknowledged and is not in the log"
+        for entry in histories.acknowledged_registers()
+        if (entry.key, entry.value or "") not in stored
+    ]
+    return found
+
+
+def _leaders(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
+    """Epochs that two nodes led, by what they said."""
+    claims = sorted(
+        {(int(epoch), daemon.node_id) for daemon in cluster for epoch in LEADS.findall(daemon.said())}
+    )
+    verdict.epochs = len({epoch for epoch, _ in claims})
+    return [
+        f"nodes {one} and {two} both led epoch {epoch}"
+        for (epoch, one), (other, two) in pairwise(claims)
+        if epoch == other
+    ]
