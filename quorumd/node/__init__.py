@@ -1,15 +1,30 @@
 """One running node: joins engine, log, state machine and wire. Synchronous, on the four ports only.
 
-node            wiring and the start procedure; the one object that runtime and simulator make
-settings        what one node is told
-statistics      plain counters and histograms, read by observability
-raft_runner     steps the engine and performs its effects, in order (the durability gate)
-raft_wire       flat engine values <-> Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchQuorumRecords
-peers           outgoing connections to other nodes: version negotiation, time-outs, back-off
-discovery       gossip of addresses (DiscoverBrokers) and the search for a leader
-proposals       gathers records of many requests into one batch, answers them when it is committed
-state_machine   applies committed records (leader: its own at append, with undo) to the image
-request_router  API key -> handler; who may be answered here, who is forwarded, who is refused
-*_requests      one file a family of APIs: quorum, cluster, config
-forwarding      Envelope: a broker-type request that reached a non-leader goes to the leader
+node               wiring and the start procedure; the one object that runtime and simulator make
+settings           what one node is told
+identity_files     whose data folder this is, checked before anything starts
+statistics         plain counters and histograms, read by observability
+turn               what one turn of the loop gathers is done at its end
+
+raft_runner        steps the engine and performs its effects, in order
+durability_gate    holds messages back until the disk has what they promise
+voter_records      control records of the engine <-> batches in the log
+cluster_identity   the cluster id: made by the first leader, validated ever after
+quorum_wire        flat engine values <-> Vote, BeginQuorumEpoch, EndQuorumEpoch
+fetch_wire         flat engine values <-> FetchQuorumRecords, stock Fetch
+
+peers              outgoing connections to other nodes: version negotiation, time-outs
+peer_requests      requests of the engine to other nodes, their answers back as events
+address_book       where nodes are reached
+discovery          gossip of addresses (DiscoverBrokers) and the search for a leader
+
+state_machine      applies committed records (leader: its own at append, with undo) to the image
+proposals          gathers records of many requests into one batch, answers them when it is committed
+bootstrap_records  what a new log needs before stock readers publish anything
+
+server_session     one incoming connection: frames in, answers out in order
+request_router     API key -> handler; which APIs are spoken here
+*_requests         one file a family of APIs: quorum, cluster, config
+forwarding         Envelope: a broker-type request that reached a non-leader goes to the leader
+error_answers      how each API tells an error
 """

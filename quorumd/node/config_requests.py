@@ -13,11 +13,12 @@ from quorumd.controller.configs import (
     plan_replacement,
 )
 from quorumd.errors import ErrorCode
-from quorumd.node.error_answers import error_answer
+from quorumd.node.error_answers import counting
 from quorumd.node.proposals import MAX_BATCH_BYTES, Proposals
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
@@ -51,6 +52,7 @@ class ConfigRequests:
         is_leader: Callable[[], bool],
         has_room: Callable[[], bool],
         state_machine: StateMachine,
+        statistics: NodeStatistics,
         proposals: Proposals,
         read: Callable[[Callable[[bool], None]], None],
         forward: Callable[..., None],
@@ -60,6 +62,8 @@ class ConfigRequests:
         self._is_leader = is_leader
         self._has_room = has_room
         self._state_machine = state_machine
+        self._statistics = statistics
+        self._error_answer = counting(statistics)
         self._proposals = proposals
         self._read = read
         self._forward = forward
@@ -105,7 +109,7 @@ class ConfigRequests:
             return
         message: Any = request.message
         if not self._has_room():
-            session.answer(request, error_answer(request, ErrorCode.KAFKA_STORAGE_ERROR))
+            session.answer(request, self._error_answer(request, ErrorCode.KAFKA_STORAGE_ERROR))
             return
         image = self._state_machine.image
         responses: list[Any] = []
@@ -118,6 +122,7 @@ class ConfigRequests:
             error, text = _ALTERED
             if isinstance(outcome, Refused):
                 error, text = int(outcome.error), outcome.message
+                self._statistics.count_error(request.api_key, error)
             else:
                 planned += outcome
             responses.append(resource_class(error, text, asked.resource_type, asked.resource_name))
@@ -127,10 +132,19 @@ class ConfigRequests:
             return
         values = [encode_record(record, CONFIG_RECORD_VERSION) for record in planned]
         if sum(map(len, values)) > MAX_BATCH_BYTES:
-            session.answer(request, error_answer(request, ErrorCode.MESSAGE_TOO_LARGE))
+            session.answer(request, self._error_answer(request, ErrorCode.MESSAGE_TOO_LARGE))
             return
         changes = [image.apply_config(record) for record in planned]
-        self._proposals.propose(values, changes, _answering(session, request, answer))
+        self._proposals.propose(values, changes, self._answering(session, request, answer))
+
+    def _answering(self, session: Session, request: Request, answer: Any) -> Callable[[bool], None]:
+        def outcome(committed: bool) -> None:
+            if not committed:
+                session.answer(request, self._error_answer(request, ErrorCode.NOT_CONTROLLER))
+            else:
+                session.answer(request, answer)
+
+        return outcome
 
     def _answer_when_confirmed(self, session: Session, request: Request, answer: Any) -> None:
         """Nothing is to be done, which is as much of a statement about the image as a read is: a leader that was
@@ -179,7 +193,7 @@ class ConfigRequests:
     ) -> None:
         """The request had no effect here, so another node may be asked: by the client, or by this one for it."""
         if session.asked_as_controller_client:
-            session.answer_not_leader(request, error_answer(request, ErrorCode.NOT_CONTROLLER))
+            session.answer_not_leader(request, self._error_answer(request, ErrorCode.NOT_CONTROLLER))
         else:
             self._forward(session, request, hook)
 
@@ -238,13 +252,6 @@ def _plan_incremental(image: Any, resource: Resource, configs: Any) -> list[Conf
 
 def _plan_replacement(image: Any, resource: Resource, configs: Any) -> list[ConfigRecord] | Refused:
     return plan_replacement(image, resource, [(c.name, c.value) for c in configs])
-
-
-def _answering(session: Session, request: Request, answer: Any) -> Callable[[bool], None]:
-    def outcome(committed: bool) -> None:
-        session.answer(request, answer if committed else error_answer(request, ErrorCode.NOT_CONTROLLER))
-
-    return outcome
 
 
 def _entry(

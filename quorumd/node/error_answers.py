@@ -7,6 +7,7 @@ from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.node.quorum_wire import refused_slots
+from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
@@ -27,6 +28,16 @@ TEXTS = {
 def error_answer(request: Request, error: ErrorCode) -> Message:
     """The answer that says `error` in every place where this request's API has one."""
     return _ANSWERS[request.api_key](request, error)
+
+
+def counting(statistics: NodeStatistics) -> Callable[[Request, ErrorCode], Message]:
+    """`error_answer` that counts what it makes."""
+
+    def counted(request: Request, error: ErrorCode) -> Message:
+        statistics.count_error(request.api_key, int(error))
+        return error_answer(request, error)
+
+    return counted
 
 
 def text_of(error: ErrorCode) -> str:

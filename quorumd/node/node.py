@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from quorumd.controller.cluster_image import METADATA_VERSION
 from quorumd.errors import DiskFull, FlushFailed, StorageError
 from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
@@ -14,11 +13,12 @@ from quorumd.log.meta_properties import MetaProperties, partition_folder, save_m
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.address_book import Address
+from quorumd.node.bootstrap_records import propose_bootstrap_records
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
 from quorumd.node.config_requests import ConfigRequests
 from quorumd.node.discovery import Discovery
-from quorumd.node.error_answers import MAY_BE_FORWARDED, error_answer
+from quorumd.node.error_answers import MAY_BE_FORWARDED, counting
 from quorumd.node.forwarding import EnvelopeRequests, Forwarder
 from quorumd.node.identity_files import load_saved_node, next_boot_timestamp
 from quorumd.node.peer_requests import PeerRequests
@@ -35,8 +35,6 @@ from quorumd.node.turn import Turn
 from quorumd.node.voter_records import VoterRecord, encode_control_records, scan_voter_records
 from quorumd.ports import Clock, Disk, Entropy, Listener, Network
 from quorumd.protocol.apis import ApiKey
-from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
-from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send
 from quorumd.raft.engine import RaftEngine
@@ -47,8 +45,6 @@ from quorumd.raft.voters import VoterAssignment, VoterHistory
 logger = logging.getLogger("quorumd.node")
 
 EXIT_STOPPED, EXIT_STORAGE, EXIT_FLUSH_FAILED, EXIT_BROKEN_PROMISE = 0, 3, 4, 6
-METADATA_VERSION_LEVEL = 25
-"""Works with every 4.x broker."""
 HAND_OVER_MS = 5000.0
 DRAIN_MS = 500.0
 POLL_MS = 5.0
@@ -220,7 +216,7 @@ class Node:
             self._call_leader,
             self._leads,
             router.route,
-            error_answer,
+            counting(self.statistics),
             settings.request_timeout_ms,
         )
         self._quorum_requests = QuorumRequests(
@@ -228,6 +224,7 @@ class Node:
             self.log,
             self._clock,
             self.identity,
+            self.statistics,
             self._runner.step,
             self.discovery.endpoint_of,
             forwarder.forward,
@@ -238,6 +235,7 @@ class Node:
             self._leads,
             self.log.has_room,
             self.state_machine,
+            self.statistics,
             self._proposals,
             lambda outcome: self._runner.step(ReadAsked(outcome)),
             forwarder.forward,
@@ -324,7 +322,8 @@ class Node:
         self._proposals.committed(high_watermark)
         self._adopt_cluster_id(high_watermark)
         if not self._bootstrap_proposed and self.engine.is_leader:
-            self._propose_bootstrap_records()
+            self._bootstrap_proposed = True
+            propose_bootstrap_records(self.state_machine.image, self._proposals)
 
     def _adopt_cluster_id(self, high_watermark: int) -> None:
         """The first committed voter record says which cluster this is; every later one must say the same."""
@@ -418,16 +417,6 @@ class Node:
         self.state_machine.appended(end_offset)
         self.statistics.appended_records += len(values)
         return end_offset
-
-    def _propose_bootstrap_records(self) -> None:
-        """What a stock reader needs before it publishes anything: the metadata version."""
-        self._bootstrap_proposed = True
-        image = self.state_machine.image
-        if METADATA_VERSION not in image.features:
-            record = FeatureLevelRecord(METADATA_VERSION, METADATA_VERSION_LEVEL)
-            change = image.apply(record)
-            assert change is not None
-            self._proposals.propose([encode_record(record, 0)], [change], lambda committed: None)
 
     # Voters
 

@@ -13,6 +13,7 @@ from quorumd.node import fetch_wire, quorum_wire
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
+from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
@@ -54,6 +55,7 @@ class QuorumRequests:
         log: SegmentedLog,
         clock: Clock,
         identity: ClusterIdentity,
+        statistics: NodeStatistics,
         step: Callable[[Event], None],
         leader_endpoint: Callable[[int], Endpoint | None],
         forward: Handler,
@@ -62,6 +64,7 @@ class QuorumRequests:
         self._log = log
         self._clock = clock
         self._identity = identity
+        self._statistics = statistics
         self._step = step
         self._leader_endpoint = leader_endpoint
         self._forward = forward
@@ -79,6 +82,8 @@ class QuorumRequests:
     def answer(self, answer: Answer) -> None:
         """Write an answer of the engine to whoever asked."""
         reply: Reply = answer.reply
+        if answer.response.error is not ErrorCode.NONE:
+            self._statistics.count_error(reply.request.api_key, int(answer.response.error))
         reply.session.answer(reply.request, reply.to_wire(answer.response))
 
     def vote(self, session: Session, request: Request) -> None:
@@ -261,6 +266,7 @@ class QuorumRequests:
         return self._leader_endpoint(response.leader_id)
 
     def _refuse_cluster(self, session: Session, request: Request, response: Callable[..., Any]) -> None:
+        self._statistics.count_error(request.api_key, int(ErrorCode.INCONSISTENT_CLUSTER_ID))
         session.answer(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
 
 

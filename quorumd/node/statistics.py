@@ -48,3 +48,8 @@ class NodeStatistics:
     connections_open: int = 0
     connections_refused: int = 0
     malformed_frames: int = 0
+
+    def count_error(self, api_key: int, error_code: int) -> None:
+        """An answer with this error has been given, in whatever field of it."""
+        key = (api_key, error_code)
+        self.error_answers[key] = self.error_answers.get(key, 0) + 1

@@ -13,6 +13,7 @@ from quorumd.node.config_requests import ConfigRequests
 from quorumd.node.proposals import Proposals
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     alter_configs_request,
@@ -43,6 +44,7 @@ class World:
         self.forwarded: list[tuple[Request, Callable[[Any], None] | None]] = []
         self.batches: list[list[Any]] = []
         self.machine = Machine()
+        self.statistics = NodeStatistics()
         self.proposals = Proposals(
             self._append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None
         )
@@ -52,6 +54,7 @@ class World:
             lambda: self.is_leader,
             lambda: self.has_room,
             cast(StateMachine, self.machine),
+            self.statistics,
             self.proposals,
             self.reads.append,
             self._forward,
@@ -149,6 +152,10 @@ def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World
     world.commit()
     assert errors(session) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0, ErrorCode.INVALID_CONFIG]
     assert [record.resource_name for batch in world.batches for record in batch] == ["g"]
+    assert world.statistics.error_answers == {
+        (44, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 1,
+        (44, ErrorCode.INVALID_CONFIG): 1,
+    }
 
 
 def test_a_resource_that_is_named_twice_is_changed_once(world: World) -> None:
@@ -178,6 +185,7 @@ def test_losing_leadership_leaves_the_outcome_open_and_sends_nothing_elsewhere(w
     world.lose_leadership()
     assert errors(session) == [ErrorCode.NOT_CONTROLLER]
     assert session.refusals == 0
+    assert world.statistics.error_answers == {(44, ErrorCode.NOT_CONTROLLER): 1}
     assert world.forwarded == []
     assert world.machine.image.config((GROUP, "g")) == {}
 

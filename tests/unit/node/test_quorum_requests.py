@@ -15,6 +15,7 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.quorum_requests import QuorumRequests
 from quorumd.node.server_session import Session
+from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
@@ -79,11 +80,13 @@ class World:
         self.events: list[Event] = []
         self.forwarded: list[Request] = []
         self.session = RecordingSession()
+        self.statistics = NodeStatistics()
         self.requests = QuorumRequests(
             cast(RaftEngine, self.engine),
             cast(SegmentedLog, Log()),
             self.time.clock,
             ClusterIdentity(OURS, SimulatedEntropy(Random(1))),
+            self.statistics,
             self.events.append,
             lambda node_id: self.endpoint,
             self._forward,
@@ -161,6 +164,7 @@ def test_hole_23_another_cluster_is_refused_at_the_top_and_nobody_is_not(
 ) -> None:
     answer = world.ask(request_for(api_key, version, THEIRS), version)
     assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert world.statistics.error_answers == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
     assert world.events == []
     for cluster_id in (OURS, None):
         assert world.ask(request_for(api_key, version, cluster_id), version) is None
@@ -198,6 +202,8 @@ def test_every_answer_of_the_engine_says_who_leads(world: World, api_key: int, v
         told = (partition.leader_id, partition.leader_epoch)
     assert told == (2, 5)
     assert partition.error_code == response.error
+    expected = {} if response.error is ErrorCode.NONE else {(api_key, response.error): 1}
+    assert world.statistics.error_answers == expected
     has_endpoints = version >= {ApiKey.FETCH: 16, ApiKey.FETCH_QUORUM_RECORDS: 0}.get(ApiKey(api_key), 1)
     assert [(e.host, e.port) for e in answer.node_endpoints] == ([("host-2", 9092)] if has_endpoints else [])
 
