@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage
+from quorumd.node.bootstrap_records import propose_bootstrap_records
+from quorumd.node.proposals import Proposals
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.metadata_record import decode_record
+
+
+def proposed(image: ClusterImage) -> tuple[Proposals, list[Any]]:
+    records: list[Any] = []
+
+    def append(values: Any) -> int:
+        records.extend(decode_record(value) for value in values)
+        return len(records)
+
+    proposals = Proposals(append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None)
+    propose_bootstrap_records(image, proposals)
+    return proposals, records
+
+
+def test_a_log_without_metadata_version_gets_one() -> None:
+    image = ClusterImage()
+    proposals, (record,) = proposed(image)
+    assert isinstance(record, FeatureLevelRecord)
+    assert (record.name, record.feature_level) == (METADATA_VERSION, 25)
+    assert image.features == {METADATA_VERSION: 25}
+    proposals.lost()
+    assert image.features == {}, "as long as it is not committed it can be taken back"
+
+
+def test_a_metadata_version_that_is_there_stays() -> None:
+    image = ClusterImage()
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 21))
+    assert proposed(image)[1] == []
