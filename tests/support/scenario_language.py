@@ -3,7 +3,7 @@
 A scenario file begins with a comment that says which claim it shows. Lines with `> ` are commands, indented lines
 are the transcript, all else is comment. `replay` runs the commands and returns the file as it should be.
 
-    cluster 3 [new] [observers 1]   nodes 1, 2, 3 with logs 0 to 0 of epoch 1 (the voter record), or empty ones
+    cluster 3 [new] [observers 1]   nodes 1, 2, 3 whose logs have the voter record of epoch 1, or nothing if new
     given 1 [log 1 1 2] [epoch 2] [leader 3] [vote 3]   what node 1 has on its disk, before it starts
     start [2 3] / restart 1         start all nodes, or these
     elect 1                         let time pass until 1 leads and a majority follows it

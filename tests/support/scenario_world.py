@@ -148,6 +148,8 @@ class ScenarioWorld(Quorum):
 
     def wipe(self, node_id: int, life: int = 2) -> None:
         old = self.node(node_id)
+        if old.up:
+            self.crash(node_id)
         self.nodes[node_id] = ScenarioNode(key(node_id, life), old.settings, self.ranks)
         self.tell(node_id, "has a new, empty disk")
 
