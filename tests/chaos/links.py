@@ -212,8 +212,8 @@ class Links:
             for pipe in pipes:
                 pipe.direction.pipes.add(pipe)
             await asyncio.gather(pipes[0].run(first), pipes[1].run())
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            pass
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # one end is gone, or `stop` ends all
         finally:
             self._tasks.discard(task)
             for pipe in pipes:

@@ -1,0 +1,79 @@
+"""The report says what happened, also when it went wrong; the picture is well-formed and holds every round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.chaos.faults import KINDS
+from tests.chaos.history import Entry, Histories
+from tests.chaos.report import FAULTS, Run, ambiguous_writes, percentile, report, write_report
+from tests.chaos.rounds import Round
+from tests.chaos.timeline import FAMILIES
+from tests.chaos.verdict import Verdict
+
+ROUNDS = [
+    Round(1, ["kill -9"], ["node 1"], 0, 1000, 2000, 100, 800),
+    Round(2, ["full disk", "SIGSTOP"], ["node 3", "node 1"], 2000, 4000, 5000, 50, 1500, ["full disk"]),
+    Round(3, ["kill -9"], ["node 2"], 5000, 6000, 7000, 10, 40),
+]
+
+
+@pytest.fixture
+def run() -> Run:
+    histories = Histories([])
+    histories.add(Entry(1, "write", "r", "a", 0, 500, "ok"))
+    histories.add(Entry(1, "write", "r", "b", 600, None, "no answer"))
+    histories.add(Entry(1, "append", "list-1", "c", 600, None, "not sent"))
+    histories.add(Entry(1, "read", "r", None, 600, None, "no answer"))
+    return Run(ROUNDS, histories, Verdict([], 2, 77, 1234, 5, 6), 0.0, 420.0, 3, 99, "a tmpfs")
+
+
+def test_every_kind_of_fault_has_its_line_and_its_colour() -> None:
+    kinds = [kind.kind for kind in KINDS]
+    assert sorted(kinds) == sorted(FAULTS) == sorted(kind for _, family in FAMILIES for kind in family)
+
+
+def test_the_figures_are_in_the_report(run: Run) -> None:
+    text = report(run)
+    assert "3 rounds in 7.0 minutes on 3 nodes: **no anomaly**. Seed 99" in text
+    assert "| kill -9 | and a start | 2 | 0.04 s | 0.80 s |" in text
+    assert "| 1 (1 not felt) | 1.50 s | 1.50 s |" in text
+    assert "| **all** | 1 rounds with two faults | 3 | 0.80 s | 1.50 s |" in text
+    assert "| unknown: no answer | 1 | 0 | 1 | 2 |" in text
+    assert ambiguous_writes(run.histories) == 1
+    assert "3 operations on 2 registers and lists are linearizable" in text
+
+
+def test_anomalies_come_first(run: Run) -> None:
+    run.verdict.anomalies.append("nodes 1 and 2 both led epoch 3")
+    lines = report(run).splitlines()
+    assert "**1 anomalies**" in lines[2]
+    assert lines[4] == "- nodes 1 and 2 both led epoch 3"
+
+
+def test_a_run_that_ended_early_claims_nothing(run: Run) -> None:
+    early = Run([], Histories([]), Verdict(["no leader"]), 0.0, 10.0, 3, 1, "")
+    assert "linearizable" not in report(early)
+    assert "- no leader" in report(early)
+
+
+def test_the_picture_shows_every_round(run: Run, tmp_path: Path) -> None:
+    write_report(run, tmp_path)
+    picture = ElementTree.parse(tmp_path / "timeline.svg")
+    titles = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert sorted(title.split(":")[0] for title in titles if title) == [
+        "round 1",
+        "round 2",
+        "round 2",
+        "round 3",
+    ]
+    assert len(list(picture.iter("{http://www.w3.org/2000/svg}circle"))) == 4
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    assert percentile([5, 1, 3], 50) == 3
+    assert percentile([5, 1, 3, 4], 50) == 3
+    assert percentile([5], 99) == 5
