@@ -59,6 +59,14 @@ class ChaosDaemon(Daemon):
     def runs(self) -> bool:
         return self.child is not None and self.child.poll() is None
 
+    def serves(self) -> bool:
+        """Whether its listener takes connections."""
+        try:
+            self.connect().close()
+        except OSError:
+            return False
+        return True
+
 
 class ChaosCluster(Cluster):
     """Voters 1 to `size`; the log of the last one is on a `SmallDisk`."""

@@ -18,8 +18,10 @@ from tests.chaos.history import Histories
 from tests.support.daemons import wait_for
 
 CLIENT_PROCESSES = 3
+START_S = 60.0
+"""How long a process may take to serve: on a busy machine three at once take their time."""
 PROGRESS_S = 15.0
-"""After healing, a write must be acknowledged within this time."""
+"""Once everything is healed and all nodes serve, a write must be acknowledged within this time."""
 LEVEL_S = 30.0
 """After healing, every node must hold within this time what was committed then."""
 FELT_S = 8.0
@@ -37,7 +39,7 @@ class Round:
     healed_ms: float = 0.0
     ended_ms: float = 0.0
     progress_ms: float = 0.0
-    """From healing to the first acknowledgement of a write begun afterwards."""
+    """From when all was healed and all nodes served, to the first acknowledgement of a write begun afterwards."""
     unavailable_ms: float = 0.0
     """The longest time without an acknowledged write in this round."""
     not_felt: list[str] = field(default_factory=list)
@@ -104,6 +106,7 @@ class Chaos:
         for fault in faults:
             fault.heal()
         begun.healed_ms = self._now()
+        self._wait_until_all_serve()
         begun.progress_ms = self._wait_for_write(now_ms())
         self._wait_until_all_follow()
         self._pause(self._random.uniform(0.2, 0.6))
@@ -130,6 +133,14 @@ class Chaos:
             if now_ms() - since_ms > PROGRESS_S * 1000:
                 self._look_for_dead()
                 raise Anomaly(f"no write was acknowledged for {PROGRESS_S:.0f} s after everything was healed")
+            self._pause(0.02)
+
+    def _wait_until_all_serve(self) -> None:
+        limit = time.monotonic() + START_S
+        while not all(daemon.serves() for daemon in self._cluster):
+            self._look_for_dead()
+            if time.monotonic() > limit:
+                raise Anomaly(f"not all nodes served within {START_S:.0f} s after everything was healed")
             self._pause(0.02)
 
     def _wait_until_all_follow(self) -> None:
