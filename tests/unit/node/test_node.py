@@ -77,14 +77,12 @@ def test_hole_21_a_copied_quorum_state_is_refused() -> None:
         cluster.start(1)
 
 
-def test_a_folder_that_a_node_runs_on_is_refused_to_another() -> None:
+def test_a_folder_that_a_node_runs_on_is_refused_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster().start()
     first = cluster.leader()
-    mounted = cluster.disks[1].mount
-    cluster.disks[1].mount = lambda process: None  # type: ignore[method-assign]  # the first process lives on
+    monkeypatch.setattr(cluster.disks[1], "mount", lambda process: None)  # the first process lives on
     with pytest.raises(StorageError, match="another process"):
         cluster.make(1).start()
-    cluster.disks[1].mount = mounted  # type: ignore[method-assign]
     assert first.engine.is_leader
 
 
@@ -166,7 +164,9 @@ def test_hole_24_nodes_with_different_voters_elect_nobody() -> None:
     assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
 
 
-def test_a_cluster_id_that_a_full_disk_kept_out_of_the_log_is_forgotten() -> None:
+def test_a_cluster_id_that_a_full_disk_kept_out_of_the_log_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The node that was elected first could not write; the cluster is the one of the next leader."""
     cluster = Cluster(3)
     for node_id in (2, 3):
@@ -174,7 +174,7 @@ def test_a_cluster_id_that_a_full_disk_kept_out_of_the_log_is_forgotten() -> Non
     full = cluster.disks[1]
     node = cluster.make(1)
     node.start()
-    node.log.append = refuse_once(node.log, node.log.append)  # type: ignore[method-assign]
+    monkeypatch.setattr(node.log, "append", refuse_once(node.log.append))
     cluster.run_until(lambda: all(n.cluster_id for n in cluster.nodes.values()))
     cluster.run(3000)
     assert cluster.exits == []
@@ -182,7 +182,7 @@ def test_a_cluster_id_that_a_full_disk_kept_out_of_the_log_is_forgotten() -> Non
     assert full.syncs_failed == 0
 
 
-def refuse_once(log: Any, append: Any) -> Any:
+def refuse_once(append: Any) -> Any:
     refused: list[int] = []
 
     def refusing(data: bytes, end_offset: int) -> None:
@@ -354,12 +354,11 @@ def test_an_orderly_stop_answers_what_is_waiting_and_hands_over() -> None:
     assert get_configs(cluster.client(cluster.follower().settings.node_id)) == {"a": "1"}
 
 
-def test_a_stop_does_not_wait_for_room_on_the_disk() -> None:
+def test_a_stop_does_not_wait_for_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(1000)
     node = cluster.follower()
-    node._runner._saves_on_disk = 0
     disk = cluster.disks[node.settings.node_id]
     refused: list[Any] = []
 
@@ -367,7 +366,7 @@ def test_a_stop_does_not_wait_for_room_on_the_disk() -> None:
         refused.append(state)
         raise DiskFull("no room for quorum-state")
 
-    node._state_file.save = full  # type: ignore[method-assign]
+    monkeypatch.setattr(node._state_file, "save", full)
     cluster.kill(cluster.leader().settings.node_id)
     cluster.run_until(lambda: refused)
     node.shut_down()
@@ -386,7 +385,8 @@ def test_a_failed_flush_ends_the_node_at_once() -> None:
     assert cluster.exits[0][:2] == (1, EXIT_FLUSH_FAILED)
     cluster.run(100)
     assert client.is_closed
-    assert not any(answer.responses[0].error_code == 0 for answer in client.answers)  # type: ignore[attr-defined]
+    answers: list[Any] = client.answers
+    assert all(answer.responses[0].error_code != 0 for answer in answers)
 
 
 def test_a_broken_promise_ends_the_node_with_its_own_code() -> None:

@@ -134,8 +134,9 @@ def test_a_vote_and_its_answer(world: World, pre_vote: bool) -> None:
     assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.VOTE, 2, CLUSTER)
     response = VoteResponse(ErrorCode.NONE, 2, 5, True)
     world.answer(quorum_wire.vote_answer_to_wire(response, None))
-    assert world.events == [PeerAnswered(2, request, response)]
-    assert world.events[0].request is request, "the engine knows its requests by identity"  # type: ignore[union-attr]
+    (event,) = world.events
+    assert event == PeerAnswered(2, request, response)
+    assert event.request is request, "the engine knows its requests by identity"
 
 
 def test_hole_11_a_pre_vote_to_a_peer_that_knows_none_comes_back_as_not_supported() -> None:
