@@ -14,6 +14,7 @@ import argparse
 import os
 import secrets
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -67,6 +68,8 @@ def main() -> int:
         "--seed", type=int, help="of the faults and of the clients; timing differs all the same"
     )
     given = parser.parse_args()
+    # Told to stop, it stops what it started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     seed = secrets.randbelow(MANY) if given.seed is None else given.seed
     folder = OUTPUT / f"run-{os.getpid()}"
     folder.mkdir(parents=True)
