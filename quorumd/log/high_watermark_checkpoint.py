@@ -10,12 +10,16 @@ is durable *here*, or a crash would look like damage.
 
 from __future__ import annotations
 
+import re
+
 from quorumd.errors import CorruptLog
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.ports import Disk
 
 FILE_NAME = "replication-offset-checkpoint"
+_OFFSET = re.compile(r"[0-9]{1,19}")
+_LARGEST_INT64 = 2**63 - 1
 _PARTITION = f"{METADATA_TOPIC} {METADATA_PARTITION}"
 
 
@@ -35,7 +39,7 @@ class HighWatermarkCheckpoint:
         if lines[:1] == ["0"] and len(lines) >= 2 and lines[1] == str(len(lines) - 2):
             for line in lines[2:]:
                 partition, _, offset = line.rpartition(" ")
-                if partition == _PARTITION and offset.isascii() and offset.isdecimal():
+                if partition == _PARTITION and _OFFSET.fullmatch(offset) and int(offset) <= _LARGEST_INT64:
                     return int(offset)
             if not any(line.startswith(_PARTITION + " ") for line in lines[2:]):
                 return 0

@@ -94,7 +94,7 @@ def _parse(data: bytes) -> SavedState:
     """The state in the first line. Raises ValueError saying what is wrong."""
     try:
         fields = json.loads(data.partition(b"\n")[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("the first line is not JSON") from None
     if not isinstance(fields, dict):
         raise ValueError("the first line is not a JSON object")
@@ -149,3 +149,10 @@ def _voters(fields: dict[str, Any], name: str) -> tuple[int, ...] | None:
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ValueError(f'{name} is {json.dumps(value)}, expected a list of {{"voterId": number}}')
     return tuple(_integer(entry, "voterId", 0, _LARGEST_INT32) for entry in value)
+    if not _is_text(value):
+        raise ValueError(f"clusterId is {json.dumps(value)}, and half a character among it")
+def _is_text(value: str) -> bool:
+    """JSON can say half of a surrogate pair, which no message can carry."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+

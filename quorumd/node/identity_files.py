@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 
 from quorumd.errors import DiskFull, StorageError
@@ -17,6 +18,8 @@ from quorumd.raft.quorum_state import QuorumState
 logger = logging.getLogger("quorumd.node")
 
 BOOT_TIMESTAMP_FILE = "boot-timestamp"
+_TIMESTAMP = re.compile(rb"[0-9]{1,18}")
+"""Fits an int64, also with one more."""
 
 
 @dataclass(slots=True)
@@ -69,10 +72,13 @@ def load_saved_node(disk: Disk, data_folder: str, node_id: int) -> SavedNode:
 
 
 def next_boot_timestamp(disk: Disk, data_folder: str, wall_ms: int) -> int:
-    """A boot timestamp larger than all before it, even if the wall clock went back (hole 26). Blocks."""
+    """A boot timestamp larger than all before it, even if the wall clock went back (hole 26). Blocks.
+
+    Whatever else is in the file is no timestamp, and is replaced.
+    """
     path = f"{data_folder}/{BOOT_TIMESTAMP_FILE}"
     last = (read_whole(disk, path) or b"").strip()
-    timestamp = max(wall_ms, int(last) + 1 if last.isdigit() else 0)
+    timestamp = max(wall_ms, int(last) + 1 if _TIMESTAMP.fullmatch(last) else 0)
     try:
         write_atomically(disk, path, b"%d\n" % timestamp)
     except DiskFull as full:

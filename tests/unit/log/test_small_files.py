@@ -30,6 +30,8 @@ def test_partition_metadata_of_another_topic_is_refused(disk: Disk, folder: str)
 def test_high_watermark_round_trip_in_kafkas_form(disk: Disk, folder: str) -> None:
     checkpoint = HighWatermarkCheckpoint(disk, folder)
     assert checkpoint.load() == 0
+    checkpoint.save(2**63 - 1)
+    assert checkpoint.load() == 2**63 - 1
     checkpoint.save(123)
     checkpoint.save(4567)
     assert checkpoint.load() == 4567
@@ -54,6 +56,8 @@ def test_high_watermark_is_found_among_other_partitions(disk: Disk, folder: str)
         b"0\n2\n__cluster_metadata 0 4\n",
         b"0\n1\n__cluster_metadata 0 -4\n",
         b"0\n1\n__cluster_metadata 0 \xff\n",
+        b"0\n1\n__cluster_metadata 0 9223372036854775808\n",
+        b"0\n1\n__cluster_metadata 0 " + b"7" * 4301 + b"\n",
     ],
 )
 def test_a_damaged_high_watermark_checkpoint_is_refused(disk: Disk, folder: str, content: bytes) -> None:

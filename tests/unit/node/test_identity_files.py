@@ -102,8 +102,9 @@ def test_hole_26_boot_timestamps_grow_even_if_the_clock_goes_back(disk: Simulate
     assert stamps == [5000, 5001, 5002, 6000]
 
 
-def test_a_boot_timestamp_that_is_none_is_replaced(disk: SimulatedDisk) -> None:
-    disk.open(f"{FOLDER}/{BOOT_TIMESTAMP_FILE}", create=True).write_at(0, b"soon\n")
+@pytest.mark.parametrize("content", [b"soon\n", b"9223372036854775807\n", b"9" * 4301, b"-7", b"\xb2"])
+def test_a_boot_timestamp_that_is_none_is_replaced(disk: SimulatedDisk, content: bytes) -> None:
+    disk.open(f"{FOLDER}/{BOOT_TIMESTAMP_FILE}", create=True).write_at(0, content)
     assert next_boot_timestamp(disk, FOLDER, 5000) == 5000
 
 
