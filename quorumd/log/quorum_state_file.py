@@ -139,7 +139,14 @@ def _cluster_id(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"clusterId is {json.dumps(value)}, expected a string")
+    if not _is_text(value):
+        raise ValueError(f"clusterId is {json.dumps(value)}, and half a character among it")
     return value
+
+
+def _is_text(value: str) -> bool:
+    """JSON can say half of a surrogate pair, which no message can carry."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _voters(fields: dict[str, Any], name: str) -> tuple[int, ...] | None:
@@ -149,10 +156,3 @@ def _voters(fields: dict[str, Any], name: str) -> tuple[int, ...] | None:
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ValueError(f'{name} is {json.dumps(value)}, expected a list of {{"voterId": number}}')
     return tuple(_integer(entry, "voterId", 0, _LARGEST_INT32) for entry in value)
-    if not _is_text(value):
-        raise ValueError(f"clusterId is {json.dumps(value)}, and half a character among it")
-def _is_text(value: str) -> bool:
-    """JSON can say half of a surrogate pair, which no message can carry."""
-    return not any("\ud800" <= character <= "\udfff" for character in value)
-
-
