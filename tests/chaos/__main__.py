@@ -1,6 +1,6 @@
 """Chaos on real processes: `make chaos`, or
 
-    python -m tests.chaos [--seconds 1200] [--rounds N] [--nodes 3] [--seed N]
+    python -m tests.chaos [--seconds 1200] [--rounds N] [--nodes 3] [--seed N] [--fault "cut link"]
 
 A cluster of real daemons behind TCP proxies is hurt round after round while client processes write and read;
 at the end the histories are checked, and the logs are compared. Everything is under build/chaos/: report.md,
@@ -17,11 +17,12 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 from tests.chaos.cluster import chaos_cluster
-from tests.chaos.faults import Anomaly
+from tests.chaos.faults import KINDS, Anomaly, Deck, Fault
 from tests.chaos.history import Histories
 from tests.chaos.report import Run, ambiguous_writes, write_report
 from tests.chaos.rounds import Chaos, client_processes
@@ -36,7 +37,9 @@ def tell(text: str) -> None:
     print(text, flush=True)
 
 
-def run_chaos(folder: Path, seconds: float, most_rounds: int, nodes: int, seed: int) -> Run:
+def run_chaos(
+    folder: Path, seconds: float, most_rounds: int, nodes: int, seed: int, kinds: Sequence[type[Fault]]
+) -> Run:
     """One run in a new folder. What went wrong is in the verdict, not an exception."""
     chaos: Chaos | None = None
     histories = Histories([])
@@ -47,7 +50,8 @@ def run_chaos(folder: Path, seconds: float, most_rounds: int, nodes: int, seed: 
             disk_kind = cluster.disk.kind
             tell(f"{nodes} nodes run, the disk of node {cluster.small.node_id} is {disk_kind}; seed {seed}")
             with client_processes(folder, cluster.front_addresses, seed) as histories:
-                chaos = Chaos(cluster, histories, Random(seed), tell)
+                random = Random(seed)
+                chaos = Chaos(cluster, histories, random, Deck(random, kinds), tell)
                 chaos.run(time.monotonic() + seconds, most_rounds)
             tell("all rounds are done: checking histories and logs")
             verdict = judge(cluster, histories)
@@ -67,13 +71,16 @@ def main() -> int:
     parser.add_argument(
         "--seed", type=int, help="of the faults and of the clients; timing differs all the same"
     )
+    names = {kind.kind: kind for kind in KINDS}
+    parser.add_argument("--fault", choices=names, action="append", help="only these kinds; may be repeated")
     given = parser.parse_args()
+    kinds = [names[name] for name in given.fault or names]
     # Told to stop, it stops what it started.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     seed = secrets.randbelow(MANY) if given.seed is None else given.seed
     folder = OUTPUT / f"run-{os.getpid()}"
     folder.mkdir(parents=True)
-    run = run_chaos(folder.absolute(), given.seconds, given.rounds, given.nodes, seed)
+    run = run_chaos(folder.absolute(), given.seconds, given.rounds, given.nodes, seed, kinds)
     write_report(run, OUTPUT)
     tell(f"report: {OUTPUT / 'report.md'}")
     for anomaly in run.verdict.anomalies:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 
@@ -13,6 +14,8 @@ from tests.support.daemons import wait_for
 
 LEADER_SHARE = 0.6
 """How often a fault hurts the leader, if it hurts one node: there it does most."""
+SECOND_SHARE = 0.35
+"""How many rounds have a second fault."""
 EXIT_FLUSH_FAILED = 4
 WAIT_S = 3.0
 DAY_MS = 86_400_000
@@ -259,24 +262,25 @@ KINDS: tuple[type[Fault], ...] = (
 class Deck:
     """Draws faults like cards: every kind comes before one comes again."""
 
-    def __init__(self, random: Random, second_share: float = 0.35) -> None:
+    def __init__(self, random: Random, kinds: Sequence[type[Fault]] = KINDS) -> None:
         self._random = random
-        self._second_share = second_share
+        self._kinds = kinds
         self._cards: list[type[Fault]] = []
 
     def draw(self, cluster: ChaosCluster) -> list[Fault]:
         """One fault, or two that go together."""
         first = self._next()(cluster, self._random, list(cluster))
         faults = [first]
-        if self._random.random() < self._second_share:
+        if self._random.random() < SECOND_SHARE:
             unhurt = [daemon for daemon in cluster if daemon not in first.victims]
-            kinds = [kind for kind in KINDS if _go_together(type(first), kind, cluster.small in unhurt)]
-            faults.append(self._random.choice(kinds)(cluster, self._random, unhurt))
+            kinds = [kind for kind in self._kinds if _go_together(type(first), kind, cluster.small in unhurt)]
+            if kinds:
+                faults.append(self._random.choice(kinds)(cluster, self._random, unhurt))
         return faults
 
     def _next(self) -> type[Fault]:
         if not self._cards:
-            self._cards = self._random.sample(KINDS, len(KINDS))
+            self._cards = self._random.sample(self._kinds, len(self._kinds))
         return self._cards.pop()
 
 

@@ -132,4 +132,5 @@ def operation_of(entry: Entry) -> Operation:
 
 
 def _told(what: str, history: list[Operation]) -> str:
-    return "\n".join([what + ":", *(f"    {operation}" for operation in history[-40:])])
+    ordered = sorted(history, key=lambda operation: operation.called_ms)
+    return "\n".join([what + ":", *(f"    {operation}" for operation in ordered[-40:])])

@@ -72,12 +72,17 @@ class Chaos:
     """Rounds on one cluster. `deadline` is a time.monotonic()."""
 
     def __init__(
-        self, cluster: ChaosCluster, histories: Histories, random: Random, tell: Callable[[str], None]
+        self,
+        cluster: ChaosCluster,
+        histories: Histories,
+        random: Random,
+        deck: Deck,
+        tell: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._histories = histories
         self._random = random
-        self._deck = Deck(random)
+        self._deck = deck
         self._tell = tell
         self.began_ms = now_ms()
         self.rounds: list[Round] = []
