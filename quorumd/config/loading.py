@@ -18,17 +18,26 @@ PLACEHOLDERS = {
     "listener": "PLAINTEXT://placeholder:1",
 }
 
+MAX_FILE_BYTES = 64 * 1024
+MOST_FAULTS = 20
+"""More are not looked for: it is another kind of file then."""
+
 
 def load(path: str) -> Settings:
-    """Read one properties file. Raises ConfigError with one line a problem, all problems of the file."""
+    """Read one properties file. Raises ConfigError with one line a problem, all problems of the file unless there
+    are more than MOST_FAULTS."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        text = data.decode()
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}; give the path of a properties file") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; give the path of a properties file")
     return _Loading(path, parse_properties(text)).settings()
 
 
@@ -50,6 +59,9 @@ class _Loading:
 
     def settings(self) -> Settings:
         for given in self._properties:
+            if len(self._faults) == MOST_FAULTS:
+                self._faults.append(_Fault(given.line, "and perhaps more: the file is not read on"))
+                raise self._refusal()
             if given.fault:
                 self._add_fault(given, given.fault, "Java's escapes")
             elif given.key not in self._field_of_key:
@@ -59,10 +71,13 @@ class _Loading:
         texts = {field: given.value for field, given in self._given.items()}
         settings = self._validate(texts)
         if settings is None or self._faults:
-            ordered = sorted(self._faults, key=lambda fault: fault.line)
-            raise ConfigError("\n".join(self._located(fault) for fault in ordered))
+            raise self._refusal()
         as_given = tuple((given.key, given.value) for given in self._properties)
         return settings.model_copy(update={"properties": as_given})
+
+    def _refusal(self) -> ConfigError:
+        ordered = sorted(self._faults, key=lambda fault: fault.line)
+        return ConfigError("\n".join(self._located(fault) for fault in ordered))
 
     def _take(self, field: str, given: Property) -> None:
         first = self._given.setdefault(field, given)

@@ -83,4 +83,12 @@ def _unescape(raw: str) -> str:
             else:
                 character = ESCAPES.get(escaped, escaped)
         characters.append(character)
-    return "".join(characters)
+    return _joined_surrogates("".join(characters))
+
+
+def _joined_surrogates(text: str) -> str:
+    """Java writes a character beyond 16 bits as two escapes."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError("\\ud800 to \\udfff are halves of a character: the other half is missing") from None

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from quorumd.config import load
+from quorumd.config.loading import MOST_FAULTS
 from quorumd.errors import ConfigError
 
 GOOD = """\
@@ -113,3 +114,15 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"node.id=1\n\xff\xfe")
     with pytest.raises(ConfigError, match=r"node.properties:2: not UTF-8"):
         load(str(path))
+
+
+def test_a_file_of_another_kind_ends_the_search_for_problems(tmp_path: Path) -> None:
+    """Looking for what each of its lines may have meant took minutes."""
+    told = problems(tmp_path, "".join(f"quorum.{number}=1\n" for number in range(3000)))
+    assert len(told) == MOST_FAULTS + 1
+    assert told[-1] == ":21: and perhaps more: the file is not read on"
+
+
+def test_a_file_that_is_far_too_large(tmp_path: Path) -> None:
+    (told,) = problems(tmp_path, "# nothing\n" * 7000)
+    assert "larger than 65536 bytes" in told

@@ -54,3 +54,9 @@ def test_a_broken_escape_is_a_fault_of_its_line() -> None:
 
 def test_a_key_given_twice_is_there_twice() -> None:
     assert [given.value for given in parse_properties("a=1\na=2")] == ["1", "2"]
+
+
+def test_two_escapes_may_be_one_character_and_half_of_one_is_a_fault() -> None:
+    whole, half = parse_properties("a=\\ud83d\\ude00\nb=x\\ude00")
+    assert (whole.value, whole.fault) == ("\U0001f600", "")
+    assert "halves of a character" in half.fault
