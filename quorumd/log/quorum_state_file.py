@@ -29,7 +29,8 @@ class SavedState(NamedTuple):
     """The content of the file. Of everything but epoch, leader and vote it has what is committed only.
 
     `cluster_id` is "" and `broker_id` NO_NODE where they are not known; `voted_directory_id` is ZERO_UUID
-    where nobody was voted for. `applied_offset`: all control records below it are reflected here.
+    where nobody was voted for. `catching_up`: quorumd's own mark of a folder that may be a replaced disk, which
+    votes for nobody (no other reader looks at it). `applied_offset`: all control records below it are reflected here.
     """
 
     leader_epoch: int = 0
@@ -41,6 +42,7 @@ class SavedState(NamedTuple):
     applied_offset: int = 0
     current_voters: tuple[int, ...] = ()
     target_voters: tuple[int, ...] | None = None
+    catching_up: bool = False
 
 
 class QuorumStateFile:
@@ -75,7 +77,7 @@ class QuorumStateFile:
 
 def _encode(state: SavedState) -> bytes:
     targets = state.target_voters
-    fields = {
+    fields: dict[str, object] = {
         "clusterId": state.cluster_id,
         "brokerId": state.broker_id,
         "leaderId": state.leader_id,
@@ -85,8 +87,10 @@ def _encode(state: SavedState) -> bytes:
         "appliedOffset": state.applied_offset,
         "currentVoters": [{"voterId": voter} for voter in state.current_voters],
         "targetVoters": None if targets is None else [{"voterId": voter} for voter in targets],
-        "data_version": DATA_VERSION,
     }
+    if state.catching_up:
+        fields["catchingUp"] = True
+    fields["data_version"] = DATA_VERSION
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
@@ -113,6 +117,7 @@ def _parse(data: bytes) -> SavedState:
         applied_offset=_integer(fields, "appliedOffset", 0, _LARGEST_INT64, default=0),
         current_voters=_voters(fields, "currentVoters") or (),
         target_voters=_voters(fields, "targetVoters"),
+        catching_up=_flag(fields, "catchingUp"),
     )
 
 
@@ -120,6 +125,13 @@ def _integer(fields: dict[str, Any], name: str, least: int, most: int, default: 
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ValueError(f"{name} is {json.dumps(value)}, expected a number from {least} to {most}")
+    return value
+
+
+def _flag(fields: dict[str, Any], name: str) -> bool:
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}, expected true or false")
     return value
 
 

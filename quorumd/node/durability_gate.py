@@ -19,12 +19,19 @@ ALREADY_DURABLE = -1
 class DurabilityGate:
     """Holds messages back until the disk has what they promise.
 
-    `deliver` is called with each message that may leave. `durable_offset` is the log end offset on the disk.
+    `deliver` is called with each message that may leave, `prepare` with each that waits for a flush: what can be
+    done for it meanwhile. `durable_offset` is the log end offset on the disk.
     """
 
-    def __init__(self, deliver: Callable[[Message], None], durable_offset: int) -> None:
+    def __init__(
+        self,
+        deliver: Callable[[Message], None],
+        durable_offset: int,
+        prepare: Callable[[Message], None] = lambda message: None,
+    ) -> None:
         self.durable_offset = durable_offset
         self._deliver = deliver
+        self._prepare = prepare
         self._saves_begun = 0
         self._saves_done = 0
         self._behind_save: deque[tuple[int, int, Sequence[Message]]] = deque()
@@ -89,3 +96,5 @@ class DurabilityGate:
                 self._deliver(message)
         else:
             self._behind_flush.append((needed_offset, messages))
+            for message in messages:
+                self._prepare(message)

@@ -141,6 +141,9 @@ class EnvelopeSession:
         del request, message
         self._outer.answer(self._envelope, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
 
+    def answer_at_once(self, request: Request, message: Message) -> None:
+        self.answer(request, message)
+
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         del request
         self._outer.answer(self._envelope, EnvelopeResponse(answer))

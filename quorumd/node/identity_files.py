@@ -14,6 +14,7 @@ from quorumd.log.meta_properties import MetaProperties, load_meta_properties, pa
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.ports import Disk
 from quorumd.raft.quorum_state import QuorumState
+from quorumd.raft.voters import VoterAssignment
 
 logger = logging.getLogger("quorumd.node")
 
@@ -41,7 +42,30 @@ class SavedNode:
         voted = None
         if state.voted_id != NO_NODE:
             voted = ReplicaKey(state.voted_id, state.voted_directory_id)
-        return QuorumState(state.leader_epoch, state.leader_id, voted)
+        return QuorumState(state.leader_epoch, state.leader_id, voted, state.catching_up)
+
+
+def to_save(
+    state: QuorumState,
+    cluster_id: str | None,
+    node_id: int,
+    committed_offset: int,
+    committed_voters: VoterAssignment,
+) -> SavedState:
+    """What goes into quorum-state: the engine's state, and with it only what is committed (hole 22)."""
+    voted = state.voted or ReplicaKey(NO_NODE)
+    return SavedState(
+        state.epoch,
+        state.leader_id,
+        voted.id,
+        voted.directory_id,
+        cluster_id or "",
+        node_id,
+        committed_offset,
+        committed_voters.current.ids,
+        committed_voters.target,
+        state.catching_up,
+    )
 
 
 def load_saved_node(disk: Disk, data_folder: str, node_id: int) -> SavedNode:

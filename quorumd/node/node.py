@@ -10,7 +10,7 @@ from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import MetaProperties, partition_folder, save_meta_properties
-from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
+from quorumd.log.quorum_state_file import QuorumStateFile
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.address_book import Address
 from quorumd.node.bootstrap_records import propose_bootstrap_records
@@ -20,7 +20,7 @@ from quorumd.node.config_requests import ConfigRequests
 from quorumd.node.discovery import Discovery
 from quorumd.node.error_answers import MAY_BE_FORWARDED, counting
 from quorumd.node.forwarding import EnvelopeRequests, Forwarder
-from quorumd.node.identity_files import load_saved_node, next_boot_timestamp
+from quorumd.node.identity_files import load_saved_node, next_boot_timestamp, to_save
 from quorumd.node.peer_requests import PeerRequests
 from quorumd.node.peers import Call, Purpose
 from quorumd.node.proposals import Proposals
@@ -75,6 +75,7 @@ class Node:
         self._network = network
         self._on_stop = on_stop
         self._turn = Turn(clock.call_soon)
+        self._waiting_for_flush: list[Callable[[], None]] = []
         self._sessions: dict[ServerSession, None] = {}
         self._was_leader = False
         self._searching_since: float | None = None
@@ -172,7 +173,7 @@ class Node:
         self.engine = RaftEngine(
             settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
         )
-        self.state_machine = StateMachine(self.log, self._soon)
+        self.state_machine = StateMachine(self.log, self._after_flush)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
         self._proposals = Proposals(
             self._append_batch,
@@ -290,20 +291,14 @@ class Node:
     def send(self, send: Send) -> None:
         self._peers.send(send)
 
+    def prepare(self, send: Send) -> None:
+        self._peers.prepare(send)
+
     def save(self, state: QuorumState) -> Callable[[], None]:
         """What is committed of voters and cluster id goes with epoch, leader and vote (hole 22)."""
-        voted = state.voted or ReplicaKey(-1)
-        assignment = self.engine.voters_below(self.state_machine.committed_offset)
-        saved = SavedState(
-            state.epoch,
-            state.leader_id,
-            voted.id,
-            voted.directory_id,
-            self.identity.cluster_id or "",
-            self.settings.node_id,
-            self.state_machine.committed_offset,
-            assignment.current.ids,
-            assignment.target,
+        offset = self.state_machine.committed_offset
+        saved = to_save(
+            state, self.identity.cluster_id, self.settings.node_id, offset, self.engine.voters_below(offset)
         )
         return lambda: self._state_file.save(saved)
 
@@ -346,6 +341,8 @@ class Node:
 
     def flush_done(self) -> None:
         self._proposals.end_of_flush()
+        while self._waiting_for_flush:
+            self._soon(self._waiting_for_flush.pop())
 
     def leadership_changed(self) -> None:
         engine = self.engine
@@ -389,6 +386,13 @@ class Node:
             self._stop(EXIT_STORAGE, str(error))
         else:
             self._stop(EXIT_BROKEN_PROMISE, error)
+
+    def _after_flush(self, callback: Callable[[], None]) -> None:
+        """Work that nobody waits for: it would only delay the flush thread and the fetch that waits for it."""
+        if self._runner.is_flushing:
+            self._waiting_for_flush.append(callback)
+        else:
+            self._soon(callback)
 
     def _soon(self, callback: Callable[[], None]) -> None:
         """Work of its own for a later turn; a log that cannot be read or understood ends the node there, too."""

@@ -63,6 +63,8 @@ class PeerRequests:
         self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
         self._refusals: dict[int, ErrorCode] = {}
         """What each peer refused last; told once."""
+        self._prepared: tuple[Send, Call] | None = None
+        """A request that is encoded and waits for a flush: there is one at most, the follower's fetch."""
         self._discovery: Discovery | None = None
 
     def use(self, discovery: Discovery) -> None:
@@ -90,8 +92,30 @@ class PeerRequests:
 
     def send(self, send: Send) -> None:
         """Send a request of the engine."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is send:
+            call = prepared[1]
+            call.deadline_ms = self._deadline(send.request)
+        else:
+            call = self._call_for(send)
+        if not self.call_node(send.peer, call, _purpose(send.request)):
+            self._clock.call_soon(lambda: self._step(PeerFailed(send.peer, send.request)))
+
+    def prepare(self, send: Send) -> None:
+        """Encode a request that is about to be sent, if the connection for it is there."""
+        assert self._discovery is not None
+        address = self._discovery.address_of(send.peer)
+        if address is None:
+            return
+        connection = self._connections.get((address.host, address.port, _purpose(send.request)))
+        if connection is not None:
+            call = self._call_for(send)
+            connection.prepare(call)
+            self._prepared = (send, call)
+
+    def _call_for(self, send: Send) -> Call:
         peer, request = send.peer, send.request
-        purpose, api_key, build, from_wire, patience_ms = self._plan(request)
+        api_key, build, from_wire = self._plan(request)
 
         def answered(message: Any) -> None:
             self._reached(peer, True)
@@ -108,9 +132,12 @@ class PeerRequests:
             self._reached(peer, failure.unsupported)
             self._step(PeerFailed(peer, request, failure.unsupported, failure.refused))
 
-        deadline = self._clock.now_ms() + self._request_timeout_ms + patience_ms
-        if not self.call_node(peer, Call(api_key, build, answered, failed, deadline), purpose):
-            self._clock.call_soon(lambda: self._step(PeerFailed(peer, request)))
+        return Call(api_key, build, answered, failed, self._deadline(request))
+
+    def _deadline(self, request: Request) -> float:
+        """The peer may hold a fetch back for as long as it says."""
+        patience_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
+        return self._clock.now_ms() + self._request_timeout_ms + patience_ms
 
     def close(self) -> None:
         """Close all connections; what is under way is not called back."""
@@ -124,44 +151,31 @@ class PeerRequests:
 
     def _plan(
         self, request: Request
-    ) -> tuple[Purpose, int, Callable[[int], Any], Callable[[Any], Response | ErrorCode], float]:
-        """Purpose, API, how to build and how to read the answer, and how long the peer may hold it back."""
+    ) -> tuple[int, Callable[[int], Any], Callable[[Any], Response | ErrorCode]]:
+        """API, how to build the request and how to read the answer."""
         cluster_id = self._identity.cluster_id
         if isinstance(request, FetchRequest):
             message = fetch_wire.fetch_to_wire(request, cluster_id)
-            wait = float(request.max_wait_ms)
-            return (
-                Purpose.FETCH,
-                ApiKey.FETCH_QUORUM_RECORDS,
-                lambda version: message,
-                fetch_wire.answer_from_wire,
-                wait,
-            )
+            return ApiKey.FETCH_QUORUM_RECORDS, lambda version: message, fetch_wire.answer_from_wire
         if isinstance(request, VoteRequest):
             return (
-                Purpose.QUORUM,
                 ApiKey.VOTE,
                 lambda version: quorum_wire.vote_to_wire(request, cluster_id, version),
                 quorum_wire.vote_answer_from_wire,
-                0.0,
             )
         if isinstance(request, BeginRequest):
             if not request.endpoints:
                 request.endpoints = (self._own_endpoint(),)
             return (
-                Purpose.QUORUM,
                 ApiKey.BEGIN_QUORUM_EPOCH,
                 lambda version: quorum_wire.begin_to_wire(request, cluster_id, version),
                 quorum_wire.leader_answer_from_wire,
-                0.0,
             )
         assert isinstance(request, EndRequest)
         return (
-            Purpose.QUORUM,
             ApiKey.END_QUORUM_EPOCH,
             lambda version: quorum_wire.end_to_wire(request, cluster_id, version, (self._own_endpoint(),)),
             quorum_wire.leader_answer_from_wire,
-            0.0,
         )
 
     def _refused(self, peer: int, request: Request, error: ErrorCode) -> None:
@@ -209,3 +223,7 @@ class PeerRequests:
                 self._on_voter_records(found)
         else:
             self._step(PeerAnswered(peer, request, response))
+
+
+def _purpose(request: Request) -> Purpose:
+    return Purpose.FETCH if isinstance(request, FetchRequest) else Purpose.QUORUM

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.ports import Clock, Network, Timer, Transport
+from quorumd.protocol.codec import encode
 from quorumd.protocol.connection import ClientConnection, Handshake, choose_version
 
 
@@ -48,7 +50,7 @@ class Call:
     `build(version)` makes the message for the version that both sides speak.
     """
 
-    __slots__ = ("api_key", "build", "deadline_ms", "on_answer", "on_failure")
+    __slots__ = ("api_key", "build", "deadline_ms", "encoded", "on_answer", "on_failure")
 
     def __init__(
         self,
@@ -63,6 +65,8 @@ class Call:
         self.on_answer = on_answer
         self.on_failure = on_failure
         self.deadline_ms = deadline_ms
+        self.encoded: tuple[int, bytes] | None = None
+        """Version and message, where it was encoded ahead of being sent."""
 
 
 class PeerConnection:
@@ -92,6 +96,12 @@ class PeerConnection:
             self._waiting.append(call)
         if self._timer is None:
             self._timer = self._clock.call_at(call.deadline_ms, self._look_for_overdue)
+
+    def prepare(self, call: Call) -> None:
+        """`call` of it follows: encode it now if the version is known."""
+        if self._attempt is not None and self._attempt.is_ready:
+            with suppress(UnsupportedVersion):
+                self._attempt.encode(call)
 
     def close(self) -> None:
         """Close without a word to the callers of calls under way."""
@@ -187,17 +197,26 @@ class _Attempt:
         if not self._abandoned:
             self._owner.ended(self, reason or "the connection was closed", refused)
 
-    def send(self, call: Call) -> None:
-        assert self._transport is not None
+    def encode(self, call: Call) -> None:
+        """Raises UnsupportedVersion where the peer does not speak what the call needs."""
         version = choose_version(call.api_key, self._handshake.peer_ranges)
         if version is None:
-            self._owner.fail_later(call, f"API {call.api_key} is not spoken there")
-            return
-        try:
-            correlation_id, data = self._connection.request(call.build(version), version)
-        except UnsupportedVersion as error:
-            self._owner.fail_later(call, str(error))
-            return
+            raise UnsupportedVersion(f"API {call.api_key} is not spoken there")
+        call.encoded = (version, encode(call.build(version), version))
+
+    def send(self, call: Call) -> None:
+        assert self._transport is not None
+        if call.encoded is None or call.encoded[0] != choose_version(
+            call.api_key, self._handshake.peer_ranges
+        ):
+            try:
+                self.encode(call)
+            except UnsupportedVersion as error:
+                self._owner.fail_later(call, str(error))
+                return
+        assert call.encoded is not None
+        version, body = call.encoded
+        correlation_id, data = self._connection.request_encoded(call.api_key, version, body)
         self.in_flight[correlation_id] = call
         self._transport.write(data)
 

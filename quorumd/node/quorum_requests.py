@@ -84,7 +84,7 @@ class QuorumRequests:
         reply: Reply = answer.reply
         if answer.response.error is not ErrorCode.NONE:
             self._statistics.count_error(reply.request.api_key, int(answer.response.error))
-        reply.session.answer(reply.request, reply.to_wire(answer.response))
+        reply.session.answer_at_once(reply.request, reply.to_wire(answer.response))
 
     def vote(self, session: Session, request: Request) -> None:
         message: Any = request.message

@@ -33,6 +33,9 @@ class RunnerOwner(Protocol):
     def send(self, send: Send) -> None:
         """Send a request to a peer; `PeerAnswered` or `PeerFailed` must be stepped later, once."""
 
+    def prepare(self, send: Send) -> None:
+        """`send` of this request follows, probably soon: do now what can be done for it."""
+
     def save(self, state: QuorumState) -> Callable[[], None]:
         """An operation for the disk that makes the state durable."""
 
@@ -77,7 +80,7 @@ class RaftRunner:
         self._statistics = statistics
         self._turn = turn
         self._owner = owner
-        self._gate = DurabilityGate(self._deliver, log.end_offset)
+        self._gate = DurabilityGate(self._deliver, log.end_offset, self._prepare)
         self._timer: Timer | None = None
         self._armed_for = float("inf")
         self._is_flushing = False
@@ -147,8 +150,11 @@ class RaftRunner:
             appended = self._append(effects.append, effects.append_end_offset)
         if effects.leadership_changed:
             self._owner.leadership_changed()
+        # Followers work while this node flushes: what can leave now leaves before the disk is asked.
         self._gate.pass_on(effects.send)
         if appended:
+            if effects.append is not None:
+                self._flush()
             self._gate.pass_on(effects.send_after_flush, self._log.end_offset)
         else:
             self._withdraw(effects.send_after_flush)
@@ -168,6 +174,10 @@ class RaftRunner:
             self._owner.answer(message)
         else:
             self._owner.send(message)
+
+    def _prepare(self, message: Message) -> None:
+        if isinstance(message, Send):
+            self._owner.prepare(message)
 
     def _withdraw(self, messages: Sequence[Message]) -> None:
         """What promised records that are not in the log: answers still leave, requests fail."""
@@ -228,7 +238,6 @@ class RaftRunner:
             # Whoever keeps a list of what is in the log has these records in it already.
             self._owner.truncated(self._log.end_offset)
             return False
-        self._flush()
         return True
 
     def _flush(self) -> None:
@@ -249,11 +258,11 @@ class RaftRunner:
             return
         self._turn.begin()
         self._is_flushing = False
-        self._statistics.flush_latency_ms.observe(self._clock.now_ms() - self._flush_began)
-        end_offset = min(outcome, self._flush_ceiling)
+        began = self._flush_began
+        self._gate.flushed(min(outcome, self._flush_ceiling))
         if self._unflushed:
             self._flush()
-        self._gate.flushed(end_offset)
+        self._statistics.flush_latency_ms.observe(self._clock.now_ms() - began)
         self._flush_untold = True
         self._tell_flushed()
         self._owner.flush_done()

@@ -29,6 +29,9 @@ class Session(Protocol):
 
     def answer(self, request: Request, message: Message) -> None: ...
 
+    def answer_at_once(self, request: Request, message: Message) -> None:
+        """As `answer`, without waiting for others to leave with it: peers wait for this one alone."""
+
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         """As `answer`, with response header and message encoded by the node that a request was forwarded to."""
 
@@ -107,8 +110,21 @@ class ServerSession:
 
     def answer(self, request: Request, message: Message) -> None:
         """Queue the answer; it leaves at the end of this turn, in order, together with the others."""
+        if self._encode(request, message):
+            self._answered(request)
+
+    def answer_not_leader(self, request: Request, message: Message) -> None:
+        self.answer(request, message)
+
+    def answer_at_once(self, request: Request, message: Message) -> None:
+        if self._encode(request, message):
+            self._observe(request)
+            self.flush()
+
+    def _encode(self, request: Request, message: Message) -> bool:
+        """Queue the answer. False where there is nobody for it, or it cannot be encoded."""
         if self._transport is None:
-            return
+            return False
         try:
             self._connection.answer(request, message)
         except (UnsupportedVersion, ValueError) as error:
@@ -117,11 +133,8 @@ class ServerSession:
                 "closing the connection from %s: %r cannot be answered: %s", self.peer, request, error
             )
             self.close()
-            return
-        self._answered(request)
-
-    def answer_not_leader(self, request: Request, message: Message) -> None:
-        self.answer(request, message)
+            return False
+        return True
 
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         if self._transport is not None:
@@ -129,15 +142,18 @@ class ServerSession:
             self._answered(request)
 
     def _answered(self, request: Request) -> None:
+        self._observe(request)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._turn.at_end(self.flush)
+
+    def _observe(self, request: Request) -> None:
         arrived = self._arrivals.pop(request.correlation_id, None)
         if arrived is not None:
             histogram = self._statistics.request_latency_ms.get(request.api_key)
             if histogram is None:
                 histogram = self._statistics.request_latency_ms[request.api_key] = Histogram()
             histogram.observe(self._clock.now_ms() - arrived)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            self._turn.at_end(self.flush)
 
     def flush(self) -> None:
         """Send the answers that may leave now."""

@@ -36,7 +36,7 @@ from quorumd.protocol.apis import (
     response_class,
     response_header_version,
 )
-from quorumd.protocol.codec import decode, decode_prefix, encode_into
+from quorumd.protocol.codec import decode, decode_prefix, encode, encode_into
 from quorumd.protocol.framing import SIZE, FrameReader
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -56,6 +56,7 @@ _RESPONSE_START = Struct(">ii")
 """The size of the frame, correlation id."""
 _ERROR_CODE = Struct(">h")
 
+_NO_TAGS = b"\x00"
 _LARGEST_CORRELATION_ID = 0x7FFF_FFFF
 _MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 _RESPONSE_LIMIT = "the ceiling of responses"
@@ -299,18 +300,19 @@ class ClientConnection:
 
     def request(self, message: Message, api_version: int) -> tuple[int, bytes]:
         """The correlation id and the bytes of a request. Raises as `codec.encode`, with nothing in flight."""
-        api_key = message.API_KEY
-        assert api_key is not None, f"{message.NAME} is no request"
+        assert message.API_KEY is not None, f"{message.NAME} is no request"
+        return self.request_encoded(message.API_KEY, api_version, encode(message, api_version))
+
+    def request_encoded(self, api_key: int, api_version: int, message: bytes) -> tuple[int, bytes]:
+        """As `request`, for a message that is encoded already."""
         correlation_id = self._next_correlation_id
-        out = bytearray(_REQUEST_START.pack(0, api_key, api_version, correlation_id, len(self._client_id)))
-        out += self._client_id
-        if _request_route(api_key, api_version)[1]:
-            out.append(0)
-        encode_into(message, api_version, out)
-        SIZE.pack_into(out, 0, len(out) - SIZE.size)
+        client_id = self._client_id
+        tags = _NO_TAGS if _request_route(api_key, api_version)[1] else b""
+        size = _REQUEST_HEAD.size + len(client_id) + len(tags) + len(message)
+        start = _REQUEST_START.pack(size, api_key, api_version, correlation_id, len(client_id))
         self._next_correlation_id = (correlation_id + 1) & _LARGEST_CORRELATION_ID
         self._in_flight.append((correlation_id, api_key, api_version))
-        return correlation_id, bytes(out)
+        return correlation_id, b"".join((start, client_id, tags, message))
 
     def receive(self, data: bytes) -> list[tuple[int, Message]]:
         """The responses that `data` completes, each with the correlation id of its request.

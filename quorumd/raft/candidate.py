@@ -26,9 +26,9 @@ def become_prospective(replica: Replica) -> None:
 def become_candidate(replica: Replica) -> None:
     """Vote for itself in the next epoch. The requests leave once that is saved."""
     state = Candidate(replica.election_timeout(), Ballot([replica.id]))
-    replica.enter(state, QuorumState(replica.epoch + 1, NO_NODE, replica.identity))
     if replica.end.offset == 0:
         replica.catching_up = False  # bootstraps the quorum, so it replaces nobody
+    replica.enter(state, QuorumState(replica.epoch + 1, NO_NODE, replica.identity))
     ask_all(replica, state)
     count(replica, state)
 

@@ -49,10 +49,10 @@ def refuse(replica: Replica, event: PeerAsked, error: ErrorCode) -> None:
 
 
 def grant(replica: Replica, event: PeerAsked, request: VoteRequest) -> None:
-    if replica.saved.voted is None:
-        become_unattached(replica, replica.epoch, request.candidate)
     if request.last.offset == 0:
         replica.catching_up = False  # takes part in the first bootstrap, so it is no replacement for anybody
+    if replica.saved.voted is None:
+        become_unattached(replica, replica.epoch, request.candidate)
     replica.answer_after_flush(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, replica.epoch, True))
 
 

@@ -16,3 +16,6 @@ class QuorumState(NamedTuple):
     epoch: int = 0
     leader_id: int = NO_NODE
     voted: ReplicaKey | None = None
+    catching_up: bool = False
+    """This folder began empty and has not shown since that it replaces no other: it took no part in the first
+    bootstrap and has not caught up with a leader (hole 40). A restart must not forget either."""

@@ -74,7 +74,6 @@ class Replica:
     ) -> None:
         self.settings = settings
         self.identity = identity
-        self.saved = saved
         self.log = log
         self.voters = voters
         self.below = below
@@ -95,8 +94,9 @@ class Replica:
         """Voters that have not answered the EndQuorumEpoch of this shutdown yet."""
         self.downgraded = False
         """The leader says that this node is no voter (NOT_FOLLOWER), whatever the own log says (KIP-595)."""
-        self.catching_up = log.end_offset == 0
+        self.catching_up = log.end_offset == 0 and (saved.epoch == 0 or saved.catching_up)
         """Began with an empty log, so this may be a voter whose disk was replaced. See `election` (hole 40)."""
+        self.saved = saved._replace(catching_up=self.catching_up)
 
     # Who we are
 
@@ -197,6 +197,8 @@ class Replica:
         self.save(saved)
 
     def save(self, saved: QuorumState) -> None:
+        if saved.catching_up != self.catching_up:
+            saved = saved._replace(catching_up=self.catching_up)
         if saved != self.saved:
             self.saved = saved
             self.effects.save = saved

@@ -29,6 +29,9 @@ from quorumd.raft.reads import ReadRounds
 
 
 class Role(Enum):
+    # Enum hashes by name, in Python; roles key the table that every event goes through.
+    __hash__ = object.__hash__
+
     UNATTACHED = "unattached"
     PROSPECTIVE = "prospective"
     CANDIDATE = "candidate"

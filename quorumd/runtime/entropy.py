@@ -1,8 +1,8 @@
-"""The Entropy port on the operating system's random source."""
+"""The Entropy port: the operating system's random source for identities, a generator seeded by it for waits."""
 
 from __future__ import annotations
 
-from secrets import randbelow
+from random import Random
 from uuid import uuid4
 
 from quorumd.ids import KafkaUuid
@@ -11,9 +11,13 @@ from quorumd.ids import KafkaUuid
 class SystemEntropy:
     """The Entropy port."""
 
+    def __init__(self) -> None:
+        # A follower draws at every fetch: a system call for each would be felt.
+        self._waits = Random()
+
     def below(self, bound: int) -> int:
         """See `ports.Entropy`."""
-        return randbelow(bound)
+        return self._waits.randrange(bound)
 
     def uuid(self) -> KafkaUuid:
         """See `ports.Entropy`. Version 4 as Kafka's own; the reserved ones have no version."""

@@ -26,6 +26,9 @@ class RecordingSession:
         self.answer(request, message)
         self.refusals += 1
 
+    def answer_at_once(self, request: Request, message: Message) -> None:
+        self.answer(request, message)
+
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         self.answers.append(answer)
 

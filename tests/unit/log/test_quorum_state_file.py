@@ -27,7 +27,10 @@ FULL = SavedState(
 )
 
 
-@pytest.mark.parametrize("state", [SavedState(), FULL, FULL._replace(target_voters=())])
+@pytest.mark.parametrize(
+    "state",
+    [SavedState(), FULL, FULL._replace(target_voters=()), SavedState(leader_epoch=3, catching_up=True)],
+)
 def test_round_trip(disk: Disk, folder: str, state: SavedState) -> None:
     file = QuorumStateFile(disk, folder)
     assert file.load() is None

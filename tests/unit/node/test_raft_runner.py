@@ -106,6 +106,7 @@ class World:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.prepared: list[Send] = []
         self.time = VirtualTime()
         self.engine = ScriptedEngine()
         self.log = ScriptedLog(self.seen)
@@ -143,6 +144,9 @@ class World:
 
     def send(self, send: Send) -> None:
         self.seen.append(f"send {type(send.request).__name__}")
+
+    def prepare(self, send: Send) -> None:
+        self.prepared.append(send)
 
     def save(self, state: QuorumState) -> Callable[[], None]:
         self.seen.append(f"save {state.epoch}")

@@ -10,6 +10,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import Answer
 from quorumd.raft.election import is_malformed
+from quorumd.raft.events import PeerAsked
 from quorumd.raft.messages import VoteRequest, VoteResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
@@ -185,6 +186,23 @@ class TestDirectories:
 
 
 class TestFirstBootstrap:
+    def test_hole_40_who_took_part_in_it_still_votes_after_a_crash_that_left_its_log_empty(self) -> None:
+        """The first batch reached nobody else: without this vote the one who has it could never lead again."""
+        took_part = Single(())
+        saved = took_part.step(PeerAsked("reply", vote(1, (0, 0), me=ReplicaKey(1)))).save
+        assert saved is not None
+        assert not saved.catching_up
+        again = Single((), saved=saved)
+        assert again.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted
+
+    def test_hole_40_a_replaced_disk_does_not_vote_because_it_was_restarted(self) -> None:
+        replaced = Single(())
+        saved = replaced.step(PeerAsked("reply", vote(4, (9, 3), me=ReplicaKey(1)))).save
+        assert saved is not None
+        assert saved.catching_up
+        again = Single((), saved=saved)
+        assert not again.ask(vote(5, (9, 3), me=ReplicaKey(1))).granted
+
     def test_a_voter_of_the_same_configuration(self) -> None:
         assert Single(()).ask(vote(1, (0, 0), me=ReplicaKey(1))).granted
 
