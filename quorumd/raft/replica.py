@@ -20,6 +20,9 @@ from quorumd.raft.roles import HIGHER_EPOCH, SAME_EPOCH, Role, RoleState, Unatta
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import Voter, VoterAssignment, VoterHistory, VoterSet, majority
 
+LAST_EPOCH = 2**31 - 1
+"""Epochs are int32 in every message and batch. No quorum gets there by elections; a stray request can say it."""
+
 
 class BrokenPromise(Exception):
     """Something that the protocol rules out has happened: a bug, or a peer or disk that broke its promise."""
@@ -151,7 +154,7 @@ class Replica:
     @property
     def may_campaign(self) -> bool:
         """Whether an election timeout leads to an election: only nodes whose own log says "voter" (hole 10)."""
-        if not self.is_voter or not self.may_lead:
+        if not self.is_voter or not self.may_lead or self.epoch == LAST_EPOCH:
             return False
         if self.is_bootstrapping and not self.knows_majority_of_bootstrap_voters:
             return False

@@ -9,7 +9,7 @@ from quorumd.raft import other
 from quorumd.raft.candidate import become_prospective
 from quorumd.raft.events import PeerAnswered, PeerDiscovered, PeerFailed, TimerFired
 from quorumd.raft.messages import FetchResponse
-from quorumd.raft.replica import Replica
+from quorumd.raft.replica import LAST_EPOCH, Replica
 from quorumd.raft.roles import Resigned, Unattached
 from quorumd.raft.transitions import become_unattached, observe
 
@@ -66,7 +66,7 @@ def hurry(replica: Replica, state: Unattached) -> None:
 
 def end_resignation(replica: Replica, state: Resigned, event: TimerFired) -> None:
     """No successor showed up: the next epoch is free for all, this replica included."""
-    if replica.shutting_down:
+    if replica.shutting_down or replica.epoch == LAST_EPOCH:
         state.election_deadline = inf
     elif replica.now >= state.election_deadline:
         deadline = replica.now if replica.is_sole_voter else None
