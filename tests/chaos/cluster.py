@@ -71,20 +71,19 @@ class ChaosDaemon(Daemon):
 class ChaosCluster(Cluster):
     """Voters 1 to `size`; the log of the last one is on a `SmallDisk`."""
 
-    daemons: dict[int, ChaosDaemon]
-
     def __init__(self, folder: Path, size: int, links: Links) -> None:
         self.links = links
         self.fronts = {node_id: free_port() for node_id in range(1, size + 1)}
-        self.daemons = {
+        self.nodes = {
             node_id: ChaosDaemon(folder / f"node-{node_id}", node_id, self.fronts, links)
             for node_id in self.fronts
         }
-        self.small = self.daemons[size]
+        self.daemons = dict(self.nodes)
+        self.small = self.nodes[size]
         self.small.disk = self.disk = SmallDisk(self.small.data)
 
     def __iter__(self) -> Iterator[ChaosDaemon]:
-        return iter(self.daemons.values())
+        return iter(self.nodes.values())
 
     @property
     def front_addresses(self) -> list[tuple[str, int]]:
@@ -103,7 +102,7 @@ class ChaosCluster(Cluster):
 
     def leading(self) -> ChaosDaemon:
         """The leader of this moment."""
-        return self.daemons[self.leader().node_id]
+        return self.nodes[self.leader().node_id]
 
 
 @contextmanager

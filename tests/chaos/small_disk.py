@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -59,9 +60,14 @@ class SmallDisk:
             raise OSError(f"{self._folder} could not be grown: {refusal}")
 
     def close(self) -> None:
-        """Unmount; what was in it is gone."""
+        """Unmount; what was in it stays in an ordinary folder, for whoever looks into an anomaly."""
         if self.is_mounted:
+            kept = self._folder.with_name("kept")
+            shutil.copytree(self._folder, kept)
             _run("umount", str(self._folder))
+            self._folder.rmdir()
+            kept.rename(self._folder)
+            self.is_mounted = False
 
     def _resize(self, size: int) -> str | None:
         return _run("mount", "-o", f"remount,size={size}", str(self._folder))
