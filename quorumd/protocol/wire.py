@@ -2,8 +2,8 @@
 
 Readers take `(buf, pos)` and return `(value, position after it)`. They trust nothing: whatever cannot be
 right is `MalformedMessage`, or IndexError or struct.error where the bytes end too early, which `codec` turns
-into one. A count or length is never believed beyond the bytes that are left, so no input can ask for more
-memory than its size justifies.
+into one. A count or length is never believed beyond the bytes that are left, and the elements of all arrays of a
+message together are bounded, so no input takes more memory than 4 x its size and 16 MiB.
 
 "Compact" is the encoding of flexible versions (KIP-482): a length is an unsigned varint of length + 1, or 0
 for null.
@@ -19,6 +19,9 @@ from quorumd.errors import MalformedMessage, UnsupportedVersion
 
 MAX_STRING_BYTES: Final = 0x7FFF
 """Longer strings are refused in both directions, as Kafka refuses them: its readers could not load them."""
+
+ALWAYS_ALLOWED_ELEMENTS: Final = 30_000
+_BYTES_OF_ANOTHER_ELEMENT: Final = 96
 
 NOT_GIVEN: Final[list[Any]] = []
 """Default of list parameters of generated classes, replaced by a new empty list. Never in a message."""
@@ -174,6 +177,16 @@ def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tupl
     if buf[pos] == 0:
         return -1, pos + 1
     return read_compact_count(buf, pos, element_size)
+
+
+def check_elements(buf: bytes, elements: int) -> None:
+    """Whether a message may have so many array elements in all; generated decoders ask while they count.
+
+    The shortest elements become objects of 40 times their size. More than ALWAYS_ALLOWED_ELEMENTS must come with
+    bytes that justify their memory.
+    """
+    if elements > ALWAYS_ALLOWED_ELEMENTS + len(buf) // _BYTES_OF_ANOTHER_ELEMENT:
+        raise MalformedMessage(f"{elements} array elements in {len(buf)} bytes are too many")
 
 
 # Strings

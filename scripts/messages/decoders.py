@@ -18,7 +18,7 @@ from messages.layout import (
 from messages.schema import FieldSchema, MessageSchema
 from messages.source import Needs, Source
 
-OWN_NAMES = ("buf", "pos", "count", "tag", "tag_count", "end")
+OWN_NAMES = ("buf", "pos", "count", "elements", "tag", "tag_count", "end")
 
 
 class Decoder:
@@ -35,7 +35,8 @@ class Decoder:
     def body(self) -> str:
         arguments = self._struct(self._message.fields, "")
         self._construct("return ", self._message.name, arguments, ", pos")
-        return self._source.text()
+        text = self._source.text()
+        return f"    elements = 0\n{text}" if "elements += count" in text else text
 
     def _struct(self, fields: list[FieldSchema], prefix: str) -> list[str]:
         """Decode the fields into locals; what to call the class with, in the order of its parameters."""
@@ -150,6 +151,9 @@ class Decoder:
 
     def _elements(self, field: FieldSchema, name: str) -> None:
         kind = field.element_type
+        self._source.line("elements += count")
+        with self._source.block(f"if elements > {self._needs.from_wire('ALWAYS_ALLOWED_ELEMENTS')}:"):
+            self._source.line(f"{self._needs.from_wire('check_elements')}(buf, elements)")
         if kind in FIXED_CODES and kind != "uuid":
             unpack = self._needs.from_struct("unpack_from")
             self._source.line(f'{name} = list({unpack}(f">{{count}}{FIXED_CODES[kind]}", buf, pos))')

@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_count,
     read_compact_string,
@@ -117,12 +119,19 @@ def encode_v0(message: AlterQuorumRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int]:
+    elements = 0
     cluster_id, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 6)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -130,6 +139,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int]:
             pos += 4
             count, pos = read_compact_nullable_count(buf, pos, 5)
             if count >= 0:
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 partition_data_target_voters = []
                 for _ in range(count):
                     (target_voter_voter_id,) = UNPACK_i(buf, pos)

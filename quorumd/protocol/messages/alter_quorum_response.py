@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_string,
     read_tag,
@@ -116,11 +118,18 @@ def encode_v0(message: AlterQuorumResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
+    elements = 0
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 7)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_leader_id: int = -1

@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_string,
     read_count,
@@ -236,9 +238,13 @@ encode_v4 = encode_v3
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
+    elements = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     api_keys = []
     for _ in range(count):
         api_version_api_key, api_version_min_version, api_version_max_version = UNPACK_hhh(buf, pos)
@@ -256,9 +262,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
+    elements = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     api_keys = []
     for _ in range(count):
         api_version_api_key, api_version_min_version, api_version_max_version = UNPACK_hhh(buf, pos)
@@ -281,6 +291,7 @@ decode_v2 = decode_v1
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
+    elements = 0
     supported_features: list[SupportedFeatureKey] = []
     finalized_features_epoch: int = -1
     finalized_features: list[FinalizedFeatureKey] = []
@@ -288,6 +299,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     api_keys = []
     for _ in range(count):
         api_version_api_key, api_version_min_version, api_version_max_version = UNPACK_hhh(buf, pos)
@@ -307,6 +321,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 6)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 supported_features = []
                 for _ in range(count):
                     supported_feature_key_name, pos = read_compact_string(buf, pos)
@@ -322,6 +339,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
                 pos += 8
             elif tag == 2:
                 count, pos = read_compact_count(buf, pos, 6)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 finalized_features = []
                 for _ in range(count):
                     finalized_feature_key_name, pos = read_compact_string(buf, pos)

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -176,12 +178,19 @@ def encode_v1(message: BeginQuorumEpochRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
+    elements = 0
     cluster_id, pos = read_nullable_string(buf, pos)
     count, pos = read_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 12)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
@@ -202,14 +211,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
+    elements = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 29)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -235,6 +251,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
     count, pos = read_compact_count(buf, pos, 5)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     leader_endpoints = []
     for _ in range(count):
         leader_endpoint_name, pos = read_compact_string(buf, pos)

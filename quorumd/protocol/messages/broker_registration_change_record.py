@@ -9,8 +9,10 @@ from struct import Struct
 
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -229,6 +231,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
+    elements = 0
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: list[KafkaUuid] = []
@@ -248,6 +251,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
                 pos += 1
             elif tag == 2:
                 count, pos = read_compact_count(buf, pos, 16)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -267,6 +273,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
+    elements = 0
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: list[KafkaUuid] = []
@@ -287,6 +294,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
                 pos += 1
             elif tag == 2:
                 count, pos = read_compact_count(buf, pos, 16)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -294,6 +304,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     cordoned_log_dirs = []
                     for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))

@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -88,7 +90,11 @@ def encode_v0(message: ClientQuotaRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ClientQuotaRecord, int]:
+    elements = 0
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     entity = []
     for _ in range(count):
         entity_data_entity_type, pos = read_compact_string(buf, pos)

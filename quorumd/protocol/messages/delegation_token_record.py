@@ -8,8 +8,10 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
+    check_elements,
     read_compact_count,
     read_compact_string,
     skip_tagged_fields,
@@ -81,9 +83,13 @@ def encode_v0(message: DelegationTokenRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DelegationTokenRecord, int]:
+    elements = 0
     owner, pos = read_compact_string(buf, pos)
     requester, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 1)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     renewers = []
     for _ in range(count):
         renewers_element, pos = read_compact_string(buf, pos)

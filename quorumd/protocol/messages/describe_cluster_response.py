@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -175,6 +177,7 @@ def encode_v2(message: DescribeClusterResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
+    elements = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -182,6 +185,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (describe_cluster_broker_broker_id,) = UNPACK_i(buf, pos)
@@ -220,6 +226,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
+    elements = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -229,6 +236,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (describe_cluster_broker_broker_id,) = UNPACK_i(buf, pos)
@@ -267,6 +277,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
+    elements = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -276,6 +287,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 12)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (describe_cluster_broker_broker_id,) = UNPACK_i(buf, pos)

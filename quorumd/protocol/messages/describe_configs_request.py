@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -138,7 +140,11 @@ def encode_v4(message: DescribeConfigsRequest, out: bytearray) -> None:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
+    elements = 0
     count, pos = read_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     resources = []
     for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
@@ -147,6 +153,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
         count, pos = read_nullable_count(buf, pos, 2)
         if count >= 0:
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             describe_configs_resource_configuration_keys = []
             for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
@@ -161,7 +170,11 @@ decode_v2 = decode_v1
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
+    elements = 0
     count, pos = read_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     resources = []
     for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
@@ -170,6 +183,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
         count, pos = read_nullable_count(buf, pos, 2)
         if count >= 0:
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             describe_configs_resource_configuration_keys = []
             for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
@@ -181,7 +197,11 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
 
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
+    elements = 0
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     resources = []
     for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
@@ -190,6 +210,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
         describe_configs_resource_resource_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_nullable_count(buf, pos, 1)
         if count >= 0:
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             describe_configs_resource_configuration_keys = []
             for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_compact_string(buf, pos)

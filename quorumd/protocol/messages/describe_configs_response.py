@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -238,9 +240,13 @@ def encode_v4(message: DescribeConfigsResponse, out: bytearray) -> None:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     results = []
     for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
@@ -250,6 +256,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 11)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         describe_configs_result_configs = []
         for _ in range(count):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
@@ -257,6 +266,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
             count, pos = read_count(buf, pos, 5)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             describe_configs_resource_result_synonyms = []
             for _ in range(count):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
@@ -288,9 +300,13 @@ decode_v2 = decode_v1
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     results = []
     for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
@@ -300,6 +316,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 14)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         describe_configs_result_configs = []
         for _ in range(count):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
@@ -307,6 +326,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
             count, pos = read_count(buf, pos, 5)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             describe_configs_resource_result_synonyms = []
             for _ in range(count):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
@@ -338,9 +360,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
 
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     results = []
     for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
@@ -350,6 +376,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
         pos += 1
         describe_configs_result_resource_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 9)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         describe_configs_result_configs = []
         for _ in range(count):
             describe_configs_resource_result_name, pos = read_compact_string(buf, pos)
@@ -357,6 +386,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             describe_configs_resource_result_synonyms = []
             for _ in range(count):
                 describe_configs_synonym_name, pos = read_compact_string(buf, pos)

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -393,13 +395,20 @@ def encode_v2(message: DescribeQuorumResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
+    elements = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 25)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -412,6 +421,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             ) = UNPACK_ihiiq(buf, pos)
             pos += 22
             count, pos = read_compact_count(buf, pos, 13)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             partition_data_current_voters = []
             for _ in range(count):
                 replica_state_replica_id, replica_state_log_end_offset = UNPACK_iq(buf, pos)
@@ -428,6 +440,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     -1,
                 ))
             count, pos = read_compact_count(buf, pos, 13)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             partition_data_observers = []
             for _ in range(count):
                 observers_replica_state_replica_id, observers_replica_state_log_end_offset = UNPACK_iq(buf, pos)
@@ -452,6 +467,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     if partition_data_tag == 10000:
                         count, pos = read_compact_nullable_count(buf, pos, 5)
                         if count >= 0:
+                            elements += count
+                            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                                check_elements(buf, elements)
                             partition_data_target_voters = []
                             for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
@@ -494,13 +512,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
+    elements = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 25)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -513,6 +538,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             ) = UNPACK_ihiiq(buf, pos)
             pos += 22
             count, pos = read_compact_count(buf, pos, 29)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             partition_data_current_voters = []
             for _ in range(count):
                 (
@@ -534,6 +562,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     replica_state_last_caught_up_timestamp,
                 ))
             count, pos = read_compact_count(buf, pos, 29)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             partition_data_observers = []
             for _ in range(count):
                 (
@@ -563,6 +594,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     if partition_data_tag == 10000:
                         count, pos = read_compact_nullable_count(buf, pos, 5)
                         if count >= 0:
+                            elements += count
+                            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                                check_elements(buf, elements)
                             partition_data_target_voters = []
                             for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
@@ -605,14 +639,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
+    elements = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     error_message, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 26)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -622,6 +663,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             partition_data_leader_id, partition_data_leader_epoch, partition_data_high_watermark = UNPACK_iiq(buf, pos)
             pos += 16
             count, pos = read_compact_count(buf, pos, 45)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             partition_data_current_voters = []
             for _ in range(count):
                 (
@@ -644,6 +688,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     replica_state_last_caught_up_timestamp,
                 ))
             count, pos = read_compact_count(buf, pos, 45)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             partition_data_observers = []
             for _ in range(count):
                 (
@@ -674,6 +721,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     if partition_data_tag == 10000:
                         count, pos = read_compact_nullable_count(buf, pos, 5)
                         if count >= 0:
+                            elements += count
+                            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                                check_elements(buf, elements)
                             partition_data_target_voters = []
                             for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
@@ -704,11 +754,17 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
     count, pos = read_compact_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     nodes = []
     for _ in range(count):
         (node_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         count, pos = read_compact_count(buf, pos, 5)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         node_listeners = []
         for _ in range(count):
             listener_name, pos = read_compact_string(buf, pos)

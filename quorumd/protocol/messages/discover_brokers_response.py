@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_string,
     read_tag,
@@ -110,10 +112,14 @@ def encode_v0(message: DiscoverBrokersResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
+    elements = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     cluster_id, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         broker_directory_id: KafkaUuid = ZERO_UUID

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -151,6 +153,7 @@ def encode_v0(message: FetchQuorumRecordsRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
+    elements = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (
         replica_id,
@@ -160,10 +163,16 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
     ) = UNPACK_i16sii(buf, pos)
     pos += 28
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 38)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             (

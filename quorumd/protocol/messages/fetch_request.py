@@ -9,9 +9,11 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -479,6 +481,7 @@ def encode_v18(message: FetchRequest, out: bytearray) -> None:
 
 
 def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+    elements = 0
     cluster_id: str | None = None
     (
         replica_id,
@@ -491,10 +494,16 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         fetch_topic_topic, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 33)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         fetch_topic_partitions = []
         for _ in range(count):
             (
@@ -526,10 +535,16 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic_topic, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 4)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -567,6 +582,7 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
 
 
 def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+    elements = 0
     cluster_id: str | None = None
     (
         replica_id,
@@ -579,11 +595,17 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         fetch_topic_partitions = []
         for _ in range(count):
             (
@@ -615,11 +637,17 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -660,6 +688,7 @@ decode_v14 = decode_v13
 
 
 def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+    elements = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
     (
@@ -672,11 +701,17 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         fetch_topic_partitions = []
         for _ in range(count):
             (
@@ -708,11 +743,17 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -761,6 +802,7 @@ decode_v16 = decode_v15
 
 
 def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+    elements = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
     (
@@ -773,11 +815,17 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         fetch_topic_partitions = []
         for _ in range(count):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
@@ -819,11 +867,17 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -869,6 +923,7 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
 
 
 def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+    elements = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
     (
@@ -881,11 +936,17 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         fetch_topic_partitions = []
         for _ in range(count):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
@@ -931,11 +992,17 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -200,14 +202,21 @@ def encode_v1(message: FetchSnapshotRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
+    elements = 0
     cluster_id: str | None = None
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 30)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
@@ -258,14 +267,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
+    elements = 0
     cluster_id: str | None = None
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 30)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_replica_directory_id: KafkaUuid = ZERO_UUID

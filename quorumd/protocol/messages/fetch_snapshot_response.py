@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_bytes,
     read_compact_count,
@@ -276,13 +278,20 @@ def encode_v1(message: FetchSnapshotResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
+    elements = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 37)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
@@ -343,14 +352,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
+    elements = 0
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 37)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
@@ -406,6 +422,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 8)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 node_endpoints = []
                 for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)

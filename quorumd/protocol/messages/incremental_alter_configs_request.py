@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -128,13 +130,20 @@ def encode_v1(message: IncrementalAlterConfigsRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int]:
+    elements = 0
     count, pos = read_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     resources = []
     for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 5)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         alter_configs_resource_configs = []
         for _ in range(count):
             alterable_config_name, pos = read_string(buf, pos)
@@ -149,13 +158,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int]:
+    elements = 0
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     resources = []
     for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 4)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         alter_configs_resource_configs = []
         for _ in range(count):
             alterable_config_name, pos = read_compact_string(buf, pos)

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_nullable_count,
     read_compact_nullable_string,
@@ -228,7 +230,11 @@ encode_v13 = encode_v11
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+    elements = 0
     count, pos = read_count(buf, pos, 2)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         metadata_request_topic_name, pos = read_string(buf, pos)
@@ -242,9 +248,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+    elements = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
     if count >= 0:
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topics = []
         for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
@@ -264,9 +274,13 @@ decode_v3 = decode_v1
 
 
 def decode_v4(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+    elements = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
     if count >= 0:
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topics = []
         for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
@@ -291,9 +305,13 @@ decode_v7 = decode_v4
 
 
 def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+    elements = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
     if count >= 0:
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topics = []
         for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
@@ -309,9 +327,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 
 
 def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+    elements = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 2)
     if count >= 0:
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topics = []
         for _ in range(count):
             metadata_request_topic_name, pos = read_compact_string(buf, pos)
@@ -335,9 +357,13 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 
 
 def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+    elements = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 18)
     if count >= 0:
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topics = []
         for _ in range(count):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
@@ -363,9 +389,13 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 
 
 def decode_v11(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+    elements = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 18)
     if count >= 0:
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topics = []
         for _ in range(count):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)

@@ -9,9 +9,11 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -632,7 +634,11 @@ def encode_v13(message: MetadataResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     count, pos = read_count(buf, pos, 10)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -647,20 +653,32 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             None,
         ))
     count, pos = read_count(buf, pos, 8)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -692,7 +710,11 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     count, pos = read_count(buf, pos, 12)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -710,6 +732,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -718,14 +743,23 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -757,7 +791,11 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     count, pos = read_count(buf, pos, 12)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -776,6 +814,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -784,14 +825,23 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -823,9 +873,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -844,6 +898,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -852,14 +909,23 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -894,9 +960,13 @@ decode_v4 = decode_v3
 
 
 def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -915,6 +985,9 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -923,17 +996,29 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 22)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -968,9 +1053,13 @@ decode_v6 = decode_v5
 
 
 def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -989,6 +1078,9 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -997,6 +1089,9 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 26)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1007,12 +1102,21 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -1044,9 +1148,13 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1065,6 +1173,9 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 13)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1073,6 +1184,9 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 26)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1083,12 +1197,21 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -1124,9 +1247,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1149,6 +1276,9 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 10)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1157,6 +1287,9 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_compact_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1167,12 +1300,21 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1220,9 +1362,13 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1245,6 +1391,9 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1253,6 +1402,9 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1263,12 +1415,21 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1316,9 +1477,13 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1341,6 +1506,9 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1349,6 +1517,9 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1359,12 +1530,21 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1410,9 +1590,13 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1435,6 +1619,9 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1443,6 +1630,9 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1453,12 +1643,21 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1504,9 +1703,13 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+    elements = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1529,6 +1732,9 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1537,6 +1743,9 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1547,12 +1756,21 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
+            elements += count
+            if elements > ALWAYS_ALLOWED_ELEMENTS:
+                check_elements(buf, elements)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:

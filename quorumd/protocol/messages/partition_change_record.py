@@ -9,7 +9,9 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     Message,
+    check_elements,
     not_carried,
     read_compact_nullable_count,
     read_tag,
@@ -267,6 +269,7 @@ def encode_v2(message: PartitionChangeRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
+    elements = 0
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -284,6 +287,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             if tag == 0:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     isr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 1:
@@ -292,16 +298,25 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 4:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 5:
@@ -327,6 +342,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
+    elements = 0
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -345,6 +361,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             if tag == 0:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     isr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 1:
@@ -353,16 +372,25 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 4:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 5:
@@ -371,6 +399,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 8:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     directories = []
                     for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))
@@ -395,6 +426,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
+    elements = 0
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -415,6 +447,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             if tag == 0:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     isr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 1:
@@ -423,16 +458,25 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 4:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 5:
@@ -441,16 +485,25 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 6:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 7:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     last_known_elr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 8:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     directories = []
                     for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))

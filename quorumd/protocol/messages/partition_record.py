@@ -9,8 +9,10 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -206,19 +208,32 @@ def encode_v2(message: PartitionRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
+    elements = 0
     leader_recovery_state: int = 0
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     isr = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
@@ -254,24 +269,40 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
+    elements = 0
     leader_recovery_state: int = 0
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     isr = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
     pos += 12
     count, pos = read_compact_count(buf, pos, 16)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     directories = []
     for _ in range(count):
         directories.append(KafkaUuid(buf[pos : pos + 16]))
@@ -307,26 +338,42 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
+    elements = 0
     leader_recovery_state: int = 0
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     isr = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
     pos += 12
     count, pos = read_compact_count(buf, pos, 16)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     directories = []
     for _ in range(count):
         directories.append(KafkaUuid(buf[pos : pos + 16]))
@@ -343,11 +390,17 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
             elif tag == 1:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     last_known_elr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             else:

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -350,9 +352,13 @@ def encode_v4(message: RegisterBrokerRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+    elements = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
     count, pos = read_compact_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -370,6 +376,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -403,9 +412,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+    elements = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
     count, pos = read_compact_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -423,6 +436,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -456,6 +472,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+    elements = 0
     (
         broker_id,
         is_migrating_zk_broker,
@@ -464,6 +481,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
     count, pos = read_compact_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -481,6 +501,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -514,6 +537,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+    elements = 0
     log_dirs: list[KafkaUuid] = []
     (
         broker_id,
@@ -523,6 +547,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
     count, pos = read_compact_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -540,6 +567,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -561,6 +591,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 16)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -585,6 +618,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+    elements = 0
     log_dirs: list[KafkaUuid] = []
     cordoned_log_dirs: list[KafkaUuid] | None = None
     (
@@ -595,6 +629,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
     count, pos = read_compact_count(buf, pos, 7)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -612,6 +649,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -633,6 +673,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 16)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -640,6 +683,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             elif tag == 1:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     cordoned_log_dirs = []
                     for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -191,12 +193,19 @@ def encode_v2(message: VoteRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
+    elements = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 25)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -234,14 +243,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
+    elements = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 57)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -281,14 +297,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
+    elements = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 58)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             (

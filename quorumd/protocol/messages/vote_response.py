@@ -8,9 +8,11 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     not_carried,
     read_compact_count,
     read_compact_string,
@@ -185,13 +187,20 @@ encode_v2 = encode_v1
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
+    elements = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 16)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -226,14 +235,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
+    elements = 0
     node_endpoints: list[NodeEndpoint] = []
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 16)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -268,6 +284,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 8)
+                elements += count
+                if elements > ALWAYS_ALLOWED_ELEMENTS:
+                    check_elements(buf, elements)
                 node_endpoints = []
                 for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)

@@ -9,9 +9,11 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
+    ALWAYS_ALLOWED_ELEMENTS,
     NOT_GIVEN,
     Message,
     MessageStruct,
+    check_elements,
     read_compact_count,
     read_compact_nullable_count,
     read_compact_nullable_string,
@@ -195,16 +197,23 @@ def encode_v0(message: VotersRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
+    elements = 0
     cluster_id: str | None = None
     target_voters: list[TargetVoter] | None = None
     (version,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 27)
+    elements += count
+    if elements > ALWAYS_ALLOWED_ELEMENTS:
+        check_elements(buf, elements)
     voters = []
     for _ in range(count):
         voter_voter_id, voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
         count, pos = read_compact_count(buf, pos, 5)
+        elements += count
+        if elements > ALWAYS_ALLOWED_ELEMENTS:
+            check_elements(buf, elements)
         voter_endpoints = []
         for _ in range(count):
             endpoint_name, pos = read_compact_string(buf, pos)
@@ -244,6 +253,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
             elif tag == 10001:
                 count, pos = read_compact_nullable_count(buf, pos, 5)
                 if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
                     target_voters = []
                     for _ in range(count):
                         (target_voter_voter_id,) = UNPACK_i(buf, pos)
