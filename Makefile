@@ -11,7 +11,11 @@ SEEDS ?= 200
 # How long `make chaos` begins rounds; CI takes the short form of 2 minutes.
 CHAOS_SECONDS ?= 1200
 
-.PHONY: help setup run test check messages bench chaos clean
+# Inputs of the fuzzer, a few minutes of them; the same seed gives the same inputs.
+FUZZ_INPUTS ?= 1000000
+FUZZ_SEED ?= 1
+
+.PHONY: fuzz help setup run test check messages bench chaos clean
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -19,6 +23,7 @@ help:
 	@echo "make setup     create .venv and install everything into it"
 	@echo "make check     ruff, mypy, import contracts, house rules, generated code is fresh"
 	@echo "make messages  generate quorumd/protocol/messages from schemas/"
+	@echo "make fuzz      hostile input for every parser, FUZZ_INPUTS of them (1000000); findings in build/fuzz/"
 	@echo "make bench     measure, write the figures to build/bench/"
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
 	@echo "make clean     remove what was built (not .venv)"
@@ -45,6 +50,9 @@ check: $(READY)
 
 messages: $(READY)
 	$(PYTHON_BIN)/python scripts/generate_messages.py
+
+fuzz: $(READY)
+	$(PYTHON_BIN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS) --seed $(FUZZ_SEED)
 
 bench: $(READY)
 	$(PYTHON_BIN)/python -m scripts.bench

@@ -49,8 +49,8 @@ TOP_LEVEL = {
     *("README.md", "config", "pyproject.toml", "quorumd", "schemas", "scripts", "tests"),
 }
 TEST_FOLDERS = {
-    *("unit", "property", "scenarios", "paper", "simulation", "interop", "shell", "chaos", "pipeline", "support"),
-    "conftest.py",
+    *("unit", "property", "scenarios", "paper", "simulation", "fuzz"),
+    *("interop", "shell", "chaos", "pipeline", "support", "conftest.py"),
 }
 NOT_OURS = re.compile(r"^(\.git|\.venv|build|run|dist|__pycache__|\..*_cache|\.hypothesis|.*\.egg-info)$")
 

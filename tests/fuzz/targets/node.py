@@ -1,0 +1,84 @@
+"""A whole node on simulated ports, asked by strangers: it answers or closes the connection, and goes on."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from quorumd.errors import MalformedMessage
+from quorumd.log import LogSettings
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.codec import encode
+from quorumd.protocol.framing import FrameReader
+from tests.fuzz.target import Parse, Target
+from tests.fuzz.targets.wire import MAX_FRAME, framed, request_frames
+from tests.support.full_requests import full_request
+from tests.support.nodes import Client, Cluster
+
+TURN_MS = 5.0
+"""What a node has for one input before the next one comes."""
+NOT_SPOKEN = (ApiKey.FETCH_SNAPSHOT, ApiKey.ALTER_QUORUM)
+
+
+@cache
+def _requests() -> list[bytes]:
+    """Requests that a node takes seriously, and some of any content."""
+    found = []
+    for key, api in APIS.items():
+        for version in range(api.min_version, api.max_version + 1) if key not in NOT_SPOKEN else ():
+            tags = b"\x00" if api.is_flexible(version) else b""
+            head = b"".join(n.to_bytes(size, "big") for n, size in ((key, 2), (version, 2), (7, 4), (4, 2)))
+            found.append(framed(head, b"fuzz", tags, encode(full_request(key, version), version)))
+    others = [frame for frame in request_frames() if int.from_bytes(frame[4:6], "big") not in NOT_SPOKEN]
+    return found * 3 + others
+
+
+class _Stranger(Client):
+    """A client that does not look at what it is answered."""
+
+    def received(self, data: bytes) -> None:
+        pass
+
+
+def _ends_with_a_frame(data: bytes) -> bool:
+    reader = FrameReader(MAX_FRAME)
+    try:
+        reader.feed(data)
+    except MalformedMessage:
+        return True
+    return reader.gathered_bytes == 0
+
+
+def _make_ask(voters: int, leader: bool) -> Parse:
+    cluster = Cluster(voters, log=LogSettings(allocate_bytes=0)).start()
+    asked = cluster.leader() if leader else cluster.follower()
+    node_id = asked.settings.node_id
+    connections: list[_Stranger] = []
+
+    def ask(data: bytes) -> None:
+        if not connections or connections[-1].is_closed:
+            connections[:] = [_Stranger(cluster, node_id, "stranger")]
+        connections[-1].send_bytes(data)
+        cluster.run(TURN_MS)
+        if not _ends_with_a_frame(data):
+            connections[-1].close()  # or the next input would be the rest of a frame that never ends
+            connections[-1].is_closed = True
+        assert not cluster.exits, cluster.exits
+
+    return ask
+
+
+TARGETS = (
+    Target("one node", 0.5, _requests, lambda: _make_ask(1, True), (), takes_large=False, repeats=False),
+    Target(
+        "leader of three", 0.25, _requests, lambda: _make_ask(3, True), (), takes_large=False, repeats=False
+    ),
+    Target(
+        "follower of three",
+        0.25,
+        _requests,
+        lambda: _make_ask(3, False),
+        (),
+        takes_large=False,
+        repeats=False,
+    ),
+)

@@ -1,0 +1,275 @@
+"""Bytes of the network: frames, both ends of a connection, every message in every version, batches, records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from struct import Struct
+from zlib import crc32
+
+from crc32c import crc32c
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.node.voter_records import voter_records
+from quorumd.protocol import record_batch
+from quorumd.protocol.apis import APIS, request_class, request_header_version, response_header_version
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.connection import ClientConnection, ServerConnection
+from quorumd.protocol.control_record import decode_control, encode_control
+from quorumd.protocol.framing import FrameReader
+from quorumd.protocol.messages import RECORDS
+from quorumd.protocol.metadata_record import decode_record, encode_record
+from quorumd.protocol.record_batch import HEADER_SIZE, encode_batch, encode_control_batch
+from quorumd.protocol.wire import Message
+from tests.fuzz.messages import messages_of_all_versions, sample
+from tests.fuzz.target import Parse, Target
+
+MAX_FRAME = 2 << 20
+CONTROL_MESSAGES = (
+    "LeaderChangeMessage",
+    "SnapshotHeaderRecord",
+    "SnapshotFooterRecord",
+    "KRaftVersionRecord",
+    "VotersRecord",
+)
+_WHICH = Struct(">H")
+_CORRELATION_IDS = (7, 8)
+_ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+_API_VERSIONS = [
+    (key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)
+]
+
+
+def framed(*parts: bytes) -> bytes:
+    body = b"".join(parts)
+    return len(body).to_bytes(4, "big") + body
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """The data cut at places that look random and are the same for the same data."""
+    dice = crc32(data)
+    position = 0
+    while position < len(data):
+        dice = (dice * 1103515245 + 12345) & 0x7FFFFFFF
+        size = (1, 2, 3, 4, 7, 61, 1000, 1 << 16)[dice >> 16 & 7]
+        yield data[position : position + size]
+        position += size
+
+
+# ---- frames
+
+
+def _frames_corpus() -> list[bytes]:
+    return [
+        b"",
+        framed(b"a"),
+        framed(bytes(20)) * 3,
+        framed() + framed(b"xyz"),
+        framed(b"\x01" * 5000) + framed(b"b")[:3],
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+    ]
+
+
+def _feed_in_pieces(data: bytes) -> None:
+    """However the stream is cut, the same frames come out, or the same refusal."""
+    reader = FrameReader(MAX_FRAME)
+    found: list[bytes] = []
+    for piece in pieces(data):
+        found += reader.feed(piece)
+    assert found == FrameReader(MAX_FRAME).feed(data)
+    assert sum(len(frame) + 4 for frame in found) + reader.gathered_bytes == len(data)
+
+
+# ---- both ends of a connection
+
+
+@cache
+def request_frames() -> list[bytes]:
+    """One or two requests of every API and version."""
+    found = []
+    for key, version in _API_VERSIONS:
+        tags = b"\x00" if request_header_version(key, version) == 2 else b""
+        head = Struct(">hhih").pack(key, version, 7, 4) + b"fuzz" + tags
+        for number in range(5):
+            body = encode(sample(f"{APIS[key].name}Request", version, number), version)
+            found.append(framed(head, body) * (1 + number % 2))
+    return found
+
+
+@cache
+def _response_frames() -> list[bytes]:
+    found = []
+    for which, (key, version) in enumerate(_API_VERSIONS):
+        tags = b"\x00" if response_header_version(key, version) == 1 else b""
+        for number in range(5):
+            body = encode(sample(f"{APIS[key].name}Response", version, number), version)
+            answers = (framed(i.to_bytes(4, "big"), tags, body) for i in range(1 + number % 2))
+            found.append(_WHICH.pack(which) + b"".join(answers))
+    return found
+
+
+def _receive_requests(data: bytes) -> None:
+    connection = ServerConnection(MAX_FRAME, _ALL_APIS)
+    for piece in pieces(data):
+        for request in connection.receive(piece):
+            repr(request)
+    connection.take_output()
+
+
+def _receive_responses(data: bytes) -> None:
+    """The first two bytes tell what was asked, twice."""
+    which = _WHICH.unpack_from(data)[0] if len(data) >= 2 else 0
+    key, version = _API_VERSIONS[which % len(_API_VERSIONS)]
+    connection = ClientConnection("fuzz")
+    for _ in range(2):
+        connection.request(_default_request(key), version)
+    for piece in pieces(data[2:]):
+        for _, response in connection.receive(piece):
+            repr(response)
+
+
+@cache
+def _default_request(key: int) -> Message:
+    return request_class(key)()
+
+
+# ---- messages
+
+
+def _messages_corpus() -> list[bytes]:
+    every = messages_of_all_versions()
+    return [_WHICH.pack(which) + data for which, (_, _, found) in enumerate(every) for data in found]
+
+
+def _make_decode() -> Parse:
+    every = [(found, version) for found, version, _ in messages_of_all_versions()]
+
+    def decode_and_encode(data: bytes) -> None:
+        """The first two bytes tell which message. What is decoded can be encoded, and means the same again."""
+        which = _WHICH.unpack_from(data)[0] if len(data) >= 2 else 0
+        found, version = every[which % len(every)]
+        again = encode(decode(found, version, data, 2), version)
+        assert encode(decode(found, version, again), version) == again
+
+    return decode_and_encode
+
+
+# ---- batches and records
+
+
+@cache
+def batches() -> list[bytes]:
+    """Data and control batches, alone and one after the other."""
+    controls = [encode_control(sample(name, 0, number)) for name in CONTROL_MESSAGES for number in range(3)]  # type: ignore[arg-type]  # by name
+    found = [
+        encode_batch(0, 1, 1000, [b"value"]),
+        encode_batch(0, 1, 1000, metadata_records()[:20]),
+        encode_batch(0, 0, 0, [b""] * 70),
+        encode_batch(0, 3, 5, [bytes(300)] * 3),
+        encode_control_batch(0, 1, 1000, controls),
+        *(encode_control_batch(0, 1, 1000, [control]) for control in controls),
+    ]
+    found.append(found[0] + encode_batch(1, 2, 7, [b"a", b"b"]) + encode_control_batch(3, 2, 7, controls[:1]))
+    found.append(found[-1] + bytes(100))
+    return found
+
+
+@cache
+def metadata_records() -> list[bytes]:
+    every = {found.NAME: (found, version) for found, version, _ in messages_of_all_versions()}
+    return [
+        encode_record(sample(name, version, number), version)
+        for name in RECORDS.values()
+        for version in range(every[name][0].MIN_VERSION, every[name][0].MAX_VERSION + 1)
+        for number in range(4)
+    ]
+
+
+def mend_batches(data: bytes) -> bytes:
+    """Lengths and CRCs of the batches made right as far as they can be found: to get behind the checks."""
+    mended = bytearray(data)
+    position = 0
+    while position + HEADER_SIZE <= len(mended):
+        size = int.from_bytes(mended[position + 8 : position + 12], "big") + 12
+        if not HEADER_SIZE <= size <= len(mended) - position:
+            size = len(mended) - position
+            mended[position + 8 : position + 12] = (size - 12).to_bytes(4, "big")
+        crc = crc32c(bytes(mended[position + 21 : position + size]))
+        mended[position + 17 : position + 21] = crc.to_bytes(4, "big")
+        position += size
+    return bytes(mended)
+
+
+def _walk_batches(data: bytes) -> None:
+    scanned = record_batch.scan(data)
+    assert 0 <= scanned.end <= len(data)
+    assert (
+        scanned.fault
+        or not any(data[scanned.end :])
+        or len(data) - scanned.end < HEADER_SIZE
+        or (not any(data[scanned.end : scanned.end + HEADER_SIZE]))
+    )
+    for header in scanned.headers:
+        assert record_batch.crc_is_valid(data, header)
+        _walk_records(data, header)
+    found = record_batch.validate(data)
+    assert [header.position for header in found] == [header.position for header in scanned.headers]
+    for header in record_batch.headers(data):
+        repr(header)
+
+
+def _walk_records(data: bytes, header: record_batch.BatchHeader) -> None:
+    walks: tuple[Callable[[], list[object]], ...] = (
+        lambda: list(record_batch.records(data, header)),
+        lambda: list(record_batch.values(data, header)),
+        lambda: list(voter_records(data, header)) if header.is_control else [],
+    )
+    for walk in walks:
+        try:
+            found = walk()
+        except MalformedMessage:
+            continue
+        assert len(found) <= header.count
+
+
+def _control_corpus() -> list[bytes]:
+    every = (encode_control(sample(name, 0, number)) for name in CONTROL_MESSAGES for number in range(8))  # type: ignore[arg-type]  # by name
+    return [key + value for key, value in every]
+
+
+def _decode_control(data: bytes) -> None:
+    message = decode_control(data[:4], data[4:])
+    again = encode_control(message)
+    assert encode_control(decode_control(*again)) == again
+
+
+def _make_decode_record() -> Parse:
+    image = ClusterImage()
+
+    def decode_and_apply(data: bytes) -> None:
+        image.apply(decode_record(data))
+        image.configs.clear()
+        image.features.clear()
+
+    return decode_and_apply
+
+
+TARGETS = (
+    Target("frames", 8, _frames_corpus, lambda: _feed_in_pieces, (MalformedMessage,)),
+    Target("server connection", 10, request_frames, lambda: _receive_requests, (MalformedMessage,)),
+    Target("client connection", 10, _response_frames, lambda: _receive_responses, (MalformedMessage,)),
+    Target("messages", 34, _messages_corpus, _make_decode, (MalformedMessage,)),
+    Target("record batches", 12, batches, lambda: _walk_batches, (MalformedMessage,), mend=mend_batches),
+    Target(
+        "control records", 4, _control_corpus, lambda: _decode_control, (MalformedMessage, UnsupportedVersion)
+    ),
+    Target(
+        "metadata records",
+        8,
+        metadata_records,
+        _make_decode_record,
+        (MalformedMessage, UnsupportedVersion),
+    ),
+)
