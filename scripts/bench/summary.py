@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -116,14 +117,13 @@ class Report:
         path.write_text(json.dumps(self.as_json(), indent=2) + "\n")
 
     def print(self, console: Console) -> None:
-        table = Table(title="Committed writes of 200 bytes, three nodes on loopback, median of the rounds")
-        table.add_column("in flight", justify="right")
+        title = "Committed writes of 200 bytes, three nodes on loopback, median of the rounds"
+        table = Table(title=title, box=box.SIMPLE_HEAD)
+        headings = ["in flight"]
         for system in ("etcd", "quorumd"):
-            table.add_column(f"{system}\nwrites/s", justify="right")
-            table.add_column("p50 ms", justify="right")
-            table.add_column("p99 ms", justify="right")
-        table.add_column("quorumd / etcd\nmedian (min to max)", justify="right")
-        table.add_column("target", justify="right")
+            headings += [f"{system}\nwrites/s", "ms\np50", "ms\np99"]
+        for heading in (*headings, "ratio\n(min to max)", "target"):
+            table.add_column(heading, justify="right", no_wrap=True)
         for level in self.levels:
             ratios = level.ratios
             table.add_row(

@@ -6,12 +6,26 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemons import Cluster
-from tests.support.fixtures import running_cluster
+from tests.support.fixtures import running_cluster, without_traceback
+
+
+@pytest.fixture(scope="module")
+def _cluster_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Three daemons of this test's own."""
+def cluster(_cluster_of_module: Cluster) -> Iterator[Cluster]:
+    """Three daemons, all running and level, which the tests of a file share: starting them is what costs."""
+    _cluster_of_module.heal()
+    with without_traceback(_cluster_of_module):
+        yield _cluster_of_module
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Three daemons for a test that leaves them in ruins."""
     with running_cluster(tmp_path) as started:
         yield started
 

@@ -130,7 +130,8 @@ def _receive_until(systemd: socket.socket, line: str) -> None:
         pass
 
 
-def test_log_dump_finds_every_batch_of_every_node_valid(cluster: Cluster) -> None:
+def test_log_dump_finds_every_batch_of_every_node_valid(own_cluster: Cluster) -> None:
+    cluster = own_cluster
     with cluster.leader().connect() as wire:
         for number in range(10):
             set_config(wire, "dumped", "value", f"dumped-{number}")

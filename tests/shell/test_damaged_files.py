@@ -64,8 +64,9 @@ def test_torn_tail_of_a_killed_voter_is_cut_told_and_fetched_again(
     assert any(word in told for word in ("cut", "truncated")), told
 
 
-def test_damage_below_the_known_high_watermark_stops_the_node(cluster: Cluster) -> None:
+def test_damage_below_the_known_high_watermark_stops_the_node(own_cluster: Cluster) -> None:
     """After a clean stop the node knows what was committed: losing that is no torn tail."""
+    cluster = own_cluster
     follower = cluster.others(cluster.leader())[0]
     _write(cluster, 20)
     cluster.wait_until_level()
@@ -128,8 +129,9 @@ def test_unformatted_folder_is_refused_and_says_how_to_format(single: Cluster) -
     assert "quorumd format" in result.stderr
 
 
-def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(cluster: Cluster) -> None:
+def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(own_cluster: Cluster) -> None:
     """A lost disk took what was acknowledged: with a new directory id the node is an observer (KIP-853)."""
+    cluster = own_cluster
     _write(cluster, 10)
     leader = cluster.leader()
     emptied, other = cluster.others(leader)

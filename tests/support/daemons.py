@@ -209,6 +209,13 @@ class Cluster:
         for daemon in self.daemons.values():
             daemon.stop()
 
+    def heal(self) -> None:
+        """Start again whatever does not run, and wait until all have everything."""
+        for daemon in self.daemons.values():
+            if daemon.child is None or daemon.child.poll() is not None:
+                daemon.start()
+        self.wait_until_level()
+
     def leader(self, besides: int = -1, seconds: float = 15) -> Daemon:
         """The node that says it leads and has a high watermark, other than `besides`."""
 
@@ -222,7 +229,11 @@ class Cluster:
                     best = max(best or (told.epoch, daemon), (told.epoch, daemon), key=lambda pair: pair[0])
             return best[1] if best else None
 
-        return wait_for("a leader", look, seconds)
+        try:
+            return wait_for("a leader", look, seconds)
+        except AssertionError as failure:
+            states = [f"node {d.node_id}: exit code {d.child and d.child.poll()}, {d.asked()}" for d in self]
+            raise AssertionError(f"{failure}; {'; '.join(states)}") from None
 
     def others(self, daemon: Daemon) -> list[Daemon]:
         return [other for other in self.daemons.values() if other is not daemon]

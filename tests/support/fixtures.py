@@ -11,12 +11,19 @@ from tests.support.daemons import Cluster
 
 @contextmanager
 def running_cluster(folder: Path, size: int = 3, extra: str = "") -> Iterator[Cluster]:
-    """A running cluster in a new folder, stopped at the end; none of its daemons may have printed a traceback."""
+    """A running cluster in a new folder, stopped at the end."""
     cluster = Cluster(folder, size, extra)
     try:
         cluster.start()
-        yield cluster
+        with without_traceback(cluster):
+            yield cluster
     finally:
         cluster.stop()
+
+
+@contextmanager
+def without_traceback(cluster: Cluster) -> Iterator[None]:
+    """Fails if a daemon prints a traceback meanwhile."""
+    yield
     for daemon in cluster:
         assert "Traceback" not in daemon.said(), daemon.said()[-3000:]

@@ -6,11 +6,15 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from tests.support.log_files import config_changes
 from tests.support.requests import Refused, set_config
 from tests.support.wire import Wire
+
+LOAD = "load-"
+_numbers = count(1)
 
 
 @dataclass
@@ -55,9 +59,10 @@ class Writer:
 class Workload:
     """Several writers in threads, between `with` and its end."""
 
-    def __init__(self, addresses: list[tuple[str, int]], writers: int = 4, name: str = "writer") -> None:
+    def __init__(self, addresses: list[tuple[str, int]], writers: int = 4) -> None:
+        number = next(_numbers)
         rotated = [addresses[i % len(addresses) :] + addresses[: i % len(addresses)] for i in range(writers)]
-        self.writers = [Writer(f"{name}-{i}", nodes) for i, nodes in enumerate(rotated)]
+        self.writers = [Writer(f"{LOAD}{number}-{i}", nodes) for i, nodes in enumerate(rotated)]
         self._threads = [threading.Thread(target=writer.run) for writer in self.writers]
 
     def __enter__(self) -> Workload:
@@ -90,7 +95,8 @@ def lost_writes(workload: Workload, log_folder: Path, high_watermark: int) -> di
     """
     stored: dict[str, list[int]] = defaultdict(list)
     for group, _, value in config_changes(log_folder, high_watermark):
-        stored[group].append(int(value or -1))
+        if group.startswith(LOAD):
+            stored[group].append(int(value or -1))
     lost = {}
     for writer in workload.writers:
         values = stored[writer.name]
