@@ -17,6 +17,8 @@ from struct import Struct
 
 _TIME_ENTRY = Struct(">qI")
 NO_TIMESTAMP = -1
+_LARGEST_RELATIVE = 2**31 - 1
+"""Larger ones fit no entry. No log that this code wrote has them: a segment rolls before."""
 
 
 class SegmentIndexes:
@@ -49,6 +51,8 @@ class SegmentIndexes:
     def add(self, last_offset: int, position: int, size: int, timestamp_ms: int) -> None:
         """The next batch of the segment. `timestamp_ms` is the largest of its records."""
         relative = last_offset - self._base_offset
+        if relative > _LARGEST_RELATIVE:
+            return
         if timestamp_ms > self._largest[0]:
             self._largest = (timestamp_ms, relative)
         if self._unindexed > self._interval:

@@ -20,6 +20,8 @@ from quorumd.ports import Disk
 FILE_NAME = "meta.properties"
 PARTITION_FOLDER = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 _VERSION = "1"
+_MOST_CLUSTER_ID_BYTES = 0x7FFF
+"""A longer string fits no message."""
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -53,6 +55,8 @@ def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
         if not re.fullmatch("[0-9]{1,10}", node_id) or int(node_id) >= 2**31:
             raise ValueError(f"node.id is {node_id!r}, expected a number from 0 to {2**31 - 1}")
         directory_id = KafkaUuid.parse(properties["directory.id"])
+        if len(properties.get("cluster.id", "").encode()) > _MOST_CLUSTER_ID_BYTES:
+            raise ValueError(f"cluster.id has more than {_MOST_CLUSTER_ID_BYTES} bytes")
     except ValueError as fault:
         raise CorruptLog(f"{path}: {fault}; restore the file, or format another folder") from None
     return MetaProperties(int(node_id), directory_id, properties.get("cluster.id") or None)

@@ -23,6 +23,8 @@ DATA_VERSION = 1
 _READABLE_VERSIONS = (0, 1)
 _LARGEST_INT32 = 2**31 - 1
 _LARGEST_INT64 = 2**63 - 1
+_MOST_CLUSTER_ID_BYTES = 0x7FFF
+"""A longer string fits no message."""
 
 
 class SavedState(NamedTuple):
@@ -153,6 +155,8 @@ def _cluster_id(value: Any) -> str:
         raise ValueError(f"clusterId is {json.dumps(value)}, expected a string")
     if not _is_text(value):
         raise ValueError(f"clusterId is {json.dumps(value)}, and half a character among it")
+    if len(value.encode()) > _MOST_CLUSTER_ID_BYTES:
+        raise ValueError(f"clusterId has more than {_MOST_CLUSTER_ID_BYTES} bytes")
     return value
 
 

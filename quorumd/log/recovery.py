@@ -25,6 +25,8 @@ _LOG_NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
 _WINDOW = 1024 * 1024
 _LARGEST_BATCH = 128 * 1024 * 1024
 """More than any frame that could have brought a batch: a larger length is damage, not a reason to read it."""
+_LARGEST_OFFSET = 2**62
+"""Far from any real one, and from the 64 bits that offsets have in batches and messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ def recover(disk: Disk, directory: str, index_interval_bytes: int, known_high_wa
     found = _Reader(disk, directory, index_interval_bytes)
     try:
         found.read()
+        if found.end_offset > _LARGEST_OFFSET:
+            raise CorruptLog(
+                f"The log in {directory} ends at offset {found.end_offset}, which no log can reach. Nothing was changed. "
+                "Restore the files, or remove this replica's data folder and format it anew"
+            )
         if found.end_offset < known_high_watermark:
             raise CorruptLog(_damage(directory, found, known_high_watermark))
         found.repair()

@@ -14,7 +14,7 @@ from quorumd.ids import (
     OffsetAndEpoch,
     ReplicaKey,
 )
-from quorumd.node.quorum_wire import known_error, only_partition, public_error
+from quorumd.node.quorum_wire import known_error, public_error
 from quorumd.protocol.messages import (
     fetch_quorum_records_request,
     fetch_quorum_records_response,
@@ -36,9 +36,12 @@ def fetch_to_wire(
     request: FetchRequest, cluster_id: str | None
 ) -> fetch_quorum_records_request.FetchQuorumRecordsRequest:
     """The request that a follower sends to its leader."""
-    wire = fetch_quorum_records_request
-    partition = wire.PartitionData(
-        METADATA_PARTITION,
+    return fetch_quorum_records_request.FetchQuorumRecordsRequest(
+        cluster_id,
+        request.replica.id,
+        request.replica.directory_id,
+        request.max_wait_ms,
+        request.max_bytes,
         request.epoch,
         request.offset,
         request.last_epoch,
@@ -46,31 +49,20 @@ def fetch_to_wire(
         request.known_high_watermark,
         request.read_round,
     )
-    return wire.FetchQuorumRecordsRequest(
-        cluster_id,
-        request.replica.id,
-        request.replica.directory_id,
-        request.max_wait_ms,
-        request.max_bytes,
-        [wire.TopicData(METADATA_TOPIC, [partition])],
-    )
 
 
-def fetch_from_wire(
-    message: fetch_quorum_records_request.FetchQuorumRecordsRequest,
-    partition: fetch_quorum_records_request.PartitionData,
-) -> FetchRequest:
+def fetch_from_wire(message: fetch_quorum_records_request.FetchQuorumRecordsRequest) -> FetchRequest:
     """What the engine is asked; size and wait are held to their ceilings whatever the request says."""
     return FetchRequest(
         _replica(message.replica_id, message.replica_directory_id),
-        partition.leader_epoch,
-        partition.fetch_offset,
-        partition.fetch_epoch,
+        message.leader_epoch,
+        message.fetch_offset,
+        message.fetch_epoch,
         min(message.max_wait_time_ms, MAX_WAIT_MS),
         min(message.max_bytes, MAX_FETCH_BYTES),
-        partition.is_follower,
-        partition.high_watermark,
-        partition.read_round,
+        message.is_follower,
+        message.high_watermark,
+        message.read_round,
     )
 
 
@@ -80,8 +72,9 @@ def answer_to_wire(
     """The answer with the batches in `records`; `leader` is where the leader listens, if that is known."""
     wire = fetch_quorum_records_response
     diverging = response.diverging
-    partition = wire.PartitionData(
-        METADATA_PARTITION,
+    # Who fetches without an error knows where from.
+    tell = leader is not None and response.error is not ErrorCode.NONE
+    return wire.FetchQuorumRecordsResponse(
         int(response.error),
         response.leader_id,
         response.epoch,
@@ -92,30 +85,29 @@ def answer_to_wire(
         -1,
         response.read_round,
         records,
+        [wire.NodeEndpoint(response.leader_id, leader.host, leader.port)] if tell and leader else [],
     )
-    endpoints = [wire.NodeEndpoint(response.leader_id, leader.host, leader.port)] if leader else []
-    return wire.FetchQuorumRecordsResponse(0, [wire.TopicData(METADATA_TOPIC, [partition])], endpoints)
 
 
 def answer_from_wire(
     message: fetch_quorum_records_response.FetchQuorumRecordsResponse,
 ) -> FetchResponse | ErrorCode:
-    """The answer with its records still undecoded, or the top-level error."""
-    partition = only_partition(message.topics)
-    if message.error_code or partition is None:
-        return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+    """The answer with its records still undecoded, or why there is none that the engine could use."""
+    error = known_error(message.error_code)
+    if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return error
     diverging = None
-    if partition.next_fetch_offset >= 0:
-        diverging = OffsetAndEpoch(partition.next_fetch_offset, partition.next_fetch_offset_epoch)
+    if message.next_fetch_offset >= 0:
+        diverging = OffsetAndEpoch(message.next_fetch_offset, message.next_fetch_offset_epoch)
     return FetchResponse(
-        known_error(partition.error_code),
-        partition.leader_id,
-        partition.leader_epoch,
-        partition.high_watermark,
-        partition.log_start_offset,
+        error,
+        message.leader_id,
+        message.leader_epoch,
+        message.high_watermark,
+        message.log_start_offset,
         diverging,
-        partition.read_round,
-        records=partition.records or b"",
+        message.read_round,
+        records=message.records or b"",
     )
 
 

@@ -125,21 +125,14 @@ class QuorumRequests:
 
     def fetch_quorum_records(self, session: Session, request: Request) -> None:
         message: Any = request.message
-        response_module = fetch_quorum_records_response
         if not self._identity.accepts(message.cluster_id):
-            self._refuse_cluster(session, request, response_module.FetchQuorumRecordsResponse)
-            return
-        partition = quorum_wire.only_partition(message.topics)
-        if partition is None:
-            topics = quorum_wire.refused_slots(
-                response_module, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-            session.answer(request, response_module.FetchQuorumRecordsResponse(0, topics))
+            response = fetch_quorum_records_response.FetchQuorumRecordsResponse
+            self._refuse_cluster(session, request, response)
             return
         self._ask(
             session,
             request,
-            fetch_wire.fetch_from_wire(message, partition),
+            fetch_wire.fetch_from_wire(message),
             lambda response: fetch_wire.answer_to_wire(
                 response, self._read(response), self._endpoint(request, response, 0)
             ),

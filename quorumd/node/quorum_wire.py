@@ -30,6 +30,7 @@ from quorumd.protocol.messages import (
 from quorumd.raft.messages import BeginRequest, EndRequest, LeaderResponse, VoteRequest, VoteResponse
 
 PRE_VOTE_VERSION = 2
+ERRORS_BY_NUMBER = {int(code): code for code in ErrorCode}
 PRIVATE_ERRORS = frozenset({ErrorCode.NOT_FOLLOWER, ErrorCode.INVALID_QUORUM_STATE})
 
 
@@ -59,10 +60,7 @@ def public_error(error: ErrorCode) -> int:
 
 def known_error(number: int) -> ErrorCode:
     """The code of an answer; numbers that have no name here count as an unknown failure."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ERRORS_BY_NUMBER.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def vote_from_wire(message: vote_request.VoteRequest, partition: vote_request.PartitionData) -> VoteRequest:

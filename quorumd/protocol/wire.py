@@ -20,7 +20,7 @@ from quorumd.errors import MalformedMessage, UnsupportedVersion
 MAX_STRING_BYTES: Final = 0x7FFF
 """Longer strings are refused in both directions, as Kafka refuses them: its readers could not load them."""
 
-ALWAYS_ALLOWED_ELEMENTS: Final = 30_000
+ALWAYS_ALLOWED_ELEMENTS: Final = 60_000
 _BYTES_OF_ANOTHER_ELEMENT: Final = 96
 
 NOT_GIVEN: Final[list[Any]] = []

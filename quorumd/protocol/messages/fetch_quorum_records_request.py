@@ -9,78 +9,14 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.wire import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
     Message,
-    MessageStruct,
-    check_elements,
-    read_compact_count,
     read_compact_nullable_string,
-    read_compact_string,
     skip_tagged_fields,
     write_compact_nullable_string,
-    write_compact_string,
-    write_uvarint,
 )
 
-PACK_i16sii = Struct(">i16sii").pack
-UNPACK_i16sii = Struct(">i16sii").unpack_from
-PACK_iiqitqq = Struct(">iiqi?qq").pack
-UNPACK_iiqitqq = Struct(">iiqi?qq").unpack_from
-
-
-class PartitionData(MessageStruct):
-    __slots__ = (
-        # int32 0+. Only 0 is served.
-        "partition_index",
-        # int32 0+. The epoch that the sender takes for the current one.
-        "leader_epoch",
-        # int64 0+. First offset wanted. Everything before it is durable at the sender: its acknowledgement.
-        "fetch_offset",
-        # int32 0+. Epoch of the record before FetchOffset, 0 if there is none.
-        "fetch_epoch",
-        # bool 0+. Whether the sender takes itself for a voter.
-        "is_follower",
-        # int64 0+. What the sender knows; a higher one here is a reason to answer at once.
-        "high_watermark",
-        # int64 0+. ReadRound of the last answer that the sender has, 0 before the first.
-        "read_round",
-    )
-
-    def __init__(
-        self,
-        partition_index: int = 0,
-        leader_epoch: int = 0,
-        fetch_offset: int = 0,
-        fetch_epoch: int = 0,
-        is_follower: bool = False,
-        high_watermark: int = 0,
-        read_round: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.leader_epoch = leader_epoch
-        self.fetch_offset = fetch_offset
-        self.fetch_epoch = fetch_epoch
-        self.is_follower = is_follower
-        self.high_watermark = high_watermark
-        self.read_round = read_round
-
-
-class TopicData(MessageStruct):
-    __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
-        "topic_name",
-        # []PartitionData 0+.
-        "partitions",
-    )
-
-    def __init__(
-        self,
-        topic_name: str = "",
-        partitions: list[PartitionData] = NOT_GIVEN,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[PartitionData] = [] if partitions is NOT_GIVEN else partitions
+PACK_i16siiiqitqq = Struct(">i16siiiqi?qq").pack
+UNPACK_i16siiiqitqq = Struct(">i16siiiqi?qq").unpack_from
 
 
 class FetchQuorumRecordsRequest(Message):
@@ -99,8 +35,18 @@ class FetchQuorumRecordsRequest(Message):
         "max_wait_time_ms",
         # int32 0+. Answer with no more than this, but at least one batch.
         "max_bytes",
-        # []TopicData 0+.
-        "topics",
+        # int32 0+. The epoch that the sender takes for the current one.
+        "leader_epoch",
+        # int64 0+. First offset wanted. Everything before it is durable at the sender: its acknowledgement.
+        "fetch_offset",
+        # int32 0+. Epoch of the record before FetchOffset, 0 if there is none.
+        "fetch_epoch",
+        # bool 0+. Whether the sender takes itself for a voter.
+        "is_follower",
+        # int64 0+. What the sender knows; a higher one here is a reason to answer at once.
+        "high_watermark",
+        # int64 0+. ReadRound of the last answer that the sender has, 0 before the first.
+        "read_round",
     )
     NAME = "FetchQuorumRecordsRequest"
     API_KEY = 1001
@@ -115,94 +61,58 @@ class FetchQuorumRecordsRequest(Message):
         replica_directory_id: KafkaUuid = ZERO_UUID,
         max_wait_time_ms: int = 0,
         max_bytes: int = 0,
-        topics: list[TopicData] = NOT_GIVEN,
+        leader_epoch: int = 0,
+        fetch_offset: int = 0,
+        fetch_epoch: int = 0,
+        is_follower: bool = False,
+        high_watermark: int = 0,
+        read_round: int = 0,
     ) -> None:
         self.cluster_id = cluster_id
         self.replica_id = replica_id
         self.replica_directory_id = replica_directory_id
         self.max_wait_time_ms = max_wait_time_ms
         self.max_bytes = max_bytes
-        self.topics: list[TopicData] = [] if topics is NOT_GIVEN else topics
+        self.leader_epoch = leader_epoch
+        self.fetch_offset = fetch_offset
+        self.fetch_epoch = fetch_epoch
+        self.is_follower = is_follower
+        self.high_watermark = high_watermark
+        self.read_round = read_round
 
 
 def encode_v0(message: FetchQuorumRecordsRequest, out: bytearray) -> None:
     write_compact_nullable_string(out, message.cluster_id)
-    out += PACK_i16sii(
+    out += PACK_i16siiiqitqq(
         message.replica_id,
         message.replica_directory_id,
         message.max_wait_time_ms,
         message.max_bytes,
+        message.leader_epoch,
+        message.fetch_offset,
+        message.fetch_epoch,
+        message.is_follower,
+        message.high_watermark,
+        message.read_round,
     )
-    write_uvarint(out, len(message.topics) + 1)
-    for topic_data in message.topics:
-        write_compact_string(out, topic_data.topic_name)
-        write_uvarint(out, len(topic_data.partitions) + 1)
-        for partition_data in topic_data.partitions:
-            out += PACK_iiqitqq(
-                partition_data.partition_index,
-                partition_data.leader_epoch,
-                partition_data.fetch_offset,
-                partition_data.fetch_epoch,
-                partition_data.is_follower,
-                partition_data.high_watermark,
-                partition_data.read_round,
-            )
-            out.append(0)
-        out.append(0)
     out.append(0)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
-    elements = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (
         replica_id,
         replica_directory_id,
         max_wait_time_ms,
         max_bytes,
-    ) = UNPACK_i16sii(buf, pos)
-    pos += 28
-    count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
-    topics = []
-    for _ in range(count):
-        topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 38)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
-        topic_data_partitions = []
-        for _ in range(count):
-            (
-                partition_data_partition_index,
-                partition_data_leader_epoch,
-                partition_data_fetch_offset,
-                partition_data_fetch_epoch,
-                partition_data_is_follower,
-                partition_data_high_watermark,
-                partition_data_read_round,
-            ) = UNPACK_iiqitqq(buf, pos)
-            pos += 37
-            if buf[pos] == 0:
-                pos += 1
-            else:
-                pos = skip_tagged_fields(buf, pos)
-            topic_data_partitions.append(PartitionData(
-                partition_data_partition_index,
-                partition_data_leader_epoch,
-                partition_data_fetch_offset,
-                partition_data_fetch_epoch,
-                partition_data_is_follower,
-                partition_data_high_watermark,
-                partition_data_read_round,
-            ))
-        if buf[pos] == 0:
-            pos += 1
-        else:
-            pos = skip_tagged_fields(buf, pos)
-        topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
+        leader_epoch,
+        fetch_offset,
+        fetch_epoch,
+        is_follower,
+        high_watermark,
+        read_round,
+    ) = UNPACK_i16siiiqitqq(buf, pos)
+    pos += 61
     if buf[pos] == 0:
         pos += 1
     else:
@@ -213,7 +123,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
         KafkaUuid(replica_directory_id),
         max_wait_time_ms,
         max_bytes,
-        topics,
+        leader_epoch,
+        fetch_offset,
+        fetch_epoch,
+        is_follower,
+        high_watermark,
+        read_round,
     ), pos
 
 

@@ -28,83 +28,10 @@ from quorumd.protocol.wire import (
 
 PACK_H = Struct(">H").pack
 UNPACK_H = Struct(">H").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
+PACK_hiiqiqqqq = Struct(">hiiqiqqqq").pack
+UNPACK_hiiqiqqqq = Struct(">hiiqiqqqq").unpack_from
 PACK_i = Struct(">i").pack
 UNPACK_i = Struct(">i").unpack_from
-PACK_ihiiqiqqqq = Struct(">ihiiqiqqqq").pack
-UNPACK_ihiiqiqqqq = Struct(">ihiiqiqqqq").unpack_from
-
-
-class PartitionData(MessageStruct):
-    __slots__ = (
-        # int32 0+. Only 0 is served.
-        "partition_index",
-        # int16 0+. 0, or Kafka's number for what went wrong.
-        "error_code",
-        # int32 0+. The leader that the sender knows; -1 for none.
-        "leader_id",
-        # int32 0+. The epoch that the sender is in.
-        "leader_epoch",
-        # int64 0+. If set: the sender's log parts from this one, truncate to here; -1 if not.
-        "next_fetch_offset",
-        # int32 0+. Epoch of the record before NextFetchOffset; -1 with it.
-        "next_fetch_offset_epoch",
-        # int64 0+. Everything before it is committed; -1 while a new leader cannot tell.
-        "high_watermark",
-        # int64 0+. First offset that the leader has.
-        "log_start_offset",
-        # int64 0+. Unix time in ms when the sender last had all that the leader had; -1 if never.
-        "last_caught_up_time_ms",
-        # int64 0+. The leader's current round. A fetch that says it was sent after this answer, and proves
-        # that this leader was followed then.
-        "read_round",
-        # records 0+, null 0+. Whole record batches from FetchOffset on.
-        "records",
-    )
-
-    def __init__(
-        self,
-        partition_index: int = 0,
-        error_code: int = 0,
-        leader_id: int = -1,
-        leader_epoch: int = 0,
-        next_fetch_offset: int = -1,
-        next_fetch_offset_epoch: int = -1,
-        high_watermark: int = -1,
-        log_start_offset: int = 0,
-        last_caught_up_time_ms: int = -1,
-        read_round: int = 0,
-        records: bytes | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.next_fetch_offset = next_fetch_offset
-        self.next_fetch_offset_epoch = next_fetch_offset_epoch
-        self.high_watermark = high_watermark
-        self.log_start_offset = log_start_offset
-        self.last_caught_up_time_ms = last_caught_up_time_ms
-        self.read_round = read_round
-        self.records = records
-
-
-class TopicData(MessageStruct):
-    __slots__ = (
-        # string 0+. Only __cluster_metadata is served.
-        "topic_name",
-        # []PartitionData 0+.
-        "partitions",
-    )
-
-    def __init__(
-        self,
-        topic_name: str = "",
-        partitions: list[PartitionData] = NOT_GIVEN,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[PartitionData] = [] if partitions is NOT_GIVEN else partitions
 
 
 class NodeEndpoint(MessageStruct):
@@ -136,8 +63,25 @@ class FetchQuorumRecordsResponse(Message):
     __slots__ = (
         # int16 0+. 0, or Kafka's number for what went wrong.
         "error_code",
-        # []TopicData 0+.
-        "topics",
+        # int32 0+. The leader that the sender knows; -1 for none.
+        "leader_id",
+        # int32 0+. The epoch that the sender is in.
+        "leader_epoch",
+        # int64 0+. If set: the sender's log parts from this one, truncate to here; -1 if not.
+        "next_fetch_offset",
+        # int32 0+. Epoch of the record before NextFetchOffset; -1 with it.
+        "next_fetch_offset_epoch",
+        # int64 0+. Everything before it is committed; -1 while a new leader cannot tell.
+        "high_watermark",
+        # int64 0+. First offset that the leader has.
+        "log_start_offset",
+        # int64 0+. Unix time in ms when the sender last had all that the leader had; -1 if never.
+        "last_caught_up_time_ms",
+        # int64 0+. The leader's current round. A fetch that says it was sent after this answer, and proves
+        # that this leader was followed then.
+        "read_round",
+        # records 0+, null 0+. Whole record batches from FetchOffset on.
+        "records",
         # []NodeEndpoint 0+, tag 0 in 0+. Where the leader named above is reached.
         "node_endpoints",
     )
@@ -150,36 +94,43 @@ class FetchQuorumRecordsResponse(Message):
     def __init__(
         self,
         error_code: int = 0,
-        topics: list[TopicData] = NOT_GIVEN,
+        leader_id: int = -1,
+        leader_epoch: int = 0,
+        next_fetch_offset: int = -1,
+        next_fetch_offset_epoch: int = -1,
+        high_watermark: int = -1,
+        log_start_offset: int = 0,
+        last_caught_up_time_ms: int = -1,
+        read_round: int = 0,
+        records: bytes | None = None,
         node_endpoints: list[NodeEndpoint] = NOT_GIVEN,
     ) -> None:
         self.error_code = error_code
-        self.topics: list[TopicData] = [] if topics is NOT_GIVEN else topics
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.next_fetch_offset = next_fetch_offset
+        self.next_fetch_offset_epoch = next_fetch_offset_epoch
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+        self.last_caught_up_time_ms = last_caught_up_time_ms
+        self.read_round = read_round
+        self.records = records
         self.node_endpoints: list[NodeEndpoint] = [] if node_endpoints is NOT_GIVEN else node_endpoints
 
 
 def encode_v0(message: FetchQuorumRecordsResponse, out: bytearray) -> None:
-    out += PACK_h(message.error_code)
-    write_uvarint(out, len(message.topics) + 1)
-    for topic_data in message.topics:
-        write_compact_string(out, topic_data.topic_name)
-        write_uvarint(out, len(topic_data.partitions) + 1)
-        for partition_data in topic_data.partitions:
-            out += PACK_ihiiqiqqqq(
-                partition_data.partition_index,
-                partition_data.error_code,
-                partition_data.leader_id,
-                partition_data.leader_epoch,
-                partition_data.next_fetch_offset,
-                partition_data.next_fetch_offset_epoch,
-                partition_data.high_watermark,
-                partition_data.log_start_offset,
-                partition_data.last_caught_up_time_ms,
-                partition_data.read_round,
-            )
-            write_compact_nullable_bytes(out, partition_data.records)
-            out.append(0)
-        out.append(0)
+    out += PACK_hiiqiqqqq(
+        message.error_code,
+        message.leader_id,
+        message.leader_epoch,
+        message.next_fetch_offset,
+        message.next_fetch_offset_epoch,
+        message.high_watermark,
+        message.log_start_offset,
+        message.last_caught_up_time_ms,
+        message.read_round,
+    )
+    write_compact_nullable_bytes(out, message.records)
     if message.node_endpoints:
         out.append(1)
         node_endpoints_payload = bytearray()
@@ -197,57 +148,19 @@ def encode_v0(message: FetchQuorumRecordsResponse, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
     elements = 0
     node_endpoints: list[NodeEndpoint] = []
-    (error_code,) = UNPACK_h(buf, pos)
-    pos += 2
-    count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
-    topics = []
-    for _ in range(count):
-        topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 60)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
-        topic_data_partitions = []
-        for _ in range(count):
-            (
-                partition_data_partition_index,
-                partition_data_error_code,
-                partition_data_leader_id,
-                partition_data_leader_epoch,
-                partition_data_next_fetch_offset,
-                partition_data_next_fetch_offset_epoch,
-                partition_data_high_watermark,
-                partition_data_log_start_offset,
-                partition_data_last_caught_up_time_ms,
-                partition_data_read_round,
-            ) = UNPACK_ihiiqiqqqq(buf, pos)
-            pos += 58
-            partition_data_records, pos = read_compact_nullable_bytes(buf, pos)
-            if buf[pos] == 0:
-                pos += 1
-            else:
-                pos = skip_tagged_fields(buf, pos)
-            topic_data_partitions.append(PartitionData(
-                partition_data_partition_index,
-                partition_data_error_code,
-                partition_data_leader_id,
-                partition_data_leader_epoch,
-                partition_data_next_fetch_offset,
-                partition_data_next_fetch_offset_epoch,
-                partition_data_high_watermark,
-                partition_data_log_start_offset,
-                partition_data_last_caught_up_time_ms,
-                partition_data_read_round,
-                partition_data_records,
-            ))
-        if buf[pos] == 0:
-            pos += 1
-        else:
-            pos = skip_tagged_fields(buf, pos)
-        topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
+    (
+        error_code,
+        leader_id,
+        leader_epoch,
+        next_fetch_offset,
+        next_fetch_offset_epoch,
+        high_watermark,
+        log_start_offset,
+        last_caught_up_time_ms,
+        read_round,
+    ) = UNPACK_hiiqiqqqq(buf, pos)
+    pos += 54
+    records, pos = read_compact_nullable_bytes(buf, pos)
     if buf[pos] == 0:
         pos += 1
     else:
@@ -275,7 +188,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return FetchQuorumRecordsResponse(error_code, topics, node_endpoints), pos
+    return FetchQuorumRecordsResponse(
+        error_code,
+        leader_id,
+        leader_epoch,
+        next_fetch_offset,
+        next_fetch_offset_epoch,
+        high_watermark,
+        log_start_offset,
+        last_caught_up_time_ms,
+        read_round,
+        records,
+        node_endpoints,
+    ), pos
 
 
 ENCODE = {

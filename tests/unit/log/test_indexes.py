@@ -94,3 +94,12 @@ def test_empty() -> None:
     assert indexes.offset_index() == indexes.time_index() == b""
     assert indexes.position_before(BASE) == 0
     assert indexes._largest[0] == NO_TIMESTAMP
+
+
+def test_an_offset_that_fits_no_entry_has_none() -> None:
+    """Batches can claim two thousand million offsets each, in a damaged file (found by fuzzing)."""
+    most = 2**31 - 1
+    indexes = filled([(BASE + n * most, n * 200, 200, n) for n in range(5)])
+    assert [last for last, _ in iter_unpack(">II", indexes.offset_index())] == [most]
+    assert indexes.position_before(BASE + 4 * most) == 200
+    assert len(indexes.time_index()) == 12

@@ -56,6 +56,10 @@ def test_reads_what_java_writes(disk: Disk, folder: str) -> None:
         ("version=1\nnode.id=-1\ndirectory.id=J8aAPcfLQt2bqs1JT_rMgQ", "node.id is '-1'"),
         ("version=1\nnode.id=2147483648\ndirectory.id=J8aAPcfLQt2bqs1JT_rMgQ", "node.id is '2147483648'"),
         ("version=1\nnode.id=1\ndirectory.id=nope", "'nope' is not a Kafka Uuid"),
+        (
+            f"version=1\nnode.id=1\ndirectory.id=J8aAPcfLQt2bqs1JT_rMgQ\ncluster.id={'x' * 32768}",
+            "cluster.id has more than 32767 bytes",
+        ),
     ],
 )
 def test_refuses_what_it_cannot_use(disk: Disk, folder: str, text: str, fault: str) -> None:

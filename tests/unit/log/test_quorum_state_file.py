@@ -95,6 +95,7 @@ def changed(**fields: object) -> bytes:
         (changed(votedDirectoryId=5), "votedDirectoryId is 5"),
         (changed(clusterId=5), "clusterId is 5"),
         (changed(clusterId="a\ud800"), "half a character"),
+        (changed(clusterId="x" * 32768), "clusterId has more than 32767 bytes"),
         (changed(currentVoters={}), "currentVoters is {}"),
         (changed(currentVoters=[1]), r"currentVoters is \[1\]"),
         (changed(targetVoters=[{"voterId": -1}]), "voterId is -1"),

@@ -333,3 +333,12 @@ class TestDurability:
         monkeypatch.setattr(memory_disk, "list_directory", fail)
         with pytest.raises(StorageError, match=f"the log in {folder} cannot be opened: .*Permission denied"):
             SegmentedLog.open(memory_disk, folder, SETTINGS)
+
+
+@pytest.mark.parametrize("base_offset", [2**62 + 1, 2**63 - 1, 10**20 - 1])
+def test_offsets_that_no_log_can_reach_are_damage(disk: Disk, folder: str, base_offset: int) -> None:
+    """The next record there would fit no batch (found by fuzzing)."""
+    put(disk, folder, base_offset, b"")
+    with pytest.raises(CorruptLog, match=f"ends at offset {base_offset}, which no log can reach"):
+        SegmentedLog.open(disk, folder, SETTINGS)
+    assert f"{base_offset:020d}.log" in disk.list_directory(folder)

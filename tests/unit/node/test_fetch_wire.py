@@ -18,7 +18,6 @@ from quorumd.ids import (
     ReplicaKey,
 )
 from quorumd.node import fetch_wire
-from quorumd.node.quorum_wire import only_partition
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages import fetch_request, fetch_response
 from quorumd.raft.messages import FetchRequest, FetchResponse
@@ -43,9 +42,7 @@ def test_a_followers_fetch_comes_back() -> None:
     request = FetchRequest(ReplicaKey(1, DIRECTORY), 5, 17, 4, 500, 1000, True, 12, 9)
     message = travelled(fetch_wire.fetch_to_wire(request, CLUSTER), 0)
     assert message.cluster_id == CLUSTER
-    partition = only_partition(message.topics)
-    assert partition is not None
-    assert fetch_wire.fetch_from_wire(message, partition) == request
+    assert fetch_wire.fetch_from_wire(message) == request
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NOT_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
@@ -58,20 +55,23 @@ def test_an_answer_comes_back(error: ErrorCode, diverging: OffsetAndEpoch | None
     assert fetch_wire.answer_from_wire(message) == response
 
 
-def test_an_answer_without_the_partition_is_its_top_level_error() -> None:
+def test_an_answer_of_another_cluster_is_none_for_the_engine() -> None:
     wire = fetch_wire.fetch_quorum_records_response
     refused = wire.FetchQuorumRecordsResponse(int(ErrorCode.INCONSISTENT_CLUSTER_ID))
     assert fetch_wire.answer_from_wire(refused) is ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert fetch_wire.answer_from_wire(wire.FetchQuorumRecordsResponse(0)) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_where_the_leader_is_is_told_to_those_who_ask_the_wrong_node() -> None:
+    for error, told in ((ErrorCode.NONE, 0), (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)):
+        answer = fetch_wire.answer_to_wire(FetchResponse(error, 2, 6), b"", LEADER)
+        assert len(answer.node_endpoints) == told
 
 
 def test_size_and_wait_are_held_to_their_ceilings() -> None:
     """A fetch is parked with its connection, and the connection may be gone."""
     request = FetchRequest(ReplicaKey(1), 5, 17, 4, 2**31 - 1, 2**31 - 1)
     message = travelled(fetch_wire.fetch_to_wire(request, None), 0)
-    partition = only_partition(message.topics)
-    assert partition is not None
-    came = fetch_wire.fetch_from_wire(message, partition)
+    came = fetch_wire.fetch_from_wire(message)
     assert (came.max_bytes, came.max_wait_ms) == (8 * 1024 * 1024, 30_000)
     stock_came = fetch_wire.stock_fetch_from_wire(stock(18, max_wait_ms=2**31 - 1), 18)
     assert stock_came is not None

@@ -296,6 +296,6 @@ def discovery(world: World) -> Call:
 
 
 def test_the_topic_asked_for_is_the_metadata_log(world: World) -> None:
-    world.send(fetch())
+    world.send(vote())
     message: Any = world.peer.asked[0].message
     assert [topic.topic_name for topic in message.topics] == [METADATA_TOPIC]

@@ -128,10 +128,7 @@ def request_for(
         )
         return wire.FetchRequest(cluster_id, topics=[fetched])
     if api_key == ApiKey.FETCH_QUORUM_RECORDS:
-        records = fetch_quorum_records_request
-        return records.FetchQuorumRecordsRequest(
-            cluster_id, topics=[records.TopicData(topic, [records.PartitionData()])]
-        )
+        return fetch_quorum_records_request.FetchQuorumRecordsRequest(cluster_id)
     if api_key == ApiKey.VOTE:
         return vote_request.VoteRequest(
             cluster_id, topics=[vote_request.TopicData(topic, [vote_request.PartitionData()])]
@@ -171,12 +168,23 @@ def test_hole_23_another_cluster_is_refused_at_the_top_and_nobody_is_not(
     assert len(world.events) == 2
 
 
-@pytest.mark.parametrize(("api_key", "version"), ASKED_OF_THE_ENGINE, ids=str)
+NESTED = [(key, version) for key, version in ASKED_OF_THE_ENGINE if key != ApiKey.FETCH_QUORUM_RECORDS]
+"""Those that name topics and partitions; FetchQuorumRecords is flat."""
+
+
+def partition_of(api_key: int, answer: Any) -> Any:
+    """What an answer says of the metadata log."""
+    if api_key == ApiKey.FETCH_QUORUM_RECORDS:
+        return answer
+    topics = answer.responses if api_key == ApiKey.FETCH else answer.topics
+    return topics[0].partitions[0]
+
+
+@pytest.mark.parametrize(("api_key", "version"), NESTED, ids=str)
 def test_hole_42_another_topic_is_refused_in_its_slot(world: World, api_key: int, version: int) -> None:
     answer = world.ask(request_for(api_key, version, topic="another"), version)
-    topics = answer.responses if api_key == ApiKey.FETCH else answer.topics
     assert answer.error_code == 0
-    assert topics[0].partitions[0].error_code in (
+    assert partition_of(api_key, answer).error_code in (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     )
@@ -194,11 +202,10 @@ def test_every_answer_of_the_engine_says_who_leads(world: World, api_key: int, v
     else:
         response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5)
     answer = world.engine_answers(response)
+    partition = partition_of(api_key, answer)
     if api_key == ApiKey.FETCH:
-        partition = answer.responses[0].partitions[0]
         told = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
     else:
-        partition = answer.topics[0].partitions[0]
         told = (partition.leader_id, partition.leader_epoch)
     assert told == (2, 5)
     assert partition.error_code == response.error
@@ -215,13 +222,11 @@ def test_records_are_read_just_before_they_leave(world: World, api_key: int) -> 
     response = FetchResponse(ErrorCode.NONE, 2, 5, 9)
     response.read_from, response.read_limit, response.read_below = 3, 100, 9
     answer = world.engine_answers(response)
-    topics = answer.responses if api_key == ApiKey.FETCH else answer.topics
-    assert topics[0].partitions[0].records == b"3 100 9"
+    assert partition_of(api_key, answer).records == b"3 100 9"
     world.ask(request_for(api_key, version), version)
     response.read_below = -1
     answer = world.engine_answers(response)
-    topics = answer.responses if api_key == ApiKey.FETCH else answer.topics
-    assert topics[0].partitions[0].records == b"3 100 None"
+    assert partition_of(api_key, answer).records == b"3 100 None"
 
 
 # DescribeQuorum

@@ -175,24 +175,23 @@ OWN: list[tuple[str, Message, str]] = [
             DIRECTORY,
             500,
             1 << 20,
-            [fetch_request.TopicData(TOPIC, [fetch_request.PartitionData(0, 5, 10, 4, True, 9, 77)])],
+            5,
+            10,
+            4,
+            True,
+            9,
+            77,
         ),
-        f"024300000001{DIRECTORY.hex()}000001f4001000000213{TOPIC_HEX}02"
-        "0000000000000005000000000000000a00000004010000000000000009000000000000004d000000",
+        f"024300000001{DIRECTORY.hex()}000001f400100000"
+        "00000005000000000000000a00000004010000000000000009000000000000004d00",
     ),
     (
         "FetchQuorumRecords response",
         fetch_response.FetchQuorumRecordsResponse(
-            0,
-            [
-                fetch_response.TopicData(
-                    TOPIC, [fetch_response.PartitionData(0, 0, 1, 5, -1, -1, 9, 0, -1, 77, b"abc")]
-                )
-            ],
-            [fetch_response.NodeEndpoint(1, "h1", 9092)],
+            0, 1, 5, -1, -1, 9, 0, -1, 77, b"abc", [fetch_response.NodeEndpoint(1, "h1", 9092)]
         ),
-        f"00000213{TOPIC_HEX}020000000000000000000100000005ffffffffffffffffffffffff0000000000000009"
-        "0000000000000000ffffffffffffffff000000000000004d04616263000001000b0200000001036831238400",
+        "00000000000100000005ffffffffffffffffffffffff0000000000000009"
+        "0000000000000000ffffffffffffffff000000000000004d0461626301000b0200000001036831238400",
     ),
     (
         "KRaftVoters that is a VoterAssignment",
