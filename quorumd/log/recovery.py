@@ -80,8 +80,8 @@ def recover(disk: Disk, directory: str, index_interval_bytes: int, known_high_wa
         found.read()
         if found.end_offset > _LARGEST_OFFSET:
             raise CorruptLog(
-                f"The log in {directory} ends at offset {found.end_offset}, which no log can reach. Nothing was changed. "
-                "Restore the files, or remove this replica's data folder and format it anew"
+                f"The log in {directory} ends at offset {found.end_offset}, which no log can reach. Nothing was "
+                "changed. Restore the files, or remove this replica's data folder and format it anew"
             )
         if found.end_offset < known_high_watermark:
             raise CorruptLog(_damage(directory, found, known_high_watermark))

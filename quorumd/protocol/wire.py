@@ -20,8 +20,8 @@ from quorumd.errors import MalformedMessage, UnsupportedVersion
 MAX_STRING_BYTES: Final = 0x7FFF
 """Longer strings are refused in both directions, as Kafka refuses them: its readers could not load them."""
 
-ALWAYS_ALLOWED_ELEMENTS: Final = 60_000
-_BYTES_OF_ANOTHER_ELEMENT: Final = 96
+ALWAYS_ALLOWED_ELEMENTS: Final = 40_000
+_BYTES_OF_ANOTHER_ELEMENT: Final = 128
 
 NOT_GIVEN: Final[list[Any]] = []
 """Default of list parameters of generated classes, replaced by a new empty list. Never in a message."""
