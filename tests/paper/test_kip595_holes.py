@@ -47,7 +47,7 @@ def test_hole_9_a_leader_outside_the_voter_set_serves_and_does_not_count_itself(
     replica = bench.engine._replica
     bench.history.append(bench.log.end_offset, VoterAssignment(voter_set(2, 3)))
     bench.log.batches.append(Batch(bench.log.end_offset, bench.log.end_offset + 1, 2, voter_record(2, 3)))
-    replica.state.in_voter_set = False  # type: ignore[union-attr]  # it is Leader
+    replica.state.in_voter_set = False  # it is Leader
     bench.flush()
     bench.ask(bench.fetch_of(2))
     assert bench.engine.high_watermark < bench.log.end_offset

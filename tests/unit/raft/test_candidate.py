@@ -107,9 +107,9 @@ def test_lost_it_backs_off_in_the_failed_epoch_and_starts_over_with_a_pre_vote()
 def test_a_refusal_beside_an_unreachable_voter_is_a_lost_election() -> None:
     bench = Single(saved=QuorumState(4)).to_candidate()
     bench.fail(3, refused=True)
-    assert not bench.engine._replica.state.backing_off  # type: ignore[union-attr]  # it is Candidate
+    assert not bench.engine._replica.state.backing_off  # it is Candidate
     bench.answer(2, refused(5))
-    assert bench.engine._replica.state.backing_off  # type: ignore[union-attr]
+    assert bench.engine._replica.state.backing_off
 
 
 def test_silence_is_asked_again_with_growing_pauses() -> None:
@@ -129,7 +129,7 @@ def test_errors_are_no_refusals() -> None:
     epoch = bench.engine.epoch
     bench.answer(2, VoteResponse(ErrorCode.BROKER_NOT_AVAILABLE, NO_NODE, epoch, False))
     bench.answer(3, VoteResponse(ErrorCode.INCONSISTENT_VOTER_SET, NO_NODE, epoch, False))
-    assert not bench.engine._replica.state.backing_off  # type: ignore[union-attr]
+    assert not bench.engine._replica.state.backing_off
 
 
 def test_answers_of_an_older_epoch_count_for_nothing() -> None:

@@ -93,12 +93,12 @@ def test_a_grant_leaves_only_after_it_is_saved() -> None:
 def test_a_granted_vote_restarts_the_election_timer_and_a_mere_epoch_does_not() -> None:
     bench = Single(LOG, QuorumState(3))
     before = bench.engine._replica.state.deadline
-    election = bench.engine._replica.state.election_deadline  # type: ignore[union-attr]  # it is Unattached
+    election = bench.engine._replica.state.election_deadline  # it is Unattached
     bench.now += 500
     bench.ask(vote(7, (1, 1)))
-    assert bench.engine._replica.state.election_deadline == election  # type: ignore[union-attr]
+    assert bench.engine._replica.state.election_deadline == election
     bench.ask(vote(8, (9, 7)))
-    assert bench.engine._replica.state.election_deadline == election + 500  # type: ignore[union-attr]
+    assert bench.engine._replica.state.election_deadline == election + 500
     assert before <= election
 
 

@@ -301,7 +301,7 @@ class TestEnd:
         bench = follower()
         bench.answer(2, bench.records())
         bench.ask(end(2, 5, *successors))
-        assert bench.engine._replica.state.fetch_deadline == bench.now + delay  # type: ignore[union-attr]
+        assert bench.engine._replica.state.fetch_deadline == bench.now + delay
         assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
 
     def test_an_unattached_voter_takes_leader_and_epoch_from_it(self) -> None:

@@ -88,7 +88,7 @@ class TestHighWatermark:
         bench = Single(voters=voter_set(1, 2, 3)).to_leader()
         replica = bench.engine._replica
         assert replica.state.role is Role.LEADER
-        replica.state.in_voter_set = False  # type: ignore[union-attr]  # it is Leader
+        replica.state.in_voter_set = False  # it is Leader
         bench.propose()
         bench.flush()
         bench.ask(bench.fetch_of(2))

@@ -97,14 +97,14 @@ class TestFirstElection:
     def test_is_not_delayed_once_all_are_known(self) -> None:
         bench = Single((), below=lambda bound: bound - 1)
         bench.discover(key(2))
-        assert bench.engine._replica.state.election_deadline == bench.now + 1999  # type: ignore[union-attr]
+        assert bench.engine._replica.state.election_deadline == bench.now + 1999
         bench.discover(key(3))
-        assert bench.engine._replica.state.election_deadline == bench.now + 249  # type: ignore[union-attr]
+        assert bench.engine._replica.state.election_deadline == bench.now + 249
 
     def test_addresses_without_directories_do_not_hurry_it(self) -> None:
         bench = Single((), below=lambda bound: bound - 1)
         bench.discover(ReplicaKey(2), ReplicaKey(3))
-        assert bench.engine._replica.state.election_deadline == bench.now + 1999  # type: ignore[union-attr]
+        assert bench.engine._replica.state.election_deadline == bench.now + 1999
 
 
 def test_a_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:
