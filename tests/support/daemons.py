@@ -20,6 +20,8 @@ T = TypeVar("T")
 LOG_FOLDER = "__cluster_metadata-0"
 ELECTION_TIMEOUT_MS = 1000
 FETCH_TIMEOUT_MS = 2000
+PATIENCE_S = 60.0
+"""For what takes milliseconds: shared machines stop for tens of seconds when their disk does."""
 
 _next_port = 20_000 + os.getpid() * 64 % 10_000
 
@@ -37,7 +39,7 @@ def free_port() -> int:
                 continue
 
 
-def wait_for(what: str, condition: Callable[[], T], seconds: float = 15) -> T:
+def wait_for(what: str, condition: Callable[[], T], seconds: float = PATIENCE_S) -> T:
     """Poll until `condition` is truthy and return that; OSError counts as not yet."""
     deadline = time.monotonic() + seconds
     while True:
@@ -139,7 +141,7 @@ class Daemon:
         self.signal(signal.SIGKILL)
         self.wait()
 
-    def wait(self, seconds: float = 15) -> int:
+    def wait(self, seconds: float = PATIENCE_S) -> int:
         """The exit code, once the process has ended."""
         assert self.child is not None
         return self.child.wait(seconds)
@@ -216,7 +218,7 @@ class Cluster:
                 daemon.start()
         self.wait_until_level()
 
-    def leader(self, besides: int = -1, seconds: float = 15) -> Daemon:
+    def leader(self, besides: int = -1, seconds: float = PATIENCE_S) -> Daemon:
         """The node that says it leads and has a high watermark, other than `besides`."""
 
         def look() -> Daemon | None:
@@ -238,7 +240,7 @@ class Cluster:
     def others(self, daemon: Daemon) -> list[Daemon]:
         return [other for other in self.daemons.values() if other is not daemon]
 
-    def wait_until_level(self, seconds: float = 15) -> int:
+    def wait_until_level(self, seconds: float = PATIENCE_S) -> int:
         """Wait until every voter holds and has committed all the leader has; the high watermark."""
 
         def level() -> int | None:
