@@ -40,7 +40,7 @@ RunOf = Callable[[int, int, int, float], Run]
 @click.option("--require-targets", is_flag=True, help="Exit with 1 when a target was missed.")
 def main(seconds: float, rounds: int, require_targets: bool) -> None:
     """Measure, print a table, and write build/bench/commit.json. Quick look: --seconds 3 --rounds 1."""
-    console = Console()
+    console = Console(width=110)
     folder = BUILD / "tmp"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

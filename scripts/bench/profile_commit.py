@@ -50,7 +50,7 @@ def main(in_flight: int, connections: int, seconds: float) -> None:
     folder = (BUILD / "tmp-profile").resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    console = Console()
+    console = Console(width=110)
     try:
         profiles, writes_per_second = measure(folder, in_flight, connections, seconds)
     except BenchError as error:

@@ -121,7 +121,7 @@ class Report:
         table = Table(title=title, box=box.SIMPLE_HEAD)
         headings = ["in flight"]
         for system in ("etcd", "quorumd"):
-            headings += [f"{system}\nwrites/s", "ms\np50", "ms\np99"]
+            headings += [f"{system}\nwrites/s", "\np50 ms", "\np99 ms"]
         for heading in (*headings, "ratio\n(min to max)", "target"):
             table.add_column(heading, justify="right", no_wrap=True)
         for level in self.levels:
