@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from errno import EDQUOT, ENOSPC
 
-from quorumd.errors import DiskFull, FlushFailed, StorageError
+from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
 from quorumd.ports import Disk, File
 
 SPARE_BYTES = 4096
+MOST_SMALL_BYTES = 64 * 1024
 _TEMPORARY = ".tmp"
 
 
@@ -76,8 +77,21 @@ def keep_spare(disk: Disk, path: str) -> None:
         return
 
 
-def read_whole(disk: Disk, path: str) -> bytes | None:
-    """The content of a small file, None if there is none. Raises StorageError when it cannot be read."""
+def read_small(disk: Disk, path: str) -> bytes | None:
+    """As `read_whole`. Raises CorruptLog for a file of more than MOST_SMALL_BYTES, before anybody parses that."""
+    data = read_whole(disk, path, MOST_SMALL_BYTES + 1)
+    if data is not None and len(data) > MOST_SMALL_BYTES:
+        raise CorruptLog(
+            f"{path} has more than {MOST_SMALL_BYTES} bytes, a hundred times what it can have; restore the file"
+        )
+    return data
+
+
+def read_whole(disk: Disk, path: str, limit: int | None = None) -> bytes | None:
+    """The content of a file, or its first `limit` bytes; None if there is none.
+
+    Raises StorageError when it cannot be read.
+    """
     try:
         file = disk.open(path)
     except FileNotFoundError:
@@ -85,7 +99,7 @@ def read_whole(disk: Disk, path: str) -> bytes | None:
     except OSError as cause:
         raise StorageError(f"{path} cannot be opened: {cause}") from cause
     try:
-        return file.read_at(0, file.size())
+        return file.read_at(0, file.size() if limit is None else limit)
     except OSError as cause:
         raise StorageError(f"{path} cannot be read: {cause}") from cause
     finally:

@@ -14,7 +14,7 @@ import re
 
 from quorumd.errors import CorruptLog
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
-from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.atomic_file import read_small, write_atomically
 from quorumd.ports import Disk
 
 FILE_NAME = "replication-offset-checkpoint"
@@ -32,7 +32,7 @@ class HighWatermarkCheckpoint:
 
     def load(self) -> int:
         """The high watermark saved last, 0 if there is none. Raises CorruptLog for a file of another form."""
-        data = read_whole(self._disk, self._path)
+        data = read_small(self._disk, self._path)
         if data is None:
             return 0
         lines = data.decode("utf-8", "replace").splitlines()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from quorumd.errors import CorruptLog, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, KafkaUuid
-from quorumd.log.atomic_file import folder_of, read_whole, write_atomically
+from quorumd.log.atomic_file import folder_of, read_small, write_atomically
 from quorumd.log.partition_metadata import ensure_partition_metadata
 from quorumd.ports import Disk
 
@@ -41,7 +41,7 @@ def partition_folder(data_folder: str) -> str:
 def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
     """None for a folder that was never formatted. Raises CorruptLog for a file that cannot be used."""
     path = f"{data_folder}/{FILE_NAME}"
-    data = read_whole(disk, path)
+    data = read_small(disk, path)
     if data is None:
         return None
     properties = _properties(data.decode("utf-8", "replace"))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from quorumd.errors import CorruptLog
 from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid
-from quorumd.log.atomic_file import keep_spare, read_whole, write_atomically
+from quorumd.log.atomic_file import keep_spare, read_small, write_atomically
 from quorumd.ports import Disk
 
 FILE_NAME = "quorum-state"
@@ -56,7 +56,7 @@ class QuorumStateFile:
 
     def load(self) -> SavedState | None:
         """What was saved last, None if nothing was. Raises CorruptLog for a file that is not understood."""
-        data = read_whole(self._disk, self._path)
+        data = read_small(self._disk, self._path)
         if data is None:
             return None
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from quorumd.errors import DiskFull, StorageError
 from quorumd.ids import NO_NODE, ReplicaKey
-from quorumd.log.atomic_file import read_whole, write_atomically
+from quorumd.log.atomic_file import read_small, write_atomically
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import MetaProperties, load_meta_properties, partition_folder
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
@@ -101,7 +101,7 @@ def next_boot_timestamp(disk: Disk, data_folder: str, wall_ms: int) -> int:
     Whatever else is in the file is no timestamp, and is replaced.
     """
     path = f"{data_folder}/{BOOT_TIMESTAMP_FILE}"
-    last = (read_whole(disk, path) or b"").strip()
+    last = (read_small(disk, path) or b"").strip()
     timestamp = max(wall_ms, int(last) + 1 if _TIMESTAMP.fullmatch(last) else 0)
     try:
         write_atomically(disk, path, b"%d\n" % timestamp)

@@ -7,8 +7,16 @@ from random import Random
 
 import pytest
 
-from quorumd.errors import DiskFull, FlushFailed, StorageError
-from quorumd.log.atomic_file import folder_of, is_disk_full, keep_spare, read_whole, write_atomically
+from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
+from quorumd.log.atomic_file import (
+    MOST_SMALL_BYTES,
+    folder_of,
+    is_disk_full,
+    keep_spare,
+    read_small,
+    read_whole,
+    write_atomically,
+)
 from quorumd.ports import Disk
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
@@ -119,6 +127,16 @@ def test_a_failed_sync_of_the_folder_is_a_failed_flush(
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(disk: Disk, folder: str) -> None:
     with pytest.raises(StorageError, match=f"{folder} cannot be opened"):
         read_whole(disk, folder)
+
+
+def test_a_small_file_that_is_large_is_damage_and_not_parsed(disk: Disk, folder: str) -> None:
+    """Parsing a megabyte of backslashes took seconds and 40 MB (found by fuzzing)."""
+    path = f"{folder}/meta.properties"
+    write_atomically(disk, path, b"\\" * MOST_SMALL_BYTES)
+    assert read_small(disk, path) == b"\\" * MOST_SMALL_BYTES
+    write_atomically(disk, path, b"\\" * (MOST_SMALL_BYTES + 1))
+    with pytest.raises(CorruptLog, match=f"{path} has more than 65536 bytes"):
+        read_small(disk, path)
 
 
 def test_full_is_no_space_and_no_quota() -> None:
