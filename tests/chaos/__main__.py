@@ -24,6 +24,7 @@ from random import Random
 from tests.chaos.cluster import chaos_cluster
 from tests.chaos.faults import KINDS, Anomaly, Deck, Fault
 from tests.chaos.history import Histories
+from tests.chaos.machine import MachineWatch
 from tests.chaos.report import Run, ambiguous_writes, write_report
 from tests.chaos.rounds import Chaos, client_processes
 from tests.chaos.verdict import Verdict, judge
@@ -45,21 +46,26 @@ def run_chaos(
     histories = Histories([])
     disk_kind = ""
     began = time.monotonic()
+    machine = MachineWatch(folder)
     try:
         with chaos_cluster(folder, nodes) as cluster:
             disk_kind = cluster.disk.kind
             tell(f"{nodes} nodes run, the disk of node {cluster.small.node_id} is {disk_kind}; seed {seed}")
             with client_processes(folder, cluster.front_addresses, seed) as histories:
                 random = Random(seed)
-                chaos = Chaos(cluster, histories, random, Deck(random, kinds), tell)
+                chaos = Chaos(cluster, histories, random, Deck(random, kinds), machine, tell)
                 chaos.run(time.monotonic() + seconds, most_rounds)
             tell("all rounds are done: checking histories and logs")
             verdict = judge(cluster, histories)
     except (Anomaly, AssertionError) as anomaly:
         verdict = Verdict([f"{type(anomaly).__name__}: {anomaly}"])
+    finally:
+        machine.stop()
     rounds = chaos.rounds if chaos else []
     began_ms = chaos.began_ms if chaos else 0.0
-    return Run(rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind)
+    return Run(
+        rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind, machine.told()
+    )
 
 
 def main() -> int:

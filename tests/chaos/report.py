@@ -41,6 +41,8 @@ class Run:
     nodes: int
     seed: int
     disk_kind: str
+    machine: str
+    """How it stood with the machine itself."""
 
 
 def write_report(run: Run, folder: Path) -> None:
@@ -61,6 +63,8 @@ def report(run: Run) -> str:
         "",
         f"{len(run.rounds)} rounds in {run.seconds / 60:.1f} minutes on {run.nodes} nodes: **{judged}**. "
         f"Seed {run.seed}; the disk that fills is {run.disk_kind}.",
+        "",
+        f"The machine itself {run.machine}; bounds of time do not count that, unavailability does.",
         "",
         *(f"- {anomaly}" for anomaly in anomalies[:SHOWN_ANOMALIES]),
         *([""] if anomalies else []),

@@ -15,7 +15,8 @@ from tests.chaos.client import now_ms
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.faults import Anomaly, Deck
 from tests.chaos.history import Histories
-from tests.support.daemons import wait_for
+from tests.chaos.machine import MachineWatch, Patience
+from tests.support.requests import Quorum
 
 CLIENT_PROCESSES = 3
 START_S = 60.0
@@ -77,12 +78,14 @@ class Chaos:
         histories: Histories,
         random: Random,
         deck: Deck,
+        machine: MachineWatch,
         tell: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._histories = histories
         self._random = random
         self._deck = deck
+        self._machine = machine
         self._tell = tell
         self.began_ms = now_ms()
         self.rounds: list[Round] = []
@@ -131,39 +134,46 @@ class Chaos:
 
     def _wait_for_write(self, since_ms: float) -> float:
         """How long it took until a write that was called after `since_ms` was acknowledged."""
+        patience = Patience(PROGRESS_S, self._machine)
         while True:
             acknowledged_ms = self._histories.first_write_begun_after(since_ms)
             if acknowledged_ms is not None:
                 return acknowledged_ms - since_ms
-            if now_ms() - since_ms > PROGRESS_S * 1000:
+            if patience.is_over:
                 self._look_for_dead()
                 raise Anomaly(f"no write was acknowledged for {PROGRESS_S:.0f} s after everything was healed")
             self._pause(0.02)
 
     def _wait_until_all_serve(self) -> None:
-        limit = time.monotonic() + START_S
+        patience = Patience(START_S, self._machine)
         while not all(daemon.serves() for daemon in self._cluster):
             self._look_for_dead()
-            if time.monotonic() > limit:
+            if patience.is_over:
                 raise Anomaly(f"not all nodes served within {START_S:.0f} s after everything was healed")
             self._pause(0.02)
 
     def _wait_until_all_follow(self) -> None:
         """Until every voter holds all that was committed when this was called."""
-        told = self._cluster.leader().asked()
-        committed = told.high_watermark if told else 0
+        committed: int | None = None
+        patience = Patience(LEVEL_S, self._machine)
+        while True:
+            told = self._told()
+            if told is not None:
+                committed = told.high_watermark if committed is None else committed
+                if all(told.voters.get(each, -1) >= committed for each in self._cluster.nodes):
+                    return
+            if patience.is_over:
+                self._look_for_dead()
+                raise Anomaly(f"not every node held what was committed below {committed} in time: {told}")
+            self._pause(0.02)
 
-        def level() -> bool:
-            now = self._cluster.leader().asked()
-            return now is not None and all(
-                now.voters.get(each, -1) >= committed for each in self._cluster.daemons
-            )
-
+    def _told(self) -> Quorum | None:
+        """What the leader says of the quorum, None while nobody says to lead."""
         try:
-            wait_for("every node to follow", level, LEVEL_S)
-        except AssertionError as error:
-            self._look_for_dead()
-            raise Anomaly(f"{error}: {self._cluster.leader().asked()}") from error
+            told = self._cluster.leader(seconds=1).asked()
+        except AssertionError:
+            return None
+        return told if told is not None and told.high_watermark >= 0 else None
 
     def _look_for_dead(self) -> None:
         for daemon in self._cluster:

@@ -28,7 +28,9 @@ def run() -> Run:
     histories.add(Entry(1, "write", "r", "b", 600, None, "no answer"))
     histories.add(Entry(1, "append", "list-1", "c", 600, None, "not sent"))
     histories.add(Entry(1, "read", "r", None, 600, None, "no answer"))
-    return Run(ROUNDS, histories, Verdict([], 2, 77, 1234, 5, 6), 0.0, 420.0, 3, 99, "a tmpfs")
+    return Run(
+        ROUNDS, histories, Verdict([], 2, 77, 1234, 5, 6), 0.0, 420.0, 3, 99, "a tmpfs", "never stood still"
+    )
 
 
 def test_every_kind_of_fault_has_its_line_and_its_colour() -> None:
@@ -51,11 +53,11 @@ def test_anomalies_come_first(run: Run) -> None:
     run.verdict.anomalies.append("nodes 1 and 2 both led epoch 3")
     lines = report(run).splitlines()
     assert "**1 anomalies**" in lines[2]
-    assert lines[4] == "- nodes 1 and 2 both led epoch 3"
+    assert lines[6] == "- nodes 1 and 2 both led epoch 3"
 
 
 def test_a_run_that_ended_early_claims_nothing(run: Run) -> None:
-    early = Run([], Histories([]), Verdict(["no leader"]), 0.0, 10.0, 3, 1, "")
+    early = Run([], Histories([]), Verdict(["no leader"]), 0.0, 10.0, 3, 1, "", "stood still")
     assert "linearizable" not in report(early)
     assert "- no leader" in report(early)
 
