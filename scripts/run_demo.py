@@ -40,7 +40,8 @@ KEY, VALUE = "consumer.session.timeout.ms", "45000"
 
 def main() -> int:
     """Run the demonstration from the root of the checkout; returns the exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
     try:
         cluster = fresh_cluster()
     except QuorumdError as error:

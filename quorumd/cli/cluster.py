@@ -221,13 +221,15 @@ def _log_ends(nodes: list[LocalNode]) -> str:
 
 @contextmanager
 def _stop_signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM to this command stops the cluster as Ctrl-C does."""
+    """SIGTERM to this command stops the cluster as Ctrl-C does, and Ctrl-C does even where a shell that started this
+    in the background has SIGINT ignored."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -143,11 +143,12 @@ class ClusterRequests:
     def _controller_among(self, nodes: list[Node]) -> int:
         """For clients of brokers: the leader, else this node, which forwards to the next one.
 
-        Never nobody: librdkafka does not ask again while it waits for a controller. Kafka's brokers name one of
-        themselves, too.
+        Never nobody, and not a leader whose connection just broke: librdkafka does not ask again while it waits
+        for a controller. Kafka's brokers name one of themselves, too.
         """
         leader_id = self._leader_among(nodes)
-        return self._discovery.own_id if leader_id == NO_NODE else leader_id
+        is_there = leader_id != NO_NODE and self._discovery.is_reachable(leader_id)
+        return leader_id if is_there else self._discovery.own_id
 
     def _nodes(self) -> list[Node]:
         """Those that can be reached as far as is known; the leader in any case, since clients look for it."""

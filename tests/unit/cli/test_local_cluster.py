@@ -14,7 +14,7 @@ from quorumd.cli.local_cluster import AddressTaken, LocalCluster, LocalNode, is_
 from quorumd.config import load
 from quorumd.errors import ConfigError
 
-WAIT_FOR_A_SIGNAL = "import signal; signal.pause()"
+WAIT_FOR_A_SIGNAL = "import signal; print('ready', flush=True); signal.pause()"
 IGNORE_SIGTERM = (
     "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\n"
     "while True: signal.pause()"
@@ -28,11 +28,14 @@ def made(folder: Path, nodes: int | None = None, base_port: int | None = None) -
 
 
 def run_as_daemon_of(node: LocalNode, code: str) -> subprocess.Popen[bytes]:
-    """A process that looks like the daemon of `node`, with its pid file."""
+    """A process that looks like the daemon of `node`, with its pid file, and runs its own code by now: a new process
+    has no command line yet for a moment."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, "start", "--config", str(node.config)], stdout=subprocess.PIPE
     )
     node.pid_file.write_text(f"{process.pid}\n")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
     return process
 
 
@@ -105,8 +108,6 @@ def test_a_daemon_that_will_not_stop_is_killed_and_told(
     monkeypatch.setattr("quorumd.cli.local_cluster.STOP_TIMEOUT_S", 0.1)
     cluster = made(tmp_path, 1, 9300)
     process = run_as_daemon_of(cluster.nodes[0], IGNORE_SIGTERM)
-    assert process.stdout is not None
-    process.stdout.readline()
     told: list[str] = []
     cluster.stop(told.append)
     process.communicate()

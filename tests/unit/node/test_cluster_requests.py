@@ -152,6 +152,14 @@ def test_without_a_leader_clients_of_brokers_are_told_to_ask_this_node(world: Wo
     assert world.describe(2).controller_id == NO_NODE
 
 
+def test_a_leader_whose_connection_just_broke_is_no_controller_for_clients_of_brokers(world: World) -> None:
+    """librdkafka would wait for it; this node forwards to the next leader."""
+    world.addresses.unreachable = (1,)
+    assert world.metadata().controller_id == 2
+    assert world.describe(1).controller_id == 2
+    assert world.describe(2).controller_id == 1
+
+
 def test_a_leader_that_is_no_voter_any_more_is_still_among_the_controllers(world: World) -> None:
     world.engine.leader_id = 4
     answer = world.describe(2)
