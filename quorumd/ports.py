@@ -103,9 +103,10 @@ class Disk(Protocol):
         """Room left for an ordinary user on the file system that holds `path`."""
 
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run a blocking operation beside the event thread, one after the other in the order of submission.
+        """Run a blocking operation once this call has returned, one after the other in the order of submission.
 
-        `done` is called on the event thread with what `operation` returned or the exception it raised.
+        It may run beside the event thread. `done` is called on the event thread with what `operation` returned
+        or the exception it raised.
         """
 
 

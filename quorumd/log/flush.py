@@ -10,7 +10,7 @@ from quorumd.ports import Disk, File
 
 
 class Flush:
-    """Made on the event thread, called once on the flush thread; touches only what it was given.
+    """Made on the event thread, called once, perhaps on another thread; touches only what it was given.
 
     `end_offset` is what is durable once the call has returned, and what it returns. A truncation on the event
     thread lowers it meanwhile: look at it, rather than at the result, when the result has arrived.

@@ -388,7 +388,7 @@ class Node:
             self._stop(EXIT_BROKEN_PROMISE, error)
 
     def _after_flush(self, callback: Callable[[], None]) -> None:
-        """Work that nobody waits for: it would only delay the flush thread and the fetch that waits for it."""
+        """Work that nobody waits for: it would only delay the flush and the fetch that waits for it."""
         if self._runner.is_flushing:
             self._waiting_for_flush.append(callback)
         else:

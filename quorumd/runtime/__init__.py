@@ -1,6 +1,7 @@
 """The real world: the four ports on uvloop, files and a flush thread; the process around one node.
 
     clock, entropy, disk, network   the ports
+    disk_operations                 flushes and saves: beside the event thread, or on it while the disk is quick
     admission                       limits on accepted connections
     deliberate_faults               ports that are wrong on purpose, for tests of whole processes
     daemon                          signals, logging, metrics endpoint, readiness, exit codes

@@ -114,9 +114,11 @@ class Daemon:
             node_settings.request_timeout_ms,
         )
         self._network = TcpNetwork(loop, limits, self._connection_refused)
-        self._disk = OsDisk(loop.call_soon_threadsafe)
+        self._disk = OsDisk(loop.call_soon_threadsafe, loop.call_soon)
         if settings.fail_flush_after:
-            self._disk = FlushFailingDisk(loop.call_soon_threadsafe, settings.fail_flush_after)
+            self._disk = FlushFailingDisk(
+                settings.fail_flush_after, loop.call_soon_threadsafe, loop.call_soon
+            )
         clock = WrongClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
         self.node = Node(node_settings, clock, SystemEntropy(), self._disk, self._network, self._node_stopped)
         self._monitor = Monitor(loop, self.node, watchdog_interval_s())

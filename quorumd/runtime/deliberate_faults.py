@@ -29,8 +29,13 @@ class WrongClock(LoopClock):
 class FlushFailingDisk(OsDisk):
     """The Disk port on which `flushes` flushes of files work, all together, and every later one fails with EIO."""
 
-    def __init__(self, call_threadsafe: Callable[[Callable[[], None]], object], flushes: int) -> None:
-        super().__init__(call_threadsafe)
+    def __init__(
+        self,
+        flushes: int,
+        call_threadsafe: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
+        super().__init__(call_threadsafe, call_soon)
         self._flushes_left = flushes
 
     def opened(self, descriptor: int) -> OsFile:

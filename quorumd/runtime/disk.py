@@ -1,4 +1,4 @@
-"""The Disk port on a real file system, and the one thread beside the event thread: the flush thread."""
+"""The Disk port on a real file system."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ import os
 import sys
 from collections.abc import Callable
 from errno import EINVAL, EOPNOTSUPP
-from functools import partial
-from queue import SimpleQueue
-from threading import Thread
 from typing import TypeVar
 
-T = TypeVar("T")
+from quorumd.runtime.disk_operations import DiskOperations
 
-_Job = Callable[[], Callable[[], None]]
-"""Runs an operation and returns the call that hands its result to the event thread."""
+T = TypeVar("T")
 
 
 class OsFile:
@@ -86,14 +82,14 @@ class OsFile:
 
 
 class OsDisk:
-    """The Disk port. `call_threadsafe` runs a callback on the event thread, as asyncio's
-    `call_soon_threadsafe`; it raises RuntimeError when the event thread is gone.
-    """
+    """The Disk port. `call_threadsafe` and `call_soon`: see `DiskOperations`."""
 
-    def __init__(self, call_threadsafe: Callable[[Callable[[], None]], object]) -> None:
-        self._call_threadsafe = call_threadsafe
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._flush_thread: Thread | None = None
+    def __init__(
+        self,
+        call_threadsafe: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
+        self._operations = DiskOperations(call_threadsafe, call_soon)
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         """See `ports.Disk`."""
@@ -153,30 +149,8 @@ class OsDisk:
 
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """See `ports.Disk`."""
-
-        def job() -> Callable[[], None]:
-            try:
-                return partial(done, operation())
-            except BaseException as error:
-                return partial(done, error)
-
-        if self._flush_thread is None:
-            self._flush_thread = Thread(target=self._work, name="flush", daemon=True)
-            self._flush_thread.start()
-        self._jobs.put(job)
+        self._operations.submit(operation, done)
 
     def close(self) -> None:
         """Run what was submitted and end the flush thread."""
-        if self._flush_thread is not None:
-            self._jobs.put(None)
-            self._flush_thread.join()
-            self._flush_thread = None
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            report = job()
-            try:
-                self._call_threadsafe(report)
-            except RuntimeError:
-                # The event thread is gone: nobody waits for this result, but the rest is still to be done.
-                continue
+        self._operations.close()

@@ -284,7 +284,7 @@ class SimulatedDisk:
         def run() -> None:
             try:
                 outcome: T | BaseException = operation()
-            except Exception as error:  # handed to `done`, as the real flush thread does
+            except Exception as error:  # handed to `done`, as the real disk does
                 outcome = error
             self._heap.call_at(done_at, lambda: done(outcome), b"disk done", process)
 

@@ -33,7 +33,7 @@ def test_a_wrong_clock_is_off_by_its_offset_and_monotonic_time_is_right(
 
 
 def test_flushes_work_until_they_are_used_up_over_all_files(tmp_path: Path) -> None:
-    disk = FlushFailingDisk(lambda callback: callback(), 3)
+    disk = FlushFailingDisk(3, lambda callback: callback())
     first, second = (disk.open(str(tmp_path / name), create=True) for name in ("first", "second"))
     first.write_at(0, b"abc")
     for file in (first, second, first):

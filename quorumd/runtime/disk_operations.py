@@ -1,0 +1,104 @@
+"""Where blocking disk operations run: in order, beside the event thread, or on it while the disk is quick.
+
+Handing an operation to another thread and its result back costs two changes of thread and a fight for the
+interpreter, on a fast disk more than the operation itself. So a disk that has just been quick many times in a row is
+waited for on the event thread, and the first slow operation sends the following ones to the flush thread again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from time import perf_counter
+from typing import Any
+
+QUICK_S = 0.0005
+"""An operation that takes less may be waited for."""
+QUICK_IN_A_ROW = 64
+"""So many must have been quick before the next ones are waited for."""
+
+_Operation = Callable[[], Any]
+_Done = Callable[[Any], None]
+
+
+class DiskOperations:
+    """Runs operations one after the other; `done` is called on the event thread with the result or exception.
+
+    `call_threadsafe` runs a callback on the event thread, as asyncio's `call_soon_threadsafe`; it raises
+    RuntimeError when the event thread is gone. `call_soon` does so from the event thread itself; without it every
+    operation runs on the flush thread.
+    """
+
+    def __init__(
+        self,
+        call_threadsafe: Callable[[Callable[[], None]], object],
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
+        self._call_threadsafe = call_threadsafe
+        self._call_soon = call_soon
+        self._here: deque[tuple[_Operation, _Done]] = deque()
+        self._jobs: SimpleQueue[tuple[_Operation, _Done] | None] = SimpleQueue()
+        self._on_thread = 0
+        self._quick_in_a_row = 0
+        self._flush_thread: Thread | None = None
+
+    def submit(self, operation: _Operation, done: _Done) -> None:
+        """See `ports.Disk`. Returns before the operation begins, so that what is to be sent first can be."""
+        if self._here or (self._quick_in_a_row >= QUICK_IN_A_ROW and not self._on_thread and self._call_soon):
+            self._here.append((operation, done))
+            if self._call_soon is not None:
+                self._call_soon(self._run_here)
+            return
+        if self._flush_thread is None:
+            self._flush_thread = Thread(target=self._work, name="flush", daemon=True)
+            self._flush_thread.start()
+        self._on_thread += 1
+        self._jobs.put((operation, done))
+
+    def close(self) -> None:
+        """Run what was submitted and end the flush thread."""
+        while self._here:
+            self._run_here()
+        if self._flush_thread is not None:
+            self._jobs.put(None)
+            self._flush_thread.join()
+            self._flush_thread = None
+
+    def _run_here(self) -> None:
+        if self._here:
+            operation, done = self._here.popleft()
+            outcome, took = _run(operation)
+            self._count(took)
+            done(outcome)
+
+    def _count(self, took: float) -> None:
+        self._quick_in_a_row = self._quick_in_a_row + 1 if took < QUICK_S else 0
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            operation, done = job
+            outcome, took = _run(operation)
+            try:
+                self._call_threadsafe(partial(self._ended, done, outcome, took))
+            except RuntimeError:
+                # The event thread is gone: nobody waits for this result, but the rest is still to be done.
+                continue
+
+    def _ended(self, done: _Done, outcome: Any, took: float) -> None:
+        self._on_thread -= 1
+        self._count(took)
+        done(outcome)
+
+
+def _run(operation: _Operation) -> tuple[Any, float]:
+    """The result or exception, and the seconds it took."""
+    began = perf_counter()
+    outcome: Any
+    try:
+        outcome = operation()
+    except BaseException as error:
+        outcome = error
+    return outcome, perf_counter() - began
