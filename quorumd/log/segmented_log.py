@@ -30,6 +30,8 @@ class SegmentedLog:
         self._directory = directory
         self._settings = settings
         self._segments = recovered.segments
+        self.end_offset = recovered.segments[-1].end_offset
+        """Last offset + 1, whether durable or not."""
         self._base_offsets = [segment.base_offset for segment in recovered.segments]
         self._epochs = recovered.epochs
         self._checkpoint_path = f"{directory}/{EPOCH_FILE_NAME}"
@@ -75,11 +77,6 @@ class SegmentedLog:
         return self._base_offsets[0]
 
     @property
-    def end_offset(self) -> int:
-        """Last offset + 1, whether durable or not."""
-        return self._segments[-1].end_offset
-
-    @property
     def last_epoch(self) -> int:
         """Epoch of the last record, 0 for an empty log."""
         return self._epochs.last_epoch
@@ -112,6 +109,7 @@ class SegmentedLog:
             segment.append(data, batches, ahead if settings.allocate_bytes else 0)
         except OSError as cause:
             raise self._refused(segment, cause) from cause
+        self.end_offset = end_offset
         self._mark_dirty(segment)
         self._tail.append(batches[0].base_offset, data, end_offset)
         for batch in batches:
@@ -132,6 +130,7 @@ class SegmentedLog:
             self._remove_segments_above(end_offset)
             segment = self._segments[-1]
             segment.cut(end_offset)
+            self.end_offset = segment.end_offset
             segment.file.sync()
         except OSError as cause:
             raise self._failed(self._segments[-1].path, cause) from cause

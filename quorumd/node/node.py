@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from quorumd.errors import DiskFull, FlushFailed, StorageError
 from quorumd.ids import Endpoint, ReplicaKey
@@ -49,6 +50,7 @@ HAND_OVER_MS = 5000.0
 DRAIN_MS = 500.0
 POLL_MS = 5.0
 CHECKPOINT_MS = 5000.0
+LINGER_MS = 10.0
 
 
 class Node:
@@ -75,7 +77,6 @@ class Node:
         self._network = network
         self._on_stop = on_stop
         self._turn = Turn(clock.call_soon)
-        self._waiting_for_flush: list[Callable[[], None]] = []
         self._sessions: dict[ServerSession, None] = {}
         self._was_leader = False
         self._searching_since: float | None = None
@@ -173,7 +174,7 @@ class Node:
         self.engine = RaftEngine(
             settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
         )
-        self.state_machine = StateMachine(self.log, self._after_flush)
+        self.state_machine = StateMachine(self.log, self._a_moment_later, self._soon)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
         self._proposals = Proposals(
             self._append_batch,
@@ -341,8 +342,6 @@ class Node:
 
     def flush_done(self) -> None:
         self._proposals.end_of_flush()
-        while self._waiting_for_flush:
-            self._soon(self._waiting_for_flush.pop())
 
     def leadership_changed(self) -> None:
         engine = self.engine
@@ -387,25 +386,22 @@ class Node:
         else:
             self._stop(EXIT_BROKEN_PROMISE, error)
 
-    def _after_flush(self, callback: Callable[[], None]) -> None:
-        """Work that nobody waits for: it would only delay the flush and the fetch that waits for it."""
-        if self._runner.is_flushing:
-            self._waiting_for_flush.append(callback)
-        else:
-            self._soon(callback)
-
     def _soon(self, callback: Callable[[], None]) -> None:
-        """Work of its own for a later turn; a log that cannot be read or understood ends the node there, too."""
+        """Work of its own for a later turn."""
+        self._clock.call_soon(partial(self._guarded, callback))
 
-        def guarded() -> None:
-            if self._is_stopped:
-                return
-            try:
-                callback()
-            except StorageError as error:
-                self.broken(error)
+    def _a_moment_later(self, callback: Callable[[], None]) -> None:
+        """Work that nobody waits for."""
+        self._clock.call_at(self._clock.now_ms() + LINGER_MS, partial(self._guarded, callback))
 
-        self._clock.call_soon(guarded)
+    def _guarded(self, callback: Callable[[], None]) -> None:
+        """A log that cannot be read or understood ends the node in work of its own, too."""
+        if self._is_stopped:
+            return
+        try:
+            callback()
+        except StorageError as error:
+            self.broken(error)
 
     # Proposing
 

@@ -269,8 +269,8 @@ class RaftRunner:
         self._turn.end()
 
     def _tell_flushed(self) -> None:
-        """A leader counts what is flushed towards the majority: not before the epoch it leads is saved."""
-        if self._flush_untold and not self._gate.is_saving:
+        """A leader, and nobody else, counts what is flushed: not before the epoch it leads is saved."""
+        if self._flush_untold and self._engine.is_leader and not self._gate.is_saving:
             self._flush_untold = False
             self.step(Flushed(self._gate.durable_offset))
 

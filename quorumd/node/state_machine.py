@@ -1,6 +1,7 @@
 """The image of the cluster as a function of the log.
 
-A follower applies what is committed, a slice a turn, so that its next fetch never waits for it. A leader applies
+A follower applies what is committed a moment later, much at once but only a slice a turn: nobody reads its image
+before it leads, and its fetches are what the quorum waits for. A leader applies
 all that its log holds when it becomes leader, and then its own records as it proposes them (`Proposals` keeps
 how to take them back).
 """
@@ -25,26 +26,33 @@ class StateMachine:
     """Applies records of the log to the image, in order, each once.
 
     `applied_offset`: the image holds everything below it. `committed_offset`: what is committed; of what the
-    image holds, that is never undone. `schedule(callback)` calls back in a later turn of the loop.
+    image holds, that is never undone. `linger(callback)` calls back a moment later, when more may have come;
+    `schedule(callback)` in a later turn of the loop.
     Whatever applies may raise StorageError: a log that cannot be read, or not be understood.
     """
 
-    def __init__(self, log: SegmentedLog, schedule: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self,
+        log: SegmentedLog,
+        linger: Callable[[Callable[[], None]], None],
+        schedule: Callable[[Callable[[], None]], None],
+    ) -> None:
         self.image = ClusterImage()
         self.applied_offset = log.start_offset
         self.committed_offset = log.start_offset
         self._log = log
+        self._linger = linger
         self._schedule = schedule
         self._is_scheduled = False
         self._uncommitted: deque[tuple[int, list[Change]]] = deque()
 
     def committed(self, high_watermark: int) -> None:
-        """Everything below the high watermark is committed: apply what is not applied yet, soon."""
+        """Everything below the high watermark is committed: apply what is not applied yet, a moment later."""
         if high_watermark > self.committed_offset:
             self.committed_offset = high_watermark
         while self._uncommitted and self._uncommitted[0][0] <= high_watermark:
             self._uncommitted.popleft()
-        self._apply_later()
+        self._apply_later(self._linger)
 
     def lead(self) -> None:
         """This node became leader: its image is that of its whole log, committed or not."""
@@ -60,18 +68,18 @@ class StateMachine:
         while self._uncommitted:
             undo(reversed(self._uncommitted.pop()[1]))
         self.applied_offset = min(self.applied_offset, self.committed_offset)
-        self._apply_later()
+        self._apply_later(self._linger)
 
-    def _apply_later(self) -> None:
+    def _apply_later(self, schedule: Callable[[Callable[[], None]], None]) -> None:
         if self.applied_offset < self.committed_offset and not self._is_scheduled:
             self._is_scheduled = True
-            self._schedule(self._apply_slice)
+            schedule(self._apply_slice)
 
     def _apply_slice(self) -> None:
         self._is_scheduled = False
         if self.applied_offset < self.committed_offset:
             self._apply(self.committed_offset, SLICE_BYTES)
-            self._apply_later()
+            self._apply_later(self._schedule)
 
     def _apply(self, end_offset: int, limit_bytes: int) -> None:
         data = self._log.read(self.applied_offset, limit_bytes, below=end_offset)

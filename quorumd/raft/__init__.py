@@ -11,7 +11,8 @@ Contract between engine and caller
     * `send_after_flush` leaves when `save` and everything in the log at that moment are durable. No message
       at all leaves while an earlier `save` is not durable yet: they queue behind it, in order.
     * The caller flushes whenever something was appended or truncated and reports `Flushed(end_offset)` with
-      the end offset that is durable. Flushes gather: one may cover many appends.
+      the end offset that is durable; it may leave that out while the engine does not lead, since becoming a
+      leader appends. Flushes gather: one may cover many appends.
     * The caller arms one timer for `engine.deadline` and reports `TimerFired` when it has passed. Early or
       superfluous TimerFired events are harmless.
     * Every request in `send` / `send_after_flush` comes back exactly once, as `PeerAnswered` or `PeerFailed`

@@ -42,7 +42,7 @@ class World:
         disk.make_directory("/log")
         self.log, _ = SegmentedLog.open(disk, "/log", LogSettings(allocate_bytes=0))
         self.turns: list[Callable[[], None]] = []
-        self.machine = StateMachine(self.log, self.turns.append)
+        self.machine = StateMachine(self.log, self.turns.append, self.turns.append)
         self.proposals = Proposals(
             self._append, self.turns.append, lambda: True, lambda: 0.0, lambda ms, count: None
         )

@@ -47,6 +47,7 @@ class ScriptedEngine:
         self.events: list[Event] = []
         self.deadline = inf
         self.epoch = 4
+        self.is_leader = True
 
     def start(self, now: float) -> Effects:
         return Effects()

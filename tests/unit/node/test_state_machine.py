@@ -27,7 +27,7 @@ class World:
         disk.make_directory("/log")
         self.log, _ = SegmentedLog.open(disk, "/log", LogSettings(allocate_bytes=0))
         self.turns: list[Callable[[], None]] = []
-        self.machine = StateMachine(self.log, self.turns.append)
+        self.machine = StateMachine(self.log, self.turns.append, self.turns.append)
 
     def append(self, *pairs: tuple[str, str | None], epoch: int = 1) -> int:
         """One batch of config records; the log's new end."""
@@ -166,7 +166,7 @@ def test_every_way_of_applying_leads_to_the_same_image(world: World, monkeypatch
     monkeypatch.setattr(module, "SLICE_BYTES", 1)
     for number in range(30):
         world.append((f"k{number % 7}", None if number % 5 == 0 else str(number)))
-    leader = StateMachine(world.log, world.turns.append)
+    leader = StateMachine(world.log, world.turns.append, world.turns.append)
     leader.lead()
     leader.committed(11)
     leader.lost_leadership()
