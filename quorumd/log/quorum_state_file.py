@@ -162,7 +162,7 @@ def _cluster_id(value: Any) -> str:
 
 def _is_text(value: str) -> bool:
     """JSON can say half of a surrogate pair, which no message can carry."""
-    return not any("\ud800" <= character <= "\udfff" for character in value)
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 
 def _voters(fields: dict[str, Any], name: str) -> tuple[int, ...] | None:

@@ -123,7 +123,7 @@ class Proposals:
         proposals = [*self._appending, *self._waiting]
         self._appending = []
         self._waiting.clear()
-        for proposal in reversed(proposals):
+        for proposal in proposals[::-1]:
             undo(reversed(proposal.changes))
         for batch in reversed(appended):
             undo(reversed(batch.changes))

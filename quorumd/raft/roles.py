@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
-from typing import Any, ClassVar
+from typing import Any
 
 from quorumd.ids import ZERO_UUID, KafkaUuid, ReplicaKey
 from quorumd.raft.messages import BeginRequest, FetchRequest, VoteRequest
@@ -63,11 +63,14 @@ HIGHER_EPOCH: dict[Role, tuple[Role, ...]] = {
 class Unattached:
     """Knows an epoch and no leader to fetch from; asks around by fetching from anybody."""
 
-    role: ClassVar[Role] = Role.UNATTACHED
     election_deadline: float
     fetch_at: float
     fetch: FetchRequest | None = None
     attempts: int = 0
+
+    @property
+    def role(self) -> Role:
+        return Role.UNATTACHED
 
     @property
     def deadline(self) -> float:
@@ -91,9 +94,12 @@ class Ballot:
 class Prospective:
     """Asks for pre-votes at its current epoch (KIP-996). Nothing of it is saved."""
 
-    role: ClassVar[Role] = Role.PROSPECTIVE
     election_deadline: float
     ballot: Ballot
+
+    @property
+    def role(self) -> Role:
+        return Role.PROSPECTIVE
 
     @property
     def deadline(self) -> float:
@@ -104,10 +110,13 @@ class Prospective:
 class Candidate:
     """Voted for itself in a new epoch. After it lost it waits out its back-off here, vote kept (hole 15)."""
 
-    role: ClassVar[Role] = Role.CANDIDATE
     election_deadline: float
     ballot: Ballot
     backing_off: bool = False
+
+    @property
+    def role(self) -> Role:
+        return Role.CANDIDATE
 
     @property
     def deadline(self) -> float:
@@ -120,7 +129,6 @@ class Candidate:
 class Follower:
     """Fetches from the leader of its epoch, one fetch at a time."""
 
-    role: ClassVar[Role] = Role.FOLLOWER
     leader_id: int
     fetch_deadline: float
     """Without a successful fetch until then the leader counts as dead."""
@@ -133,6 +141,10 @@ class Follower:
     read_round: int = 0
 
     @property
+    def role(self) -> Role:
+        return Role.FOLLOWER
+
+    @property
     def deadline(self) -> float:
         return min(self.fetch_deadline, inf if self.fetch else self.fetch_at)
 
@@ -141,8 +153,11 @@ class Follower:
 class Resigned:
     """Led this epoch and will write nothing more in it; memory only, a restart of a leader comes back here."""
 
-    role: ClassVar[Role] = Role.RESIGNED
     election_deadline: float
+
+    @property
+    def role(self) -> Role:
+        return Role.RESIGNED
 
     @property
     def deadline(self) -> float:
@@ -183,7 +198,6 @@ class ParkedFetch:
 class Leader:
     """Times are monotonic milliseconds."""
 
-    role: ClassVar[Role] = Role.LEADER
     epoch_start: int
     """Offset of the first record of this epoch."""
     in_voter_set: bool
@@ -202,6 +216,10 @@ class Leader:
     """No parked fetch is due before this."""
     pin_wanted: bool = True
     """Something was learned that may complete the voter record (directory ids, endpoints)."""
+
+    @property
+    def role(self) -> Role:
+        return Role.LEADER
 
     @property
     def deadline(self) -> float:
