@@ -16,30 +16,42 @@ _TRACE_BUFFER_BYTES = 1 << 16
 
 
 class Process:
-    """One life of a node or a client. Once it is over, whatever was scheduled in its name is forgotten."""
+    """One life of a node or a client. Once it is over, whatever was scheduled in its name is forgotten.
 
-    __slots__ = ("alive", "life", "name", "node_id", "trace_name")
+    It does one thing at a time: while it is busy or stopped, what is due for it waits, in order.
+    """
+
+    __slots__ = ("alive", "busy_until_ms", "callback_ms", "life", "name", "node_id", "trace_name")
 
     def __init__(self, name: str, node_id: int = -1, life: int = 0) -> None:
         self.name = name
         self.node_id = node_id
         self.life = life
         self.alive = True
+        self.busy_until_ms = 0.0
+        self.callback_ms = 0.0
+        """How long every callback of it takes."""
         self.trace_name = f"{name}/{life}".encode()
 
 
 class Scheduled:
     """One callback on the heap; satisfies `ports.Timer`."""
 
-    __slots__ = ("callback", "kind", "payload", "process")
+    __slots__ = ("callback", "kind", "payload", "process", "runs_on")
 
     def __init__(
-        self, callback: Callable[[], None], kind: bytes, process: Process | None, payload: bytes
+        self,
+        callback: Callable[[], None],
+        kind: bytes,
+        process: Process | None,
+        payload: bytes,
+        runs_on: Process | None,
     ) -> None:
         self.callback: Callable[[], None] | None = callback
         self.kind = kind
         self.process = process
         self.payload = payload
+        self.runs_on = runs_on
 
     def cancel(self) -> None:
         self.callback = None
@@ -66,9 +78,14 @@ class EventHeap:
         kind: bytes,
         process: Process | None = None,
         payload: bytes = b"",
+        runs_on: Process | None = None,
     ) -> Scheduled:
-        """Call back at `deadline_ms`, or now if that is past. `kind` and `payload` go into the trace."""
-        scheduled = Scheduled(callback, kind, process, payload)
+        """Call back at `deadline_ms`, or now if that is past. `kind` and `payload` go into the trace.
+
+        What is scheduled in the name of `process` is forgotten with it. `runs_on` is who has to do it, where
+        that is another: it waits for a busy process and comes all the same for one that is gone.
+        """
+        scheduled = Scheduled(callback, kind, process, payload, runs_on or process)
         self._sequence += 1
         heappush(self._heap, (max(deadline_ms, self.now_ms), self._sequence, scheduled))
         return scheduled
@@ -80,8 +97,9 @@ class EventHeap:
         kind: bytes,
         process: Process | None = None,
         payload: bytes = b"",
+        runs_on: Process | None = None,
     ) -> Scheduled:
-        return self.call_at(self.now_ms + delay_ms, callback, kind, process, payload)
+        return self.call_at(self.now_ms + delay_ms, callback, kind, process, payload, runs_on)
 
     def step(self, until_ms: float) -> bool:
         """Make the next callback that is due by `until_ms`. False, with the time moved there, if none is due.
@@ -90,9 +108,14 @@ class EventHeap:
         """
         heap = self._heap
         while heap and heap[0][0] <= until_ms:
-            deadline, _, scheduled = heappop(heap)
+            deadline, sequence, scheduled = heappop(heap)
             callback, process = scheduled.callback, scheduled.process
             if callback is None or (process is not None and not process.alive):
+                continue
+            runs_on = scheduled.runs_on
+            if runs_on is not None and runs_on.busy_until_ms > deadline and runs_on.alive:
+                # With its old place in the sequence: what waits for one process keeps its order.
+                heappush(heap, (runs_on.busy_until_ms, sequence, scheduled))
                 continue
             scheduled.callback = None
             self.now_ms = deadline
@@ -100,6 +123,9 @@ class EventHeap:
             self.touched = process
             self._trace(scheduled)
             callback()
+            touched = self.touched
+            if touched is not None and touched.callback_ms:
+                touched.busy_until_ms = max(touched.busy_until_ms, deadline + touched.callback_ms)
             return True
         self.now_ms = max(self.now_ms, until_ms)
         return False

@@ -122,6 +122,7 @@ class SimulatedNetwork:
                 self.conditions.latency(self.random),
                 partial(one.end, "connection reset by peer"),
                 b"broken",
+                runs_on=one.process,
             )
 
     # ---- used by Host, streams and faults
@@ -160,7 +161,7 @@ class SimulatedNetwork:
         for repeat_ms in CONNECT_ATTEMPTS_MS:
             latency = delay_ms + self.conditions.latency(self.random)
             self.heap.call_later(repeat_ms + latency, attempt.arrive, b"connect")
-        self.heap.call_later(CONNECT_TIMEOUT_MS, attempt.time_out, b"connect timeout")
+        self.heap.call_later(CONNECT_TIMEOUT_MS, attempt.time_out, b"connect timeout", runs_on=process)
 
     def listener_at(self, address: tuple[str, int]) -> SimulatedListener | None:
         return self._listeners.get(address)
@@ -206,9 +207,13 @@ class Attempt:
             return
         if not network.way_is_open(target, self._host):
             return  # The answer is lost; a repetition may do better.
+        listener = network.listener_at(self._target)
+        accepts = listener.process if listener is not None else None
+        if accepts is not None and accepts.busy_until_ms > network.heap.now_ms:
+            network.heap.call_at(accepts.busy_until_ms, self.arrive, b"connect")
+            return
         self._arrived = True
         latency = self._delay_ms + network.conditions.latency(network.random)
-        listener = network.listener_at(self._target)
         if listener is None:
             network.heap.call_later(latency, self._refuse, b"refused", self._process)
             return
@@ -240,7 +245,7 @@ class Attempt:
         network.links[near] = None
         network.heap.touched = listener.process
         far.connection.connected(_transport(far))
-        network.heap.call_later(latency, lambda: self._connected(near), b"connected")
+        network.heap.call_later(latency, lambda: self._connected(near), b"connected", runs_on=near.process)
 
     def _connected(self, near: Side) -> None:
         self._over = True

@@ -167,7 +167,10 @@ class Stream:
         """The way was blocked and is not any more: what waited comes in order, at the next retransmission."""
         if self._stalled:
             self._heap.call_later(
-                self._network.random.random() * RETRANSMISSION_MS, self._retransmit, b"again"
+                self._network.random.random() * RETRANSMISSION_MS,
+                self._retransmit,
+                b"again",
+                runs_on=self.receiver.process,
             )
 
     def not_before(self, time_ms: float) -> None:
@@ -201,7 +204,9 @@ class Stream:
     def _launch(self, arrival: Callable[[], None], kind: bytes, payload: bytes) -> None:
         latency = self._network.conditions.latency(self._network.random) + self.delay_ms
         self._last_arrival = max(self._last_arrival, self._heap.now_ms + latency)
-        self._heap.call_at(self._last_arrival, lambda: self._arrive(arrival), kind, None, payload)
+        self._heap.call_at(
+            self._last_arrival, lambda: self._arrive(arrival), kind, None, payload, self.receiver.process
+        )
 
     def _arrive(self, arrival: Callable[[], None]) -> None:
         if self._stalled or not self._network.way_is_open(self.sender.host, self.receiver.host):

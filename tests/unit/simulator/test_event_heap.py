@@ -110,3 +110,47 @@ def test_entropy_keeps_the_promises_of_the_port() -> None:
     uuids = [entropy.uuid() for _ in range(500)]
     assert len(set(uuids)) == 500
     assert not any(str(uuid).startswith("-") for uuid in uuids)
+
+
+def test_what_is_due_for_a_busy_process_waits_and_keeps_its_order() -> None:
+    heap = EventHeap()
+    process = Process("node", 1, 1)
+    seen: list[tuple[str, float]] = []
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: seen.append((name, heap.now_ms))
+
+    process.busy_until_ms = 5.0
+    heap.call_at(1.0, note("timer"), b"test", process)
+    heap.call_at(2.0, note("bytes"), b"test", runs_on=process)
+    heap.call_at(5.0, note("later"), b"test", process)
+    heap.call_at(3.0, note("another"), b"test", Process("other", 2, 1))
+    run_to_end(heap)
+    assert seen == [("another", 3.0), ("timer", 5.0), ("bytes", 5.0), ("later", 5.0)]
+
+
+def test_callbacks_of_a_slow_process_queue_up() -> None:
+    heap = EventHeap()
+    process = Process("node", 1, 1)
+    process.callback_ms = 2.0
+    seen: list[float] = []
+
+    def callback() -> None:
+        heap.touched = process
+        seen.append(heap.now_ms)
+
+    for deadline in (1.0, 1.5, 2.0, 9.0):
+        heap.call_at(deadline, callback, b"test", runs_on=process)
+    run_to_end(heap)
+    assert seen == [1.0, 3.0, 5.0, 9.0]
+
+
+def test_bytes_for_a_busy_process_that_dies_come_all_the_same() -> None:
+    heap = EventHeap()
+    process = Process("node", 1, 1)
+    process.busy_until_ms = 5.0
+    seen: list[float] = []
+    heap.call_at(1.0, lambda: seen.append(heap.now_ms), b"test", runs_on=process)
+    heap.call_at(2.0, lambda: setattr(process, "alive", False), b"kill")
+    run_to_end(heap)
+    assert seen == [5.0]
