@@ -11,11 +11,14 @@ SEEDS ?= 200
 # How long `make chaos` begins rounds; CI takes the short form of 2 minutes.
 CHAOS_SECONDS ?= 1200
 
+# Within so many seeds the simulator must catch each planted bug.
+MUTANT_SEEDS ?= 2000
+
 # Inputs of the fuzzer, a few minutes of them; the same seed gives the same inputs.
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 1
 
-.PHONY: fuzz help setup run test check messages bench chaos clean
+.PHONY: fuzz help setup run test check messages bench chaos mutants clean
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -26,6 +29,7 @@ help:
 	@echo "make fuzz      hostile input for every parser, FUZZ_INPUTS of them (1000000); findings in build/fuzz/"
 	@echo "make bench     measure, write the figures to build/bench/"
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
+	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
 	@echo "make clean     remove what was built (not .venv)"
 
 setup: $(READY)
@@ -59,6 +63,9 @@ bench: $(READY)
 
 chaos: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)
+
+mutants: $(READY)
+	$(PYTHON_BIN)/python -m tests.mutants --seeds $(MUTANT_SEEDS)
 
 clean:
 	rm -rf build run .mypy_cache .ruff_cache .import_linter_cache .hypothesis
