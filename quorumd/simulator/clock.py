@@ -1,35 +1,42 @@
-"""The Clock port on virtual time: every machine's clock starts anywhere and may run fast or slow."""
+"""The Clock port on virtual time: every machine's clocks start anywhere, may run fast or slow, and be set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf, nextafter
 
 from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
 
 
-class SimulatedClock:
-    """One machine's clock: `offset_ms + virtual time * rate`."""
+@dataclass(slots=True)
+class MachineTime:
+    """One machine's two clocks, each `offset + virtual time * rate`. They outlive its processes.
 
-    def __init__(
-        self,
-        heap: EventHeap,
-        process: Process,
-        offset_ms: float = 0.0,
-        rate: float = 1.0,
-        wall_offset_ms: float = 1_700_000_000_000.0,
-    ) -> None:
+    The wall clock can be set: `wall_offset_ms` changes. The monotonic clock cannot.
+    """
+
+    offset_ms: float = 0.0
+    rate: float = 1.0
+    wall_offset_ms: float = 1_700_000_000_000.0
+
+
+class SimulatedClock:
+    """The clocks of a machine, for one process on it."""
+
+    def __init__(self, heap: EventHeap, process: Process, time: MachineTime | None = None) -> None:
+        time = time or MachineTime()
         self._heap = heap
         self._process = process
-        self._offset_ms = offset_ms
-        self._rate = rate
-        self._wall_offset_ms = wall_offset_ms
+        self._time = time
+        self._offset_ms = time.offset_ms
+        self._rate = time.rate
 
     def now_ms(self) -> float:
         return self._offset_ms + self._heap.now_ms * self._rate
 
     def wall_ms(self) -> int:
-        return int(self._wall_offset_ms + self._heap.now_ms * self._rate)
+        return int(self._time.wall_offset_ms + self._heap.now_ms * self._rate)
 
     def call_at(self, deadline_ms: float, callback: Callable[[], None]) -> Scheduled:
         due = max((deadline_ms - self._offset_ms) / self._rate, self._heap.now_ms)

@@ -19,7 +19,7 @@ from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
 from quorumd.simulator.checkers import Broken
-from quorumd.simulator.clock import SimulatedClock
+from quorumd.simulator.clock import MachineTime, SimulatedClock
 from quorumd.simulator.disk import ROOMY_BYTES, DiskLatency, SimulatedDisk
 from quorumd.simulator.entropy import SimulatedEntropy, Streams
 from quorumd.simulator.event_heap import EventHeap, Process
@@ -48,8 +48,7 @@ class Machine:
     host: str
     disk: SimulatedDisk
     durable_log: DurableLog
-    clock_offset_ms: float
-    clock_rate: float
+    time: MachineTime
     process: Process | None = None
     node: Node | None = None
     """None while no process runs."""
@@ -84,7 +83,6 @@ class Cluster:
         self.machines: dict[int, Machine] = {}
         self._streams = streams
         self._stopped = stopped
-        self._restarts = streams.stream("restarts")
         for node_id in range(1, options.voters + options.observers + 1):
             self.machines[node_id] = self._make_machine(node_id)
 
@@ -107,9 +105,7 @@ class Cluster:
         self.counters["starts"] += 1
         machine.node = node = Node(
             self._settings(machine),
-            SimulatedClock(
-                self.heap, process, machine.clock_offset_ms, machine.clock_rate, WALL_START_MS + node_id
-            ),
+            SimulatedClock(self.heap, process, machine.time),
             SimulatedEntropy(self._streams.stream("node", node_id, machine.life)),
             machine.disk,
             self.network.host(machine.host, process),
@@ -140,22 +136,26 @@ class Cluster:
         machine = self.machines[node_id]
         if machine.node is not None and machine.process is not None:
             machine.stopping = True
-            self.heap.touched = machine.process
-            machine.node.shut_down()
+            self.heap.call_later(0.0, machine.node.shut_down, b"signal", machine.process)
 
     def restart_later(self, node_id: int) -> None:
         """Start a process on the machine after a while, if none runs by then."""
-        delay = self._restarts.random() ** 2 * 4 * RESTART_MS
+        life = self.machines[node_id].life
+        delay = self._streams.stream("restart", node_id, life).random() ** 2 * 4 * RESTART_MS
         self.heap.call_later(delay, partial(self.boot, node_id), b"boot")
 
     def repair(self) -> None:
         """No fault is left, and none is about to come; processes that are down stay down."""
         self.network.heal()
         self.network.conditions = CALM_LINKS
+        for side in self.network.sides():
+            side.stream.delay_ms = 0.0
         for machine in self.machines.values():
             machine.disk.repair()
             machine.disk.latency = CALM_DISK
             machine.unlucky_calls = 0
+            if machine.process is not None:
+                machine.process.callback_ms = 0.0
 
     def retire(self, node_id: int) -> None:
         """The machine is off for good."""
@@ -241,8 +241,11 @@ class Cluster:
             f"10.0.0.{node_id}",
             disk,
             DurableLog(disk, partition_folder(DATA_FOLDER)),
-            clock_offset_ms=random.random() * 1e9,
-            clock_rate=1.0 + drift * (2 * random.random() - 1),
+            MachineTime(
+                offset_ms=random.random() * 1e9,
+                rate=1.0 + drift * (2 * random.random() - 1),
+                wall_offset_ms=WALL_START_MS + node_id,
+            ),
         )
 
     def _settings(self, machine: Machine) -> NodeSettings:

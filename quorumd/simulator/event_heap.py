@@ -64,6 +64,8 @@ class EventHeap:
         self.now_ms = 0.0
         self.events = 0
         """Callbacks made so far."""
+        self.waited = 0
+        """How often so far a callback had to wait for a busy process."""
         self.touched: Process | None = None
         """Whose state the running (or last) callback may have changed: the checkers look there."""
         self._heap: list[tuple[float, int, Scheduled]] = []
@@ -116,6 +118,7 @@ class EventHeap:
             if runs_on is not None and runs_on.busy_until_ms > deadline and runs_on.alive:
                 # With its old place in the sequence: what waits for one process keeps its order.
                 heappush(heap, (runs_on.busy_until_ms, sequence, scheduled))
+                self.waited += 1
                 continue
             scheduled.callback = None
             self.now_ms = deadline

@@ -19,15 +19,20 @@ FAULT_NAMES = (
     "power loss in a disk call",
     "kill",
     "shutdown",
+    "paused process",
+    "slow process",
     "partition",
     "one-way partition",
+    "ring partition",
     "isolated leader",
     "clogged link",
     "broken link",
+    "delayed connection",
     "replayed connection",
     "disk stall",
     "disk full",
     "failed sync",
+    "clock jump",
 )
 
 

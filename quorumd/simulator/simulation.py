@@ -212,6 +212,7 @@ class Simulation:
             "acknowledged writes": history.acknowledged_writes,
             "answered reads": history.answered_reads,
             "operations": len(history.operations),
+            "waits for a busy process": self._heap.waited,
         }
         return counters | dict(sorted(self._cluster.counters.items()))
 

@@ -41,6 +41,8 @@ EFFECTS = {
     "power loss in a disk call": ("power losses", "lost sectors", "lost names"),
     "failed sync": ("exits with code 4",),
     "shutdown": ("exits with code 0",),
+    "paused process": ("waits for a busy process",),
+    "slow process": ("waits for a busy process",),
 }
 
 

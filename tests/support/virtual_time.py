@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.simulator.clock import SimulatedClock
+from quorumd.simulator.clock import MachineTime, SimulatedClock
 from quorumd.simulator.event_heap import EventHeap, Process
 
 
@@ -11,7 +11,7 @@ class VirtualTime:
 
     def __init__(self) -> None:
         self.heap = EventHeap()
-        self.clock = SimulatedClock(self.heap, Process("test"), offset_ms=1000.0)
+        self.clock = SimulatedClock(self.heap, Process("test"), MachineTime(offset_ms=1000.0))
 
     def pass_ms(self, duration_ms: float) -> None:
         """All that is due by then happens, in order."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from quorumd.simulator.clock import SimulatedClock
+from quorumd.simulator.clock import MachineTime, SimulatedClock
 from quorumd.simulator.entropy import SimulatedEntropy, Streams
 from quorumd.simulator.event_heap import EventHeap, Process
 
@@ -71,7 +71,7 @@ def test_the_trace_hash_tells_apart_time_kind_process_and_payload() -> None:
 def test_a_clock_with_offset_and_drift_never_fires_before_its_own_deadline() -> None:
     for rate in (0.9, 0.999, 1.0, 1.0001, 1.37):
         heap = EventHeap()
-        clock = SimulatedClock(heap, Process("node"), offset_ms=123_456.789, rate=rate)
+        clock = SimulatedClock(heap, Process("node"), MachineTime(offset_ms=123_456.789, rate=rate))
         early: list[float] = []
 
         def note(deadline: float, clock: SimulatedClock = clock, early: list[float] = early) -> None:
@@ -88,7 +88,7 @@ def test_a_clock_with_offset_and_drift_never_fires_before_its_own_deadline() -> 
 
 def test_a_fast_clock_sees_its_deadline_earlier() -> None:
     heap = EventHeap()
-    clock = SimulatedClock(heap, Process("node"), rate=2.0)
+    clock = SimulatedClock(heap, Process("node"), MachineTime(rate=2.0))
     at: list[float] = []
     clock.call_at(100.0, lambda: at.append(heap.now_ms))
     run_to_end(heap)

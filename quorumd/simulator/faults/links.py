@@ -1,86 +1,14 @@
-"""What can go wrong, one class each: whether it can happen now, and how it happens.
-
-A fault arranges its own end (a restart, a healed way) when it is injected, so that any mix of faults can be
-drawn at any time. `Cluster.repair` ends them all early.
-"""
+"""What goes wrong between machines: partitions, and single connections that break, lag or repeat themselves."""
 
 from __future__ import annotations
 
 from functools import partial
 from random import Random
-from typing import Protocol
 
 from quorumd.ports import Transport
 from quorumd.protocol.apis import ApiKey
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.disk import ROOMY_BYTES
 from quorumd.simulator.stream import Side
-
-
-class Fault(Protocol):
-    name: str
-
-    def available(self, cluster: Cluster) -> bool:
-        """Whether it can happen now."""
-
-    def inject(self, cluster: Cluster, random: Random) -> None:
-        """Let it happen. Only when `available`."""
-
-
-class _ToRunningNode:
-    """A fault of one machine with a running process."""
-
-    def available(self, cluster: Cluster) -> bool:
-        return bool(cluster.running())
-
-    def inject(self, cluster: Cluster, random: Random) -> None:
-        self.hurt(cluster, random, random.choice(cluster.running()))
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None: ...
-
-
-class PowerLoss(_ToRunningNode):
-    """One machine, or all at once, lose power and what was not synced."""
-
-    name = "power loss"
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        victims = cluster.running() if random.random() < 0.15 else [machine]
-        for victim in victims:
-            cluster.lose_power(victim.node_id)
-            cluster.restart_later(victim.node_id)
-
-
-class PowerLossInDiskCall(_ToRunningNode):
-    """Power fails in the middle of what the node is writing: between the steps of a save or of a recovery."""
-
-    name = "power loss in a disk call"
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        if random.random() < 0.3:
-            cluster.kill(machine.node_id)
-            cluster.boot_without_luck(machine.node_id, 1 + random.randrange(12))
-        else:
-            machine.disk.lose_power_within(1 + random.randrange(20))
-
-
-class Kill(_ToRunningNode):
-    """kill -9."""
-
-    name = "kill"
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        cluster.kill(machine.node_id)
-        cluster.restart_later(machine.node_id)
-
-
-class ShutDown(_ToRunningNode):
-    """An operator restarts a node."""
-
-    name = "shutdown"
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        cluster.shut_down(machine.node_id)
 
 
 class Partition:
@@ -107,6 +35,28 @@ class OneWayPartition(Partition):
 
     name = "one-way partition"
     one_way = True
+
+
+class RingPartition:
+    """The machines stand in a ring, and each reaches its two neighbours only, or only the next one."""
+
+    name = "ring partition"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.machines) > 3
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        ring = [machine.host for machine in cluster.machines.values()]
+        random.shuffle(ring)
+        last = len(ring) - 1
+        reached = (1,) if random.random() < 0.2 else (1, last)
+        ways = [
+            (ring[near], ring[far])
+            for near in range(len(ring))
+            for far in range(len(ring))
+            if near != far and (far - near) % len(ring) not in reached
+        ]
+        block_for_a_while(cluster, random, ways)
 
 
 class IsolatedLeader:
@@ -154,6 +104,25 @@ class BrokenLink:
 
     def inject(self, cluster: Cluster, random: Random) -> None:
         cluster.network.break_link(random.choice(list(cluster.network.links)))
+
+
+class DelayedConnection:
+    """What one connection between nodes carries takes a long way from now on, for as long as it lives."""
+
+    name = "delayed connection"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(self._candidates(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        side = random.choice(self._candidates(cluster))
+        delay_ms = random.random() * random.choice((50.0, 500.0, 3000.0))
+        side.stream.delay_ms = delay_ms
+        side.far.stream.delay_ms = delay_ms
+
+    def _candidates(self, cluster: Cluster) -> list[Side]:
+        nodes = {machine.host for machine in cluster.machines.values()}
+        return [side for side in cluster.network.links if side.host in nodes]
 
 
 class ReplayedConnection:
@@ -219,38 +188,6 @@ class Replay:
         return None
 
 
-class DiskStall(_ToRunningNode):
-    """A disk takes long for what it is asked next."""
-
-    name = "disk stall"
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        machine.disk.stall(random.random() * random.choice((200.0, 2000.0, 10_000.0)))
-
-
-class DiskFull(_ToRunningNode):
-    """A disk has hardly any room, or none, for a while."""
-
-    name = "disk full"
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        disk = machine.disk
-        disk.capacity = disk.used_bytes() + random.choice((0, 300, 5000))
-        cluster.heap.call_later(random.random() * 5000.0, partial(self._make_room, machine), b"room")
-
-    def _make_room(self, machine: Machine) -> None:
-        machine.disk.capacity = ROOMY_BYTES
-
-
-class FailedSync(_ToRunningNode):
-    """One of the next syncs of a file fails, and what could not be written is lost."""
-
-    name = "failed sync"
-
-    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        machine.disk.fail_sync(1 + random.randrange(5))
-
-
 def block_for_a_while(
     cluster: Cluster, random: Random, ways: list[tuple[str, str]], longest_ms: float = 8000.0
 ) -> None:
@@ -264,20 +201,3 @@ def block_for_a_while(
             network.unblock(*way)
 
     cluster.heap.call_later(random.random() ** 2 * longest_ms, open_again, b"unblock")
-
-
-ALL_FAULTS: tuple[Fault, ...] = (
-    PowerLoss(),
-    PowerLossInDiskCall(),
-    Kill(),
-    ShutDown(),
-    Partition(),
-    OneWayPartition(),
-    IsolatedLeader(),
-    CloggedLink(),
-    BrokenLink(),
-    ReplayedConnection(),
-    DiskStall(),
-    DiskFull(),
-    FailedSync(),
-)

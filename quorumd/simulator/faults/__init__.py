@@ -1,0 +1,50 @@
+"""What can go wrong, one class each: whether it can happen now, and how it happens.
+
+A fault arranges its own end (a restart, a healed way) when it is injected, so that any mix of faults can be
+drawn at any time. `Cluster.repair` ends them all early.
+
+    crashes    processes and machines that end: kill, shutdown, power loss, also in the middle of a disk call
+    processes  processes that get no time: stopped, slow
+    links      partitions; connections that break, lag or repeat themselves
+    disks      stalls, no room, failed syncs
+    clocks     wall clocks that jump
+"""
+
+from __future__ import annotations
+
+from quorumd.simulator.faults.base import Fault
+from quorumd.simulator.faults.clocks import ClockJump
+from quorumd.simulator.faults.crashes import Kill, PowerLoss, PowerLossInDiskCall, ShutDown
+from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedSync
+from quorumd.simulator.faults.links import (
+    BrokenLink,
+    CloggedLink,
+    DelayedConnection,
+    IsolatedLeader,
+    OneWayPartition,
+    Partition,
+    ReplayedConnection,
+    RingPartition,
+)
+from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
+
+ALL_FAULTS: tuple[Fault, ...] = (
+    PowerLoss(),
+    PowerLossInDiskCall(),
+    Kill(),
+    ShutDown(),
+    PausedProcess(),
+    SlowProcess(),
+    Partition(),
+    OneWayPartition(),
+    RingPartition(),
+    IsolatedLeader(),
+    CloggedLink(),
+    BrokenLink(),
+    DelayedConnection(),
+    ReplayedConnection(),
+    DiskStall(),
+    DiskFull(),
+    FailedSync(),
+    ClockJump(),
+)

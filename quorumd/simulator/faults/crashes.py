@@ -1,0 +1,52 @@
+"""Processes and machines that end, and come back."""
+
+from __future__ import annotations
+
+from random import Random
+
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.faults.base import ToRunningNode
+
+
+class PowerLoss(ToRunningNode):
+    """One machine, or all at once, lose power and what was not synced."""
+
+    name = "power loss"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        victims = cluster.running() if random.random() < 0.15 else [machine]
+        for victim in victims:
+            cluster.lose_power(victim.node_id)
+            cluster.restart_later(victim.node_id)
+
+
+class PowerLossInDiskCall(ToRunningNode):
+    """Power fails in the middle of what the node is writing: between the steps of a save or of a recovery."""
+
+    name = "power loss in a disk call"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        if random.random() < 0.3:
+            cluster.kill(machine.node_id)
+            cluster.boot_without_luck(machine.node_id, 1 + random.randrange(12))
+        else:
+            machine.disk.lose_power_within(1 + random.randrange(20))
+
+
+class Kill(ToRunningNode):
+    """kill -9."""
+
+    name = "kill"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        cluster.kill(machine.node_id)
+        cluster.restart_later(machine.node_id)
+
+
+class ShutDown(ToRunningNode):
+    """An operator restarts a node."""
+
+    name = "shutdown"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        cluster.shut_down(machine.node_id)

@@ -1,0 +1,42 @@
+"""Disks that are slow, full, or fail."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.disk import ROOMY_BYTES
+from quorumd.simulator.faults.base import ToRunningNode
+
+
+class DiskStall(ToRunningNode):
+    """A disk takes long for what it is asked next."""
+
+    name = "disk stall"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.stall(random.random() * random.choice((200.0, 2000.0, 10_000.0)))
+
+
+class DiskFull(ToRunningNode):
+    """A disk has hardly any room, or none, for a while."""
+
+    name = "disk full"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        disk = machine.disk
+        disk.capacity = disk.used_bytes() + random.choice((0, 300, 5000))
+        cluster.heap.call_later(random.random() * 5000.0, partial(self._make_room, machine), b"room")
+
+    def _make_room(self, machine: Machine) -> None:
+        machine.disk.capacity = ROOMY_BYTES
+
+
+class FailedSync(ToRunningNode):
+    """One of the next syncs of a file fails, and what could not be written is lost."""
+
+    name = "failed sync"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.fail_sync(1 + random.randrange(5))

@@ -1,0 +1,37 @@
+"""Processes that live and get no time: stopped for a while, or slow at everything."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.event_heap import Process
+from quorumd.simulator.faults.base import ToRunningNode
+
+
+class PausedProcess(ToRunningNode):
+    """SIGSTOP, and SIGCONT later: the world goes on, and all that came meanwhile is there at once."""
+
+    name = "paused process"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        assert machine.process is not None
+        pause_ms = random.random() * random.choice((200.0, 2000.0, 8000.0))
+        machine.process.busy_until_ms = max(machine.process.busy_until_ms, cluster.heap.now_ms + pause_ms)
+
+
+class SlowProcess(ToRunningNode):
+    """A process without its share of the processor: everything it does takes long, and the rest queues up."""
+
+    name = "slow process"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        assert machine.process is not None
+        machine.process.callback_ms = random.random() * random.choice((0.5, 2.0, 10.0))
+        cluster.heap.call_later(
+            random.random() * 4000.0, partial(self._as_before, machine.process), b"processor"
+        )
+
+    def _as_before(self, process: Process) -> None:
+        process.callback_ms = 0.0

@@ -1,0 +1,60 @@
+"""Clusters of the simulator without clients, checkers and drawn faults: for tests that inject one by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.disk import PowerLost
+from quorumd.simulator.entropy import Streams
+from quorumd.simulator.event_heap import EventHeap
+from quorumd.simulator.options import SimulationOptions
+
+
+def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: object) -> Cluster:
+    """All machines booted, no virtual time passed."""
+    options = SimulationOptions(voters=voters, observers=observers, **more)  # type: ignore[arg-type]  # mixed values
+    cluster = Cluster(EventHeap(), Streams(seed), options, lambda node_id, kept: None)
+    for node_id in cluster.machines:
+        cluster.boot(node_id)
+    return cluster
+
+
+def run(cluster: Cluster, duration_ms: float, until: Callable[[], bool] = lambda: False) -> None:
+    """Let virtual time pass, at most until something holds."""
+    end = cluster.heap.now_ms + duration_ms
+    while not until():
+        try:
+            if not cluster.heap.step(end):
+                return
+        except PowerLost:
+            pass
+        for machine in cluster.running():
+            if not machine.disk.has_power:
+                cluster.lost_power(machine)
+
+
+def leader_of(cluster: Cluster) -> Machine | None:
+    """Who leads the highest epoch."""
+    leaders = [
+        machine
+        for machine in cluster.running()
+        if machine.node is not None and not machine.exiting and machine.node.engine.is_leader
+    ]
+    return max(leaders, key=lambda machine: machine.node.engine.epoch if machine.node else 0, default=None)
+
+
+def elect(cluster: Cluster) -> Machine:
+    """Run until somebody leads and has committed."""
+    run(
+        cluster,
+        10_000.0,
+        lambda: (
+            (leader := leader_of(cluster)) is not None
+            and leader.node is not None
+            and leader.node.engine.high_watermark > 0
+        ),
+    )
+    leader = leader_of(cluster)
+    assert leader is not None
+    return leader
