@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from functools import partial
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
@@ -21,15 +22,41 @@ if TYPE_CHECKING:
 LARGEST_FRESH_SEED = 2**31 - 1
 
 
+class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run time has no type arguments for it
+    """One of `quorumd.simulator.profiles`, imported only when one is given; `help` shows them all."""
+
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from quorumd.simulator.profiles import PROFILES
+
+        if value == "help":
+            for profile in PROFILES.values():
+                click.echo(f"{profile.name:<10} {profile.sentence}")
+            raise click.exceptions.Exit(0)
+        if value not in PROFILES:
+            self.fail(f"there is no profile {value!r}, only {', '.join(PROFILES)}", param, ctx)
+        return value
+
+
 @click.command()
 @click.option("--seed", type=click.IntRange(0), help="The first seed.  [default: a random one]")
 @click.option(
     "--seeds", "count", type=click.IntRange(1), default=1, show_default=True, help="How many, counted up."
 )
+@click.option(
+    "--profile",
+    type=ProfileName(),
+    default="swarm",
+    show_default=True,
+    help="What goes wrong; `--profile help` lists the profiles.",
+)
 @click.option("--jobs", type=click.IntRange(1), help="Processes to spread them over.  [default: one a CPU]")
 @click.option("--verbose", "-v", is_flag=True, help="Show on stderr what the simulated nodes log.")
 @options.output
-def simulate(seed: int | None, count: int, jobs: int | None, verbose: bool, output: str) -> None:
+def simulate(
+    seed: int | None, count: int, profile: str, jobs: int | None, verbose: bool, output: str
+) -> None:
     """Run whole clusters in one thread, with faults.
 
     Virtual time, and every promise is checked after every event.
@@ -41,6 +68,7 @@ def simulate(seed: int | None, count: int, jobs: int | None, verbose: bool, outp
     Examples:
       quorumd simulate --seed 7
       quorumd simulate --seeds 200
+      quorumd simulate --seeds 50 --profile disk
       quorumd simulate --seed 7 --verbose
       quorumd simulate --seed 7 --output json | jq '.[0].counters'
     """
@@ -49,7 +77,7 @@ def simulate(seed: int | None, count: int, jobs: int | None, verbose: bool, outp
     begun = time.monotonic()
     reports: list[Report] = []
     with progress(f"simulating seed {first}") as show:
-        for report in _reports(first, count, jobs, verbose):
+        for report in _reports(first, count, profile, jobs, verbose):
             reports.append(report)
             if not report.ok and output == "text":
                 click.echo(str(report))
@@ -63,12 +91,12 @@ def simulate(seed: int | None, count: int, jobs: int | None, verbose: bool, outp
         raise click.exceptions.Exit(1)
 
 
-def _reports(first: int, count: int, jobs: int, verbose: bool) -> Iterator[Report]:
+def _reports(first: int, count: int, profile: str, jobs: int, verbose: bool) -> Iterator[Report]:
     """The reports in the order of seeds, each as soon as it and those before it are there."""
     seeds = range(first, first + count)
     if jobs == 1:
         _set_logging(verbose)
-        yield from map(_simulated, seeds)
+        yield from map(partial(_simulated, profile), seeds)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -76,15 +104,16 @@ def _reports(first: int, count: int, jobs: int, verbose: bool) -> Iterator[Repor
     # Not forked: a spinner's thread may be running.
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _set_logging, (verbose,))
     try:
-        yield from pool.map(_simulated, seeds)
+        yield from pool.map(partial(_simulated, profile), seeds)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _simulated(seed: int) -> Report:
+def _simulated(profile: str, seed: int) -> Report:
+    from quorumd.simulator.profiles import draw_options
     from quorumd.simulator.run import run_seeds
 
-    return run_seeds(seed, 1, None, lambda report: None)[0]
+    return run_seeds(seed, 1, draw_options(seed, profile), lambda report: None)[0]
 
 
 def _set_logging(verbose: bool) -> None:

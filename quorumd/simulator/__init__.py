@@ -7,12 +7,13 @@ disk            the Disk port; stored_file: unsynced writes that a crash loses, 
                 directory: names that vanish until their folder is synced
 network         the Network port: blocked ways, refusals, machines without power; stream: one direction
 cluster         machines and the nodes on them, their crashes and restarts
-faults          one class a fault: `available`, `inject`
+faults          one class a fault: `available`, `inject`; a file for each family
 workload        clients over the simulated network; histories of calls and returns
+profiles        what a seed draws its options from, by name
 log_mirror      the checkers' copies of logs: as read, and as certain to survive
 inspector       looks at a node after every event and asks the checkers
 checkers        one class a promise; linearizability of histories
-options         what a seed draws; report: what came out
+options         what one seed simulates; report: what came out
 simulation      seed in, verdict out: safety phase, liveness phase, report
 run             many seeds
 """

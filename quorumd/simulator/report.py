@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles import DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,10 @@ class Report:
 
     @property
     def reproduce(self) -> str:
-        return f"quorumd simulate --seed {self.seed}"
+        profile = self.options.profile
+        return f"quorumd simulate --seed {self.seed}" + (
+            f" --profile {profile}" if profile not in ("", DEFAULT) else ""
+        )
 
     def __str__(self) -> str:
         if self.ok:

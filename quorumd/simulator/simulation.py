@@ -11,7 +11,6 @@ import traceback
 from functools import partial
 
 from quorumd.simulator.checkers import Broken
-from quorumd.simulator.checkers.linearizability import first_contradiction
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
 from quorumd.simulator.entropy import Streams
@@ -19,13 +18,12 @@ from quorumd.simulator.event_heap import EventHeap, Process
 from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.inspector import Inspector
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report, Violation
 from quorumd.simulator.workload import History, SimulatedClient
 
 MOST_EVENTS_AT_ONCE = 20_000
 """More callbacks than that at one moment of virtual time: something calls itself for ever."""
-LAST_OPERATIONS = 12
-"""How many operations of a history that is not linearizable are shown."""
 WRITES_TO_PROVE_LIFE = 3
 LOOK_EVERY_MS = 50.0
 """How often the liveness phase looks whether it is over."""
@@ -37,7 +35,7 @@ class Simulation:
     def __init__(self, seed: int, options: SimulationOptions | None = None) -> None:
         streams = Streams(seed)
         self._seed = seed
-        self._options = options or SimulationOptions.drawn(streams.stream("options"))
+        self._options = options or draw_options(seed)
         self._heap = EventHeap()
         self._inspector = Inspector()
         self._cluster = Cluster(self._heap, streams, self._options, self._inspector.stopped)
@@ -66,7 +64,7 @@ class Simulation:
             self._schedule_fault()
             self._run_until(self._options.safety_ms)
             self._require_liveness()
-            self._judge_histories()
+            self._history.judge()
         except Broken as broken:
             violations = (Violation(self._heap.now_ms, broken.promise, broken.text),)
         return Report(
@@ -193,25 +191,13 @@ class Simulation:
         ((_, leader_id, end_offset, high_watermark),) = states
         return leader_id in core and end_offset == high_watermark
 
-    # ---- the verdict
-
-    def _judge_histories(self) -> None:
-        for key in self._history.keys_used():
-            contradiction = first_contradiction(self._history.of_key(key))
-            if contradiction is not None:
-                lines = "\n".join(f"    {operation}" for operation in contradiction[-LAST_OPERATIONS:])
-                text = f"no order explains what clients saw of {key}; the last of it:\n{lines}"
-                raise Broken("reads and writes are linearizable", text)
-
     def _counters(self) -> dict[str, int]:
         history, committed = self._history, self._inspector.committed
         counters = {
             "elections": self._inspector.leaders.elections,
             "committed batches": len(committed.batches),
             "committed records": committed.end_offset,
-            "acknowledged writes": history.acknowledged_writes,
-            "answered reads": history.answered_reads,
-            "operations": len(history.operations),
+            **history.counters(),
             "waits for a busy process": self._heap.waited,
         }
         return counters | dict(sorted(self._cluster.counters.items()))

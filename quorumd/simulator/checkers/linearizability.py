@@ -109,18 +109,20 @@ def check_register(history: Sequence[Operation], initial: str | None = None) -> 
     return linearize(settled, initial, register) is not None
 
 
-def first_contradiction(history: Sequence[Operation], initial: str | None = None) -> list[Operation] | None:
-    """The shortest beginning of a register's history that no order explains, None if there is one for all.
+def first_contradiction(
+    history: Sequence[Operation], check: Callable[[Sequence[Operation]], bool] = check_register
+) -> list[Operation] | None:
+    """The shortest beginning of a history that no order explains, None if there is one for all.
 
     Operations that return after its end are in it as calls of unknown outcome.
     """
-    if check_register(history, initial):
+    if check(history):
         return None
     ends = sorted(operation.returned_ms for operation in history if operation.returned_ms != inf)
     good, bad = -1, len(ends) - 1
     while bad - good > 1:
         middle = (good + bad) // 2
-        if check_register(_until(history, ends[middle]), initial):
+        if check(_until(history, ends[middle])):
             good = middle
         else:
             bad = middle

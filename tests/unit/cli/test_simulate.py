@@ -69,3 +69,13 @@ def test_more_processes_find_the_same(capsys: pytest.CaptureFixture[str]) -> Non
         assert run(["simulate", "--seed", "7", "--seeds", "2", "--jobs", jobs, "--output", "json"]) == 0
         traces.append([(row["seed"], row["trace_hash"]) for row in json.loads(capsys.readouterr().out)])
     assert traces[0] == traces[1]
+
+
+def test_profiles_are_listed_and_an_unknown_one_is_refused(
+    seeds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "--profile", "help"]) == 0
+    assert "disk       Power fails" in capsys.readouterr().out
+    assert run(["simulate", "--profile", "no-such"]) == 2
+    assert "there is no profile 'no-such', only swarm, calm," in capsys.readouterr().err
+    assert seeds == []

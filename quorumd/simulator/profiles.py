@@ -1,0 +1,190 @@
+"""What a seed draws its options from, as data: one profile for everything, others for one kind of trouble each.
+
+Every number is drawn, and so is how probable things are (swarm testing): runs in which one kind of fault is
+frequent and another never happens find bugs that an average of everything does not (Groce et al., "Swarm
+Testing", 2012).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from quorumd.simulator.disk import DiskLatency
+from quorumd.simulator.entropy import Streams
+from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
+from quorumd.simulator.stream import LinkConditions
+from quorumd.simulator.workload import WorkloadOptions
+
+Range = tuple[float, float]
+T = TypeVar("T")
+
+DEFAULT = "swarm"
+MACHINES_OF_A_USUAL_SEED = 3
+"""More of them are simulated for a shorter time, so that seeds cost about the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Ranges of what a seed draws. Times in milliseconds, sizes in bytes."""
+
+    name: str
+    sentence: str
+    """What it is for, in one sentence; shown to people."""
+    faults: tuple[str, ...] = FAULT_NAMES
+    """What may be drawn."""
+    fault_share: Range = (0.1, 0.9)
+    """How probable each of them is to happen in a seed at all."""
+    fault_interval_ms: Range = (150.0, 2500.0)
+    voters: tuple[int, ...] = (1, 2, 3, 3, 3, 3, 4, 5, 5, 6, 7)
+    observers: tuple[int, ...] = (0, 0, 0, 0, 1, 1, 2, 3, 4, 5)
+    safety_ms: Range = (4e3, 12e3)
+    short_share: float = 0.25
+    """Of the seeds: so many end amid the first election and the first records."""
+    election_timeout_ms: Range = (150.0, 1000.0)
+    clock_drift: Range = (1e-4, 0.08)
+    segment_bytes: Range = (1024.0, 1e6)
+    clients: tuple[int, ...] = (1, 2, 3, 4, 6)
+    think_ms: Range = (3.0, 40.0)
+    """The shortest wait of clients; the longest is some times that."""
+
+
+ALL = Profile("swarm", "Any mix of everything, each seed another.")
+_DISK_FAULTS = ("power loss", "power loss in a disk call", "disk stall", "disk full", "failed sync")
+_PARTITIONS = ("partition", "one-way partition", "ring partition", "isolated leader")
+_CONNECTIONS = ("clogged link", "broken link", "delayed connection", "replayed connection")
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        ALL,
+        Profile("calm", "Nothing is broken: what goes wrong here goes wrong every day.", faults=()),
+        Profile(
+            "disk",
+            "Power fails, disks stall, fill up and fail, with small segments and little else.",
+            faults=(*_DISK_FAULTS, "kill"),
+            fault_share=(0.4, 1.0),
+            segment_bytes=(1024.0, 16e3),
+        ),
+        Profile(
+            "network",
+            "Partitions of all shapes; connections that break, lag and repeat themselves.",
+            faults=(*_PARTITIONS, *_CONNECTIONS),
+            fault_share=(0.3, 1.0),
+            voters=(3, 4, 5, 5, 7),
+        ),
+        Profile(
+            "elections",
+            "Leaders come and go: short time-outs, leaders cut off, paused, restarted.",
+            faults=("isolated leader", "partition", "one-way partition", "paused process", "shutdown", "kill",
+                    "power loss", "replayed connection"),
+            fault_share=(0.4, 1.0),
+            fault_interval_ms=(100.0, 800.0),
+            voters=(2, 3, 3, 4, 5, 7),
+            election_timeout_ms=(100.0, 300.0),
+        ),
+        Profile(
+            "clocks",
+            "Clocks run at different speeds and jump; processes pause and are slow.",
+            faults=("clock jump", "paused process", "slow process", "kill", "shutdown"),
+            fault_share=(0.5, 1.0),
+            clock_drift=(0.01, 0.2),
+        ),
+        Profile(
+            "dense",
+            "Faults without pause on a small cluster.",
+            fault_share=(0.5, 1.0),
+            fault_interval_ms=(40.0, 200.0),
+            voters=(3,),
+            observers=(0, 0, 1),
+            safety_ms=(3e3, 8e3),
+        ),
+    )
+}  # fmt: skip
+
+
+def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
+    """The options of one seed. Raises KeyError for a profile that is not there."""
+    return _Draw(Streams(seed).stream("options")).options(PROFILES[profile])
+
+
+class _Draw:
+    """Draws from one stream."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._uniform = random.uniform
+
+    def options(self, profile: Profile) -> SimulationOptions:
+        random = self._random
+        voters, observers = random.choice(profile.voters), random.choice(profile.observers)
+        election_timeout_ms = int(self._by_magnitude(*profile.election_timeout_ms))
+        return SimulationOptions(
+            profile=profile.name,
+            voters=voters,
+            observers=observers,
+            safety_ms=self._safety_ms(profile) * min(1.0, MACHINES_OF_A_USUAL_SEED / (voters + observers)),
+            fault_interval_ms=self._by_magnitude(*profile.fault_interval_ms),
+            faults=self._faults(profile),
+            election_timeout_ms=election_timeout_ms,
+            fetch_timeout_ms=int(self._uniform(1.0, 3.0) * election_timeout_ms),
+            clock_drift=self._often_none(*profile.clock_drift),
+            segment_bytes=int(self._by_magnitude(*profile.segment_bytes)),
+            allocate_bytes=int(self._often_none(512.0, 64e3)),
+            disk=self._disk(),
+            links=self._links(),
+            workload=self._workload(profile),
+        )
+
+    def _safety_ms(self, profile: Profile) -> float:
+        is_short = self._random.random() < profile.short_share
+        return self._uniform(200.0, 2000.0) if is_short else self._uniform(*profile.safety_ms)
+
+    def _faults(self, profile: Profile) -> dict[str, float]:
+        if not profile.faults:
+            return {}
+        share = self._uniform(*profile.fault_share)
+        drawn = [name for name in profile.faults if self._random.random() < share]
+        return {
+            name: self._by_magnitude(1.0, 10.0) for name in drawn or [self._random.choice(profile.faults)]
+        }
+
+    def _disk(self) -> DiskLatency:
+        quick_ms = self._by_magnitude(0.05, 5.0)
+        return DiskLatency(
+            usual_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
+            slow_ms=self._by_magnitude(20.0, 200.0),
+            slow_probability=self._often_none(0.002, 0.2),
+        )
+
+    def _links(self) -> LinkConditions:
+        quick_ms = self._by_magnitude(0.05, 5.0)
+        return LinkConditions(
+            latency_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
+            slow_ms=self._by_magnitude(20.0, 300.0),
+            slow_probability=self._often_none(0.002, 0.2),
+            split_probability=self._often_none(0.01, 0.4),
+        )
+
+    def _workload(self, profile: Profile) -> WorkloadOptions:
+        random = self._random
+        clients = random.choice(profile.clients)
+        shortest_ms = self._by_magnitude(*profile.think_ms)
+        return WorkloadOptions(
+            clients=clients,
+            readers=random.randrange(clients),
+            keys=random.choice((1, 1, 2, 3)),
+            read_share=self._uniform(0.05, 0.95),
+            list_share=random.choice((0.0, 0.0, random.random(), 1.0)),
+            think_ms=(shortest_ms, shortest_ms * self._uniform(2.0, 15.0)),
+            timeout_ms=self._by_magnitude(300.0, 4000.0),
+            append_attempts=1 + random.randrange(4),
+        )
+
+    def _by_magnitude(self, low: float, high: float) -> float:
+        """Between the two, small and large ones alike."""
+        return float(low * (high / low) ** self._random.random())
+
+    def _often_none(self, low: float, high: float) -> float:
+        return 0.0 if self._random.random() < 0.35 else self._by_magnitude(low, high)

@@ -1,0 +1,125 @@
+"""One client: what it does next, and how long it waits and tries.
+
+A write that got no answer, or an error for an answer, may have happened or may still happen; a read without
+an answer tells nothing and is left out. A client without an answer turns to another node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+
+from quorumd.ports import Network
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers.linearizability import Operation
+from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.workload.history import LIST_PREFIX, History
+from quorumd.simulator.workload.link import ClientLink
+from quorumd.simulator.workload.lists import GENERATION_MS, append_request, split_values
+from quorumd.simulator.workload.options import WorkloadOptions
+from quorumd.simulator.workload.registers import (
+    ALTER_VERSION,
+    DESCRIBE_VERSION,
+    read_request,
+    settle,
+    write_request,
+)
+
+
+class SimulatedClient:
+    """Writes and reads in turn, at random nodes, staying with one that answers."""
+
+    def __init__(
+        self,
+        number: int,
+        heap: EventHeap,
+        network: Network,
+        process: Process,
+        random: Random,
+        options: WorkloadOptions,
+        history: History,
+        nodes: Sequence[tuple[str, int]],
+    ) -> None:
+        self._number = number
+        self._heap = heap
+        self._network = network
+        self._process = process
+        self._random = random
+        self._options = options
+        self._history = history
+        self._nodes = nodes
+        self.read_share = 1.0 if number < options.readers else options.read_share
+        self._link: ClientLink | None = None
+        self._written = 0
+        self._timer: Scheduled | None = None
+        self.running = True
+
+    def start(self) -> None:
+        self._next()
+
+    def _next(self) -> None:
+        if self.running:
+            self._heap.call_later(self._pause(), self._begin, b"client", self._process)
+
+    def _pause(self) -> float:
+        low, high = self._options.think_ms
+        return low + self._random.random() * (high - low)
+
+    def _begin(self) -> None:
+        operation = self._draw()
+        self._history.called(operation)
+        self._attempt(operation, 1)
+
+    def _draw(self) -> Operation:
+        random, options, now = self._random, self._options, self._heap.now_ms
+        key, change = f"key.{random.randrange(options.keys)}", "write"
+        if options.list_share and random.random() < options.list_share:
+            key, change = (
+                f"{LIST_PREFIX}{int(now / GENERATION_MS)}.{random.randrange(options.keys)}",
+                "append",
+            )
+        if random.random() < self.read_share:
+            return Operation(self._number, "read", key, None, now)
+        self._written += 1
+        return Operation(self._number, change, key, f"w{self._number}-{self._written};", now)
+
+    def _attempt(self, operation: Operation, attempt: int) -> None:
+        answered = partial(self._answered, operation, attempt)
+        self._timer = self._heap.call_later(
+            self._options.timeout_ms, partial(answered, None), b"client timeout", self._process
+        )
+        request, version = _request(operation)
+        if self._link is None or self._link.is_over:
+            host, port = self._nodes[self._random.randrange(len(self._nodes))]
+            self._link = ClientLink(f"client-{self._number}", request, version, answered)
+            self._network.connect(host, port, self._link)
+        else:
+            self._link.ask(request, version, answered)
+
+    def _answered(self, operation: Operation, attempt: int, message: Message | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if message is not None and settle(operation, message):
+            if operation.kind == "read" and operation.key.startswith(LIST_PREFIX):
+                split_values(operation)
+            self._history.returned(operation, self._heap.now_ms)
+            self._next()
+            return
+        if self._link is not None:
+            self._link.abandon()
+        if operation.kind == "append" and attempt < self._options.append_attempts:
+            self._history.repeated_appends += 1
+            self._heap.call_later(
+                self._pause(), partial(self._attempt, operation, attempt + 1), b"client", self._process
+            )
+        else:
+            self._next()
+
+
+def _request(operation: Operation) -> tuple[Message, int]:
+    """The request of an operation, and its version."""
+    if operation.kind == "read":
+        return read_request(operation.key), DESCRIBE_VERSION
+    build = append_request if operation.kind == "append" else write_request
+    return build(operation.key, operation.value), ALTER_VERSION

@@ -1,0 +1,62 @@
+"""All operations of all clients, and whether one order explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.simulator.checkers import Broken
+from quorumd.simulator.checkers.append_only_list import check_append_only_list
+from quorumd.simulator.checkers.linearizability import Operation, check_register, first_contradiction
+
+LAST_OPERATIONS = 12
+"""How many operations of a history that is not linearizable are shown."""
+LIST_PREFIX = "list."
+"""How the keys of lists begin; all others are registers."""
+
+
+class History:
+    """In the order of calls. `acknowledged` is told each value that a client was told to be written."""
+
+    def __init__(self, acknowledged: Callable[[str], None]) -> None:
+        self.operations: list[Operation] = []
+        self.acknowledged_writes = 0
+        """Appends among them."""
+        self.acknowledged_appends = 0
+        self.answered_reads = 0
+        self.repeated_appends = 0
+        self._acknowledged = acknowledged
+
+    def called(self, operation: Operation) -> None:
+        self.operations.append(operation)
+
+    def returned(self, operation: Operation, now_ms: float) -> None:
+        operation.returned_ms = now_ms
+        if operation.kind == "read":
+            self.answered_reads += 1
+        else:
+            self.acknowledged_writes += 1
+            self.acknowledged_appends += operation.kind == "append"
+            self._acknowledged(operation.value)
+
+    def judge(self) -> None:
+        """Raises Broken for a key whose operations no order explains."""
+        by_key: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            by_key.setdefault(operation.key, []).append(operation)
+        for key, operations in sorted(by_key.items()):
+            check = check_append_only_list if key.startswith(LIST_PREFIX) else check_register
+            contradiction = first_contradiction(operations, check)
+            if contradiction is not None:
+                lines = "\n".join(f"    {operation}" for operation in contradiction[-LAST_OPERATIONS:])
+                text = f"no order explains what clients saw of {key}; the last of it:\n{lines}"
+                raise Broken("reads and writes are linearizable", text)
+
+    def counters(self) -> dict[str, int]:
+        """What came of the operations, by name."""
+        return {
+            "acknowledged writes": self.acknowledged_writes,
+            "acknowledged appends": self.acknowledged_appends,
+            "repeated appends": self.repeated_appends,
+            "answered reads": self.answered_reads,
+            "operations": len(self.operations),
+        }

@@ -1,0 +1,48 @@
+"""Configs as registers: SET replaces the value, DescribeConfigs reads it."""
+
+from __future__ import annotations
+
+from quorumd.errors import ErrorCode, MalformedMessage
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from quorumd.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers.linearizability import Operation
+
+GROUP_RESOURCE = 32
+RESOURCE_NAME = "simulated"
+ALTER_VERSION = 1
+DESCRIBE_VERSION = 4
+SET = 0
+
+
+def write_request(key: str, value: str) -> IncrementalAlterConfigsRequest:
+    return alter_request(key, SET, value)
+
+
+def alter_request(key: str, operation: int, value: str) -> IncrementalAlterConfigsRequest:
+    config = AlterableConfig(key, operation, value)
+    return IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, RESOURCE_NAME, [config])])
+
+
+def read_request(key: str) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest([DescribeConfigsResource(GROUP_RESOURCE, RESOURCE_NAME, [key])])
+
+
+def settle(operation: Operation, message: Message) -> bool:
+    """Whether the operation succeeded; a read's value is taken from the answer."""
+    if isinstance(message, IncrementalAlterConfigsResponse):
+        return all(response.error_code == ErrorCode.NONE for response in message.responses)
+    if not isinstance(message, DescribeConfigsResponse):
+        raise MalformedMessage(f"{message!r} is no answer to {operation}")
+    (result,) = message.results
+    if result.error_code != ErrorCode.NONE:
+        return False
+    found = [config.value for config in result.configs if config.name == operation.key]
+    operation.value = found[0] if found else None
+    return True
