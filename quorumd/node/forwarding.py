@@ -22,7 +22,8 @@ from quorumd.protocol.connection import Request, VersionRanges, encode_answer, r
 from quorumd.protocol.messages.default_principal_data import DefaultPrincipalData
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
-from quorumd.protocol.wire import Message, skip_tagged_fields
+from quorumd.protocol.primitives import skip_tagged_fields
+from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.forwarding")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from quorumd.errors import ErrorCode, MalformedMessage
@@ -95,9 +96,9 @@ class PeerRequests:
         prepared, self._prepared = self._prepared, None
         if prepared is not None and prepared[0] is send:
             call = prepared[1]
-            call.deadline_ms = self._deadline(send.request)
         else:
             call = self._call_for(send)
+        call.deadline_ms = self._deadline(send.request)
         if not self.call_node(send.peer, call, _purpose(send.request)):
             self._clock.call_soon(lambda: self._step(PeerFailed(send.peer, send.request)))
 
@@ -132,7 +133,8 @@ class PeerRequests:
             self._reached(peer, failure.unsupported)
             self._step(PeerFailed(peer, request, failure.unsupported, failure.refused))
 
-        return Call(api_key, build, answered, failed, self._deadline(request))
+        # How long it may take counts from when it is sent.
+        return Call(api_key, build, answered, failed, inf)
 
     def _deadline(self, request: Request) -> float:
         """The peer may hold a fetch back for as long as it says."""

@@ -162,6 +162,8 @@ class _Attempt:
         self._connection = ClientConnection(client_id)
         self._handshake = Handshake(self._connection)
         self._transport: Transport | None = None
+        self._versions: dict[int, int | None] = {}
+        """By API key, chosen once: the peer speaks the same as long as the connection lasts."""
         self._abandoned = False
 
     def connected(self, transport: Transport) -> None:
@@ -199,16 +201,14 @@ class _Attempt:
 
     def encode(self, call: Call) -> None:
         """Raises UnsupportedVersion where the peer does not speak what the call needs."""
-        version = choose_version(call.api_key, self._handshake.peer_ranges)
+        version = self._version(call.api_key)
         if version is None:
             raise UnsupportedVersion(f"API {call.api_key} is not spoken there")
         call.encoded = (version, encode(call.build(version), version))
 
     def send(self, call: Call) -> None:
         assert self._transport is not None
-        if call.encoded is None or call.encoded[0] != choose_version(
-            call.api_key, self._handshake.peer_ranges
-        ):
+        if call.encoded is None or call.encoded[0] != self._version(call.api_key):
             try:
                 self.encode(call)
             except UnsupportedVersion as error:
@@ -219,6 +219,11 @@ class _Attempt:
         correlation_id, data = self._connection.request_encoded(call.api_key, version, body)
         self.in_flight[correlation_id] = call
         self._transport.write(data)
+
+    def _version(self, api_key: int) -> int | None:
+        if api_key not in self._versions:
+            self._versions[api_key] = choose_version(api_key, self._handshake.peer_ranges)
+        return self._versions[api_key]
 
     def abandon(self) -> None:
         """Close; nothing of it is wanted any more."""

@@ -1,6 +1,7 @@
 """Kafka's language, pure: bytes in, values out, and back. No sockets, no files.
 
-    wire            primitives: varints, compact strings, tagged fields, MalformedMessage on anything odd
+    primitives      varints, compact strings, tagged fields, MalformedMessage on anything odd
+    wire            the base of generated messages
     messages/       generated from schemas/ by scripts/generate_messages.py: a module per message
     codec           encode(message, version) -> bytes and decode(cls, version, data) -> message, in which every
                     fault is one MalformedMessage that names message, version and offset

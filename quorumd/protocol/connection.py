@@ -40,7 +40,8 @@ from quorumd.protocol.codec import decode, decode_prefix, encode, encode_into
 from quorumd.protocol.framing import SIZE, FrameReader
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
-from quorumd.protocol.wire import Message, skip_tagged_fields
+from quorumd.protocol.primitives import skip_tagged_fields
+from quorumd.protocol.wire import Message
 
 VersionRanges = Mapping[int, tuple[int, int]]
 """API key -> (lowest, highest) version that somebody speaks."""

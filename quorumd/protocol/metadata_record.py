@@ -12,7 +12,8 @@ from functools import cache
 from quorumd.errors import MalformedMessage
 from quorumd.protocol.apis import record_class
 from quorumd.protocol.codec import decode, encode_into
-from quorumd.protocol.wire import Message, read_uvarint, write_uvarint
+from quorumd.protocol.primitives import read_uvarint, write_uvarint
+from quorumd.protocol.wire import Message
 
 FRAME_VERSION = 1
 

@@ -24,7 +24,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from quorumd.errors import MalformedMessage
-from quorumd.protocol.wire import read_varlong, write_varlong
+from quorumd.protocol.primitives import read_varlong, write_varlong
 
 MAGIC = 2
 HEADER_SIZE = 61
@@ -277,16 +277,17 @@ def crc_is_valid(data: bytes, header: BatchHeader) -> bool:
 
 def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, least_epoch: int) -> str:
     """Why the whole batch of `header` cannot stand at `expected_offset` (None: anywhere), "" when it can."""
-    where = f"batch at position {header.position} (offset {header.base_offset})"
     if expected_offset is not None and header.base_offset != expected_offset:
-        return f"{where}: offset {expected_offset} was expected"
-    if header.count != header.end_offset - header.base_offset:
-        return f"{where}: {header.count} records for {header.end_offset - header.base_offset} offsets"
-    if header.epoch < least_epoch:
-        return f"{where}: epoch {header.epoch} after epoch {least_epoch}"
-    if not crc_is_valid(data, header):
-        return f"{where}: the CRC does not match"
-    return ""
+        fault = f"offset {expected_offset} was expected"
+    elif header.count != header.end_offset - header.base_offset:
+        fault = f"{header.count} records for {header.end_offset - header.base_offset} offsets"
+    elif header.epoch < least_epoch:
+        fault = f"epoch {header.epoch} after epoch {least_epoch}"
+    elif not crc_is_valid(data, header):
+        fault = "the CRC does not match"
+    else:
+        return ""
+    return f"batch at position {header.position} (offset {header.base_offset}): {fault}"
 
 
 def validate(data: bytes, expected_offset: int | None = None) -> list[BatchHeader]:

@@ -134,12 +134,12 @@ class Decoder:
         compact = "compact_" if self._flexible and field.flexible_in(self._version) else ""
         nullable = "nullable_" if field.nullable_in(self._version) else ""
         kind = "string" if field.element_type == "string" else "bytes"
-        return self._needs.from_wire(f"read_{compact}{nullable}{kind}")
+        return self._needs.from_primitives(f"read_{compact}{nullable}{kind}")
 
     def _array(self, field: FieldSchema, name: str) -> None:
         compact = "compact_" if self._flexible else ""
         nullable = "nullable_" if field.nullable_in(self._version) else ""
-        reader = self._needs.from_wire(f"read_{compact}{nullable}count")
+        reader = self._needs.from_primitives(f"read_{compact}{nullable}count")
         self._source.line(
             f"count, pos = {reader}(buf, pos, {smallest_size(field, self._version, self._message)})"
         )
@@ -152,8 +152,8 @@ class Decoder:
     def _elements(self, field: FieldSchema, name: str) -> None:
         kind = field.element_type
         self._source.line("elements += count")
-        with self._source.block(f"if elements > {self._needs.from_wire('ALWAYS_ALLOWED_ELEMENTS')}:"):
-            self._source.line(f"{self._needs.from_wire('check_elements')}(buf, elements)")
+        with self._source.block(f"if elements > {self._needs.from_primitives('ALWAYS_ALLOWED_ELEMENTS')}:"):
+            self._source.line(f"{self._needs.from_primitives('check_elements')}(buf, elements)")
         if kind in FIXED_CODES and kind != "uuid":
             unpack = self._needs.from_struct("unpack_from")
             self._source.line(f'{name} = list({unpack}(f">{{count}}{FIXED_CODES[kind]}", buf, pos))')
@@ -179,20 +179,20 @@ class Decoder:
             if tagged:
                 self._known_tags(tagged, prefix)
             else:
-                self._source.line(f"pos = {self._needs.from_wire('skip_tagged_fields')}(buf, pos)")
+                self._source.line(f"pos = {self._needs.from_primitives('skip_tagged_fields')}(buf, pos)")
 
     def _known_tags(self, tagged: list[FieldSchema], prefix: str) -> None:
         tag, end = f"{prefix}tag", f"{prefix}end"
-        self._source.line(f"tag_count, pos = {self._needs.from_wire('read_uvarint')}(buf, pos)")
+        self._source.line(f"tag_count, pos = {self._needs.from_primitives('read_uvarint')}(buf, pos)")
         with self._source.block("for _ in range(tag_count):"):
-            self._source.line(f"{tag}, pos, {end} = {self._needs.from_wire('read_tag')}(buf, pos)")
+            self._source.line(f"{tag}, pos, {end} = {self._needs.from_primitives('read_tag')}(buf, pos)")
             for index, field in enumerate(sorted(tagged, key=lambda field: field.tag or 0)):
                 with self._source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
                     self._tagged_value(field, prefix)
             with self._source.block("else:"):
                 self._source.line(f"pos = {end}")
             with self._source.block(f"if pos != {end}:"):
-                self._source.line(f"raise {self._needs.from_wire('wrong_tag_size')}({tag}, pos, {end})")
+                self._source.line(f"raise {self._needs.from_primitives('wrong_tag_size')}({tag}, pos, {end})")
 
     def _tagged_value(self, field: FieldSchema, prefix: str) -> None:
         if field.type not in FIXED_CODES:

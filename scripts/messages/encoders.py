@@ -58,7 +58,9 @@ class Encoder:
         else:
             return
         with self._source.block(f"if {condition}:"):
-            self._source.line(f'raise {self._needs.from_wire("not_carried")}("{snake_case(field.name)}")')
+            self._source.line(
+                f'raise {self._needs.from_primitives("not_carried")}("{snake_case(field.name)}")'
+            )
 
     def _run(self, run: list[FieldSchema], owner: str, out: str) -> None:
         if not run:
@@ -91,7 +93,7 @@ class Encoder:
         compact = "compact_" if self._flexible and field.flexible_in(self._version) else ""
         nullable = "nullable_" if field.nullable_in(self._version) else ""
         kind = "string" if field.element_type == "string" else "bytes"
-        return self._needs.from_wire(f"write_{compact}{nullable}{kind}")
+        return self._needs.from_primitives(f"write_{compact}{nullable}{kind}")
 
     def _array(self, field: FieldSchema, value: str, out: str) -> None:
         if not field.nullable_in(self._version):
@@ -104,7 +106,7 @@ class Encoder:
 
     def _elements(self, field: FieldSchema, value: str, out: str) -> None:
         if self._flexible:
-            self._source.line(f"{self._needs.from_wire('write_uvarint')}({out}, len({value}) + 1)")
+            self._source.line(f"{self._needs.from_primitives('write_uvarint')}({out}, len({value}) + 1)")
         else:
             self._source.line(f"{out} += {self._needs.pack(['i'])}(len({value}))")
         kind = field.element_type
@@ -152,7 +154,7 @@ class Encoder:
 
     def _tagged_value(self, field: FieldSchema, owner: str, out: str) -> None:
         value = f"{owner}.{snake_case(field.name)}"
-        write_tag = self._needs.from_wire("write_tag")
+        write_tag = self._needs.from_primitives("write_tag")
         if not field.is_array and field.type in FIXED_CODES:
             pack = self._needs.pack([FIXED_CODES[field.type]])
             self._source.line(f"{write_tag}({out}, {field.tag}, {pack}({value}))")

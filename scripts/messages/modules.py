@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from messages.classes import emit_class
 from messages.decoders import Decoder
 from messages.encoders import Encoder
@@ -99,16 +101,23 @@ def _functions(message: MessageSchema, needs: Needs) -> list[str]:
 def _imports(text: str, needs: Needs) -> str:
     struct = sorted({*needs.struct, *(["Struct"] if needs.formats() else [])})
     ids = [name for name in ("ZERO_UUID", "KafkaUuid") if name in text]
-    used = {"Message", *needs.wire, *(name for name in ("MessageStruct", "NOT_GIVEN") if name in text)}
-    wire = sorted(used, key=lambda name: (not name.isupper(), name[0].islower(), name))
+    base = ["Message", *(name for name in ("MessageStruct", "NOT_GIVEN") if name in text)]
     lines = ["from __future__ import annotations", ""]
     if struct:
         lines += [f"from struct import {', '.join(struct)}", ""]
     if ids:
         lines.append(f"from quorumd.ids import {', '.join(ids)}")
-    lines.append("from quorumd.protocol.wire import (")
-    lines += [f"    {name}," for name in wire]
-    return "\n".join([*lines, ")", ""])
+    if needs.primitives:
+        lines.append("from quorumd.protocol.primitives import (")
+        lines += [f"    {name}," for name in _sorted(needs.primitives)]
+        lines.append(")")
+    lines.append(f"from quorumd.protocol.wire import {', '.join(_sorted(base))}")
+    return "\n".join([*lines, ""])
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    """In the order of isort: constants, classes, functions."""
+    return sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 
 def _constants(needs: Needs, text: str) -> str:

@@ -32,12 +32,12 @@ class Needs:
     """What the functions of one module need from outside themselves."""
 
     def __init__(self) -> None:
-        self.wire: set[str] = set()
+        self.primitives: set[str] = set()
         self.struct: set[str] = set()
         self._formats: set[str] = set()
 
-    def from_wire(self, name: str) -> str:
-        self.wire.add(name)
+    def from_primitives(self, name: str) -> str:
+        self.primitives.add(name)
         return name
 
     def from_struct(self, name: str) -> str:

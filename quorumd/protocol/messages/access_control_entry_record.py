@@ -8,12 +8,12 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     read_compact_string,
     skip_tagged_fields,
     write_compact_string,
 )
+from quorumd.protocol.wire import Message
 
 PACK_16sb = Struct(">16sb").pack
 UNPACK_16sb = Struct(">16sb").unpack_from

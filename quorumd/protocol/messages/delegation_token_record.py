@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
     check_elements,
     read_compact_count,
     read_compact_string,
@@ -18,6 +16,7 @@ from quorumd.protocol.wire import (
     write_compact_string,
     write_uvarint,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message
 
 PACK_qqq = Struct(">qqq").pack
 UNPACK_qqq = Struct(">qqq").unpack_from

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     not_carried,
     skip_tagged_fields,
 )
+from quorumd.protocol.wire import Message
 
 PACK_t = Struct(">?").pack
 UNPACK_t = Struct(">?").unpack_from

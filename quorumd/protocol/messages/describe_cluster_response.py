@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
-    MessageStruct,
     check_elements,
     not_carried,
     read_compact_count,
@@ -22,6 +19,7 @@ from quorumd.protocol.wire import (
     write_compact_string,
     write_uvarint,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_t = Struct(">?").pack
 UNPACK_t = Struct(">?").unpack_from

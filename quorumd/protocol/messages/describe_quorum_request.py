@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
-    MessageStruct,
     check_elements,
     read_compact_count,
     read_compact_string,
@@ -19,6 +16,7 @@ from quorumd.protocol.wire import (
     write_compact_string,
     write_uvarint,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_i = Struct(">i").pack
 UNPACK_i = Struct(">i").unpack_from

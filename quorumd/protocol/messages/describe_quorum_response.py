@@ -8,11 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
-    MessageStruct,
     check_elements,
     not_carried,
     read_compact_count,
@@ -28,6 +25,7 @@ from quorumd.protocol.wire import (
     write_uvarint,
     wrong_tag_size,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_H = Struct(">H").pack
 UNPACK_H = Struct(">H").unpack_from

@@ -8,8 +8,7 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     read_compact_string,
     read_tag,
     read_uvarint,
@@ -17,6 +16,7 @@ from quorumd.protocol.wire import (
     write_tag,
     wrong_tag_size,
 )
+from quorumd.protocol.wire import Message
 
 PACK_16s = Struct(">16s").pack
 UNPACK_16s = Struct(">16s").unpack_from

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     read_compact_nullable_bytes,
     skip_tagged_fields,
     write_compact_nullable_bytes,
 )
+from quorumd.protocol.wire import Message
 
 PACK_h = Struct(">h").pack
 UNPACK_h = Struct(">h").unpack_from

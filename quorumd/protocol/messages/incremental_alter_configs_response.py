@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
-    MessageStruct,
     check_elements,
     read_compact_count,
     read_compact_nullable_string,
@@ -26,6 +23,7 @@ from quorumd.protocol.wire import (
     write_string,
     write_uvarint,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_b = Struct(">b").pack
 UNPACK_b = Struct(">b").unpack_from

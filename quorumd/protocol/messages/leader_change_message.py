@@ -8,17 +8,15 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
-    MessageStruct,
     check_elements,
     not_carried,
     read_compact_count,
     skip_tagged_fields,
     write_uvarint,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_hi = Struct(">hi").pack
 UNPACK_hi = Struct(">hi").unpack_from

@@ -8,9 +8,8 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    Message,
     check_elements,
     not_carried,
     read_compact_nullable_count,
@@ -20,6 +19,7 @@ from quorumd.protocol.wire import (
     write_uvarint,
     wrong_tag_size,
 )
+from quorumd.protocol.wire import Message
 
 PACK_16s = Struct(">16s").pack
 PACK_b = Struct(">b").pack

@@ -8,10 +8,8 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
     check_elements,
     not_carried,
     read_compact_count,
@@ -22,6 +20,7 @@ from quorumd.protocol.wire import (
     write_uvarint,
     wrong_tag_size,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message
 
 PACK_16s = Struct(">16s").pack
 PACK_b = Struct(">b").pack

@@ -8,11 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
+from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
-    NOT_GIVEN,
-    Message,
-    MessageStruct,
     check_elements,
     read_compact_count,
     read_compact_string,
@@ -20,6 +17,7 @@ from quorumd.protocol.wire import (
     write_compact_string,
     write_uvarint,
 )
+from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_Hh = Struct(">Hh").pack
 UNPACK_Hh = Struct(">Hh").unpack_from

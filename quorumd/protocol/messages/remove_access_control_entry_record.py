@@ -8,10 +8,10 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     skip_tagged_fields,
 )
+from quorumd.protocol.wire import Message
 
 PACK_16s = Struct(">16s").pack
 UNPACK_16s = Struct(">16s").unpack_from

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     read_compact_string,
     skip_tagged_fields,
     write_compact_string,
 )
+from quorumd.protocol.wire import Message
 
 PACK_b = Struct(">b").pack
 UNPACK_b = Struct(">b").unpack_from

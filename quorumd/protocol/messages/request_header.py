@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     read_nullable_string,
     skip_tagged_fields,
     write_nullable_string,
 )
+from quorumd.protocol.wire import Message
 
 PACK_hhi = Struct(">hhi").pack
 UNPACK_hhi = Struct(">hhi").unpack_from

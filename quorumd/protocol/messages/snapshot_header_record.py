@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from struct import Struct
 
-from quorumd.protocol.wire import (
-    Message,
+from quorumd.protocol.primitives import (
     skip_tagged_fields,
 )
+from quorumd.protocol.wire import Message
 
 PACK_hq = Struct(">hq").pack
 UNPACK_hq = Struct(">hq").unpack_from

@@ -14,7 +14,7 @@ from quorumd.protocol.messages.alter_configs_request import (
     AlterConfigsResource,
 )
 from quorumd.protocol.messages.vote_request import TopicData, VoteRequest
-from quorumd.protocol.wire import ALWAYS_ALLOWED_ELEMENTS
+from quorumd.protocol.primitives import ALWAYS_ALLOWED_ELEMENTS
 from tests.fuzz.messages import crowded
 from tests.support.message_strategies import all_versions, message_class
 

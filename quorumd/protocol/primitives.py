@@ -1,0 +1,351 @@
+"""Kafka's primitives: varints, strings, bytes, counts and tagged fields.
+
+Readers take `(buf, pos)` and return `(value, position after it)`. They trust nothing: whatever cannot be
+right is `MalformedMessage`, or IndexError or struct.error where the bytes end too early, which `codec` turns
+into one. A count or length is never believed beyond the bytes that are left, and the elements of all arrays of a
+message together are bounded, so no input takes more memory than 4 x its size and 16 MiB.
+
+"Compact" is the encoding of flexible versions (KIP-482): a length is an unsigned varint of length + 1, or 0
+for null.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+
+MAX_STRING_BYTES: Final = 0x7FFF
+"""Longer strings are refused in both directions, as Kafka refuses them: its readers could not load them."""
+
+ALWAYS_ALLOWED_ELEMENTS: Final = 40_000
+_BYTES_OF_ANOTHER_ELEMENT: Final = 128
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def not_carried(field: str) -> UnsupportedVersion:
+    """The error for a field that is set (or null) in a version that cannot say so."""
+    return UnsupportedVersion(f"cannot carry this value of {field}")
+
+
+# Varints
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    """An unsigned varint, at most 32 bits."""
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_uvarint(buf: bytes, pos: int) -> tuple[int, int]:
+    """An unsigned varint of at most 32 bits."""
+    byte = buf[pos]
+    if byte < 0x80:
+        return byte, pos + 1
+    value = byte & 0x7F
+    for shift in (7, 14, 21, 28):
+        pos += 1
+        byte = buf[pos]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFF_FFFF:
+                break
+            return value, pos + 1
+    raise MalformedMessage(f"a varint of more than 32 bits ends at byte {pos}")
+
+
+def write_varlong(out: bytearray, value: int) -> None:
+    """A signed (zigzag) varint of at most 64 bits; the 32-bit varints of records are the same bytes."""
+    value = (value << 1 ^ value >> 63) & _MASK_64
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_varlong(buf: bytes, pos: int) -> tuple[int, int]:
+    """A signed (zigzag) varint of at most 64 bits."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > _MASK_64:
+                break
+            return value >> 1 ^ -(value & 1), pos
+    raise MalformedMessage(f"a varint of more than 64 bits ends at byte {pos - 1}")
+
+
+# Lengths and counts
+
+
+def _take(buf: bytes, pos: int, length: int) -> tuple[bytes, int]:
+    end = pos + length
+    if end > len(buf):
+        raise MalformedMessage(f"{length} bytes are announced at byte {pos}, {len(buf) - pos} are left")
+    return buf[pos:end], end
+
+
+def _bounded(buf: bytes, pos: int, count: int, element_size: int) -> int:
+    if count * element_size > len(buf) - pos:
+        raise MalformedMessage(
+            f"{count} elements of {element_size} bytes or more are announced at byte {pos}, "
+            f"{len(buf) - pos} bytes are left"
+        )
+    return count
+
+
+def _null(pos: int) -> MalformedMessage:
+    return MalformedMessage(f"null or a negative length before byte {pos}, where neither is allowed")
+
+
+def read_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """The count of an array whose elements take `element_size` bytes or more."""
+    (count,) = _INT32.unpack_from(buf, pos)
+    pos += 4
+    if count < 0:
+        raise _null(pos)
+    return _bounded(buf, pos, count, element_size), pos
+
+
+def read_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """As `read_count`; -1 for null."""
+    (count,) = _INT32.unpack_from(buf, pos)
+    pos += 4
+    if count < -1:
+        raise _null(pos)
+    return _bounded(buf, pos, count, element_size), pos
+
+
+def read_compact_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """The count of a compact array whose elements take `element_size` bytes or more."""
+    count = buf[pos]
+    pos += 1
+    if count == 0:
+        raise _null(pos)
+    if count < 0x80 and (count - 1) * element_size <= len(buf) - pos:
+        return count - 1, pos  # nearly every count: no further call
+    count, pos = read_uvarint(buf, pos - 1)
+    return _bounded(buf, pos, count - 1, element_size), pos
+
+
+def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
+    """As `read_compact_count`; -1 for null."""
+    if buf[pos] == 0:
+        return -1, pos + 1
+    return read_compact_count(buf, pos, element_size)
+
+
+def check_elements(buf: bytes, elements: int) -> None:
+    """Whether a message may have so many array elements in all; generated decoders ask while they count.
+
+    The shortest elements become objects of 40 times their size. More than ALWAYS_ALLOWED_ELEMENTS must come with
+    bytes that justify their memory.
+    """
+    if elements > ALWAYS_ALLOWED_ELEMENTS + len(buf) // _BYTES_OF_ANOTHER_ELEMENT:
+        raise MalformedMessage(f"{elements} array elements in {len(buf)} bytes are too many")
+
+
+# Strings
+
+
+def _encoded(value: str) -> bytes:
+    data = value.encode()
+    if len(data) > MAX_STRING_BYTES:
+        raise ValueError(f"a string of {len(data)} bytes is too long: at most {MAX_STRING_BYTES} fit")
+    return data
+
+
+def _text(buf: bytes, start: int, end: int) -> tuple[str, int]:
+    if end > len(buf) or end - start > MAX_STRING_BYTES:
+        raise MalformedMessage(
+            f"a string of {end - start} bytes is announced at byte {start}, {len(buf) - start} are left"
+        )
+    try:
+        return buf[start:end].decode(), end
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"a string is not UTF-8 at byte {start + error.start}") from None
+
+
+def write_string(out: bytearray, value: str) -> None:
+    """A string of versions that are not flexible: int16 length."""
+    data = _encoded(value)
+    out += _INT16.pack(len(data))
+    out += data
+
+
+def write_nullable_string(out: bytearray, value: str | None) -> None:
+    """As `write_string`; -1 for null."""
+    if value is None:
+        out += b"\xff\xff"
+    else:
+        write_string(out, value)
+
+
+def write_compact_string(out: bytearray, value: str) -> None:
+    """A string of flexible versions."""
+    data = value.encode()
+    if len(data) < 0x7F:
+        out.append(len(data) + 1)
+    else:
+        write_uvarint(out, len(_encoded(value)) + 1)
+    out += data
+
+
+def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
+    """As `write_compact_string`; 0 for null."""
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_string(out, value)
+
+
+def read_string(buf: bytes, pos: int) -> tuple[str, int]:
+    """What `write_string` wrote."""
+    (length,) = _INT16.unpack_from(buf, pos)
+    pos += 2
+    if length < 0:
+        raise _null(pos)
+    return _text(buf, pos, pos + length)
+
+
+def read_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
+    """What `write_nullable_string` wrote."""
+    (length,) = _INT16.unpack_from(buf, pos)
+    if length == -1:
+        return None, pos + 2
+    return read_string(buf, pos)
+
+
+def read_compact_string(buf: bytes, pos: int) -> tuple[str, int]:
+    """What `write_compact_string` wrote."""
+    length = buf[pos]
+    pos += 1
+    if length == 0:
+        raise _null(pos)
+    if length < 0x80:
+        end = pos + length - 1
+        if end <= len(buf):  # nearly every string: no further call
+            try:
+                return buf[pos:end].decode(), end
+            except UnicodeDecodeError:
+                pass
+        return _text(buf, pos, end)
+    length, pos = read_uvarint(buf, pos - 1)
+    return _text(buf, pos, pos + length - 1)
+
+
+def read_compact_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]:
+    """What `write_compact_nullable_string` wrote."""
+    if buf[pos] == 0:
+        return None, pos + 1
+    return read_compact_string(buf, pos)
+
+
+# Bytes, also where a schema says "records"
+
+
+def write_bytes(out: bytearray, value: bytes) -> None:
+    """Bytes of versions that are not flexible: int32 length."""
+    out += _INT32.pack(len(value))
+    out += value
+
+
+def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+    """As `write_bytes`; -1 for null."""
+    if value is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        write_bytes(out, value)
+
+
+def write_compact_bytes(out: bytearray, value: bytes) -> None:
+    """Bytes of flexible versions."""
+    write_uvarint(out, len(value) + 1)
+    out += value
+
+
+def write_compact_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+    """As `write_compact_bytes`; 0 for null."""
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_bytes(out, value)
+
+
+def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
+    """What `write_bytes` wrote."""
+    (length,) = _INT32.unpack_from(buf, pos)
+    if length < 0:
+        raise _null(pos + 4)
+    return _take(buf, pos + 4, length)
+
+
+def read_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+    """What `write_nullable_bytes` wrote."""
+    (length,) = _INT32.unpack_from(buf, pos)
+    if length == -1:
+        return None, pos + 4
+    if length < 0:
+        raise _null(pos + 4)
+    return _take(buf, pos + 4, length)
+
+
+def read_compact_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
+    """What `write_compact_bytes` wrote."""
+    length, pos = read_uvarint(buf, pos)
+    if length == 0:
+        raise _null(pos)
+    return _take(buf, pos, length - 1)
+
+
+def read_compact_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+    """What `write_compact_nullable_bytes` wrote."""
+    length, pos = read_uvarint(buf, pos)
+    if length == 0:
+        return None, pos
+    return _take(buf, pos, length - 1)
+
+
+# Tagged fields (KIP-482): a count, then (tag, size, that many bytes) each
+
+
+def write_tag(out: bytearray, tag: int, payload: bytes | bytearray) -> None:
+    """One tagged field whose value is encoded already."""
+    write_uvarint(out, tag)
+    write_uvarint(out, len(payload))
+    out += payload
+
+
+def read_tag(buf: bytes, pos: int) -> tuple[int, int, int]:
+    """The tag, where its value begins and where it ends."""
+    tag, pos = read_uvarint(buf, pos)
+    size, pos = read_uvarint(buf, pos)
+    end = pos + size
+    if end > len(buf):
+        raise MalformedMessage(
+            f"tagged field {tag} announces {size} bytes at byte {pos}, {len(buf) - pos} are left"
+        )
+    return tag, pos, end
+
+
+def wrong_tag_size(tag: int, pos: int, end: int) -> MalformedMessage:
+    """The error for a tagged field whose value does not end where its size says."""
+    return MalformedMessage(
+        f"tagged field {tag} announces an end at byte {end} but its value ends at byte {pos}"
+    )
+
+
+def skip_tagged_fields(buf: bytes, pos: int) -> int:
+    """The position after a section of tagged fields, none of which is known here."""
+    count, pos = read_uvarint(buf, pos)
+    for _ in range(count):
+        _, _, pos = read_tag(buf, pos)
+    return pos
