@@ -7,6 +7,7 @@ changed.
 from __future__ import annotations
 
 import json
+from math import inf
 
 from quorumd.log.meta_properties import partition_folder
 from quorumd.simulator.checkers import (
@@ -15,16 +16,22 @@ from quorumd.simulator.checkers import (
     CommittedNeverChanges,
     CommittedOnMajority,
     EpochNeverDecreases,
+    EpochsAreDurable,
     HighWatermarkMonotonic,
     ImagesEqual,
     LeaderAppendOnly,
     LeaderCompleteness,
+    LeaderHearsOfMajority,
     LogMatching,
     Observation,
     OneLeaderPerEpoch,
     OneVotePerEpoch,
+    OnlyCandidatesBeginEpochs,
+    OwnEpochCommitsFirst,
     RecoveryKeepsDurable,
     SavedVote,
+    SavedVoters,
+    SavedVotersAreCommitted,
     VotesAreDurable,
 )
 from quorumd.simulator.cluster import DATA_FOLDER, Machine
@@ -32,6 +39,8 @@ from quorumd.simulator.event_heap import Process
 from quorumd.simulator.log_mirror import Batch, DurableLog
 
 QUORUM_STATE = f"{partition_folder(DATA_FOLDER)}/quorum-state"
+LEADER_LOOKS_MS = 50.0
+"""How often a leader is looked at in which nothing changes: silence is no event."""
 
 
 class Inspector:
@@ -48,16 +57,21 @@ class Inspector:
             EpochNeverDecreases(),
             OneVotePerEpoch(),
             VotesAreDurable(),
+            OnlyCandidatesBeginEpochs(),
+            EpochsAreDurable(),
+            LeaderHearsOfMajority(),
             LogMatching(),
             LeaderAppendOnly(),
+            OwnEpochCommitsFirst(),
             HighWatermarkMonotonic(),
             self.committed,
             LeaderCompleteness(self.committed),
             CommittedOnMajority(self.committed, self._disks),
             AcknowledgedWrites(self.committed),
+            SavedVotersAreCommitted(self.committed),
             ImagesEqual(),
         ]
-        self._saved: list[SavedVote] = []
+        self._saved: list[tuple[SavedVote, SavedVoters]] = []
         self._quorum_states: dict[int, bytes] = {}
         self._signatures: dict[Process, tuple[object, ...]] = {}
 
@@ -70,11 +84,13 @@ class Inspector:
             if data and data != self._quorum_states.get(machine.node_id):
                 self._quorum_states[machine.node_id] = data
                 state = json.loads(data.partition(b"\n")[0])
-                self._saved.append(SavedVote(machine.node_id, state["leaderEpoch"], state["votedId"]))
+                node_id, voters = machine.node_id, tuple(v["voterId"] for v in state["currentVoters"])
+                vote = SavedVote(node_id, state["leaderEpoch"], state["votedId"])
+                self._saved.append((vote, SavedVoters(node_id, state["appliedOffset"], voters)))
 
         machine.disk.after_sync = look_at_quorum_state
 
-    def look(self, machine: Machine) -> None:
+    def look(self, machine: Machine, now_ms: float) -> None:
         """Ask the checkers about what the last event changed. Raises Broken."""
         self._tell_saved()
         node, process = machine.node, machine.process
@@ -89,6 +105,7 @@ class Inspector:
             log.end_offset,
             node.state_machine.applied_offset,
             machine.disk.changes,
+            now_ms // LEADER_LOOKS_MS if engine.is_leader else -1.0,
         )
         if self._signatures.get(process) == signature:
             return
@@ -106,7 +123,16 @@ class Inspector:
             change.removed,
             change.appended,
         )
-        if not engine.is_leader:
+        seen.role, seen.now_ms = engine.role.value, now_ms
+        if engine.is_leader:
+            seen.fetch_timeout_ms = node.settings.raft.fetch_timeout_ms
+            seen.awake_since_ms = inf if process.callback_ms else process.busy_until_ms
+            seen.last_fetches_ms_ago = {
+                voter.key.id: voter.last_fetch_ms_ago
+                for voter in engine.describe(machine.time.offset_ms + now_ms * machine.time.rate).voters
+                if voter.key.id != machine.node_id
+            }
+        else:
             # A leader's image holds what it has not committed yet.
             seen.applied_offset = node.state_machine.applied_offset
             seen.image = node.state_machine.image.fingerprint()
@@ -124,6 +150,7 @@ class Inspector:
 
     def _tell_saved(self) -> None:
         saved, self._saved = self._saved, []
-        for vote in saved:
+        for vote, voters in saved:
             for checker in self.checkers:
                 checker.saved(vote)
+                checker.saved_voters(voters)

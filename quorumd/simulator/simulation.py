@@ -103,7 +103,7 @@ class Simulation:
             if machine.process is touched and not machine.disk.has_power:
                 self._cluster.lost_power(machine)
             elif touched.alive and not machine.exiting:
-                self._inspector.look(machine)
+                self._inspector.look(machine, heap.now_ms)
         return True
 
     def _see_time_move(self) -> None:

@@ -3,20 +3,23 @@
 A checker gets plain values, never a node: it can be tested with values made by hand. It raises `Broken`
 with what happened; it keeps whatever it must remember of the past itself.
 
-    elections       one leader an epoch, one vote an epoch, epochs that never decrease
+    elections       one leader an epoch, one vote an epoch, epochs that never decrease, leaders that resign
     logs            log matching, committed data, leader completeness, high watermark, durability
-    state           acknowledged writes, equal images
+    state           acknowledged writes, equal images, saved voters
     linearizability reads and writes of clients, judged by their history
     append_only_list  the same for lists that clients append to
 """
 
 from __future__ import annotations
 
-from quorumd.simulator.checkers.base import Broken, Checker, Observation, SavedVote
+from quorumd.simulator.checkers.base import Broken, Checker, Observation, SavedVote, SavedVoters
 from quorumd.simulator.checkers.elections import (
     EpochNeverDecreases,
+    EpochsAreDurable,
+    LeaderHearsOfMajority,
     OneLeaderPerEpoch,
     OneVotePerEpoch,
+    OnlyCandidatesBeginEpochs,
     VotesAreDurable,
 )
 from quorumd.simulator.checkers.logs import (
@@ -26,9 +29,10 @@ from quorumd.simulator.checkers.logs import (
     LeaderAppendOnly,
     LeaderCompleteness,
     LogMatching,
+    OwnEpochCommitsFirst,
     RecoveryKeepsDurable,
 )
-from quorumd.simulator.checkers.state import AcknowledgedWrites, ImagesEqual
+from quorumd.simulator.checkers.state import AcknowledgedWrites, ImagesEqual, SavedVotersAreCommitted
 
 __all__ = [
     "AcknowledgedWrites",
@@ -37,15 +41,21 @@ __all__ = [
     "CommittedNeverChanges",
     "CommittedOnMajority",
     "EpochNeverDecreases",
+    "EpochsAreDurable",
     "HighWatermarkMonotonic",
     "ImagesEqual",
     "LeaderAppendOnly",
     "LeaderCompleteness",
+    "LeaderHearsOfMajority",
     "LogMatching",
     "Observation",
     "OneLeaderPerEpoch",
     "OneVotePerEpoch",
+    "OnlyCandidatesBeginEpochs",
+    "OwnEpochCommitsFirst",
     "RecoveryKeepsDurable",
     "SavedVote",
+    "SavedVoters",
+    "SavedVotersAreCommitted",
     "VotesAreDurable",
 ]

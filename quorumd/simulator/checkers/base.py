@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,6 +38,15 @@ class Observation:
     applied_offset: int = -1
     image: object = field(default=None)
     """What everything below `applied_offset` adds up to; None while that cannot be told."""
+    role: str = ""
+    """As `raft.roles.Role` names it."""
+    now_ms: float = 0.0
+    awake_since_ms: float = 0.0
+    """Since when the process has had all the time it needs; inf while it is slow."""
+    fetch_timeout_ms: float = 0.0
+    last_fetches_ms_ago: Mapping[int, float] | None = None
+    """What a leader knows of the other voters: how long ago each fetched, inf for not yet in this epoch. None while
+    nobody has looked."""
 
 
 class SavedVote(NamedTuple):
@@ -46,6 +55,15 @@ class SavedVote(NamedTuple):
     node_id: int
     epoch: int
     voted_id: int
+
+
+class SavedVoters(NamedTuple):
+    """The committed voters, as a node's quorum-state file has them."""
+
+    node_id: int
+    applied_offset: int
+    """All voter records below it are reflected."""
+    voters: tuple[int, ...]
 
 
 class Checker:
@@ -58,6 +76,9 @@ class Checker:
 
     def saved(self, vote: SavedVote) -> None:
         """A quorum-state file has become durable."""
+
+    def saved_voters(self, saved: SavedVoters) -> None:
+        """The same, of its other half."""
 
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
         """A node's process is gone; `kept` is the prefix of its log that its next life must find."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from quorumd.ids import NO_NODE
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
@@ -113,3 +115,84 @@ class EpochNeverDecreases(Checker):
         if vote.epoch < before:
             raise self.broken(f"the quorum-state of node {vote.node_id} went from {before} to {vote.epoch}")
         self._on_disk[vote.node_id] = vote.epoch
+
+
+class OnlyCandidatesBeginEpochs(Checker):
+    """An epoch begins with a candidate that votes for itself, or after a leader that resigned: who asks for
+    pre-votes, who is asked, and who only hears of others never makes one up (Raft paper 5.2, KIP-996)."""
+
+    promise = "only candidates begin epochs"
+    beginners = ("candidate", "leader")
+
+    def __init__(self) -> None:
+        self._known: set[int] = {0}
+        self._led: dict[int, int] = {}
+        """By node: the epoch that it led last."""
+
+    def observed(self, seen: Observation) -> None:
+        if seen.epoch not in self._known:
+            self._known.add(seen.epoch)
+            resigned = self._led.get(seen.node_id) == seen.epoch - 1
+            if seen.role not in self.beginners and not resigned:
+                raise self.broken(
+                    f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, which nobody began"
+                )
+        if seen.is_leader:
+            self._led[seen.node_id] = seen.epoch
+
+
+class EpochsAreDurable(Checker):
+    """Who fetches from a leader has that leader's epoch on its disk: it will not come back in an earlier
+    one, whatever crashes (Raft paper 5.1, KIP-595 "Quorum State")."""
+
+    promise = "epochs are durable before they are told"
+
+    def __init__(self) -> None:
+        self._on_disk: dict[int, int] = {}
+
+    def saved(self, vote: SavedVote) -> None:
+        self._on_disk[vote.node_id] = vote.epoch
+
+    def observed(self, seen: Observation) -> None:
+        for voter, ms_ago in (seen.last_fetches_ms_ago or {}).items():
+            if ms_ago != inf and self._on_disk.get(voter, 0) < seen.epoch:
+                raise self.broken(
+                    f"node {voter} fetches from node {seen.node_id} in epoch {seen.epoch}, and has epoch "
+                    f"{self._on_disk.get(voter, 0)} on its disk"
+                )
+
+
+class LeaderHearsOfMajority(Checker):
+    """A leader that no majority fetches from resigns, so that clients do not wait at a zombie (KIP-996, check-quorum;
+    hole 14 of the KIP-595 draft).
+
+    It may do so after one and a half fetch timeouts; here it has two of them, and once more a tenth, in which its
+    process was awake.
+    """
+
+    promise = "a leader hears of a majority"
+
+    def __init__(self) -> None:
+        self._led_since: dict[int, tuple[int, int, float]] = {}
+        """By node: life, epoch, and when it was first seen to lead it."""
+        self._overdue_since: dict[int, float] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if seen.last_fetches_ms_ago is None or not seen.is_leader:
+            self._overdue_since.pop(seen.node_id, None)
+            return
+        life, epoch, since_ms = self._led_since.get(seen.node_id, (-1, -1, 0.0))
+        if (life, epoch) != (seen.life, seen.epoch):
+            since_ms = seen.now_ms
+            self._led_since[seen.node_id] = (seen.life, seen.epoch, since_ms)
+        ages = sorted([*seen.last_fetches_ms_ago.values(), *[0.0] * (seen.node_id in seen.voters)])
+        silent_ms = min(ages[len(ages) // 2], seen.now_ms - since_ms)
+        if silent_ms <= 2.0 * seen.fetch_timeout_ms:
+            self._overdue_since.pop(seen.node_id, None)
+            return
+        overdue_since_ms = max(self._overdue_since.setdefault(seen.node_id, seen.now_ms), seen.awake_since_ms)
+        if seen.now_ms - overdue_since_ms > 0.1 * seen.fetch_timeout_ms:
+            raise self.broken(
+                f"node {seen.node_id} leads epoch {seen.epoch} on, {silent_ms:.0f} ms after the last fetches of a "
+                "majority"
+            )

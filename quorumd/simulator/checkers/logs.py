@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from quorumd.simulator.checkers.base import Checker, Observation
@@ -183,6 +184,29 @@ class CommittedOnMajority(Checker):
                 f"of the voters {_ids(seen.voters)} only {_ids(holding)} have it on disk"
             )
         self._checked = len(batches)
+
+
+class OwnEpochCommitsFirst(Checker):
+    """A leader commits by counting replicas only records of its own epoch, and with them all before (Raft paper
+    5.4.2; hole 31 of the KIP-595 draft)."""
+
+    promise = "a leader commits its own epoch first"
+
+    def __init__(self) -> None:
+        self._checked: dict[tuple[int, int], int] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if not seen.is_leader or seen.high_watermark in (
+            UNKNOWN,
+            self._checked.get((seen.node_id, seen.life)),
+        ):
+            return
+        self._checked[seen.node_id, seen.life] = seen.high_watermark
+        index = bisect_left(seen.log, seen.high_watermark, key=lambda batch: batch.end_offset)
+        last = seen.log[index] if index < len(seen.log) else None
+        if last is None or last.epoch != seen.epoch:
+            what = _name(last) if last is not None else "what it does not have"
+            raise self.broken(f"leader {seen.node_id} of epoch {seen.epoch} commits up to {what}")
 
 
 class RecoveryKeepsDurable(Checker):

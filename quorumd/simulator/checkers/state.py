@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from quorumd.simulator.checkers.base import Checker, Observation
+from quorumd.node.voter_records import voter_records
+from quorumd.protocol.record_batch import headers
+from quorumd.simulator.checkers.base import Checker, Observation, SavedVoters
 from quorumd.simulator.checkers.logs import CommittedNeverChanges
 
 WRITTEN_VALUE = re.compile(rb"w[0-9]+-[0-9]+;")
@@ -46,3 +48,34 @@ class ImagesEqual(Checker):
                 f"nodes {node_id} and {seen.node_id} have applied all below {seen.applied_offset} "
                 f"and hold {image!r} and {seen.image!r}"
             )
+
+
+class SavedVotersAreCommitted(Checker):
+    """The voters in a quorum-state file are those of the newest voter record that is committed below the offset
+    which the file names (hole 22 of the KIP-595 draft)."""
+
+    promise = "saved voters are committed"
+
+    def __init__(self, committed: CommittedNeverChanges) -> None:
+        self._committed = committed
+        self._searched = 0
+        self._found: list[tuple[int, tuple[int, ...]]] = []
+        """Offset and voters of each committed voter record."""
+
+    def saved_voters(self, saved: SavedVoters) -> None:
+        self._search()
+        known = [voters for offset, voters in self._found if offset < saved.applied_offset]
+        expected = known[-1] if known else ()
+        if saved.voters != expected or saved.applied_offset > self._committed.end_offset:
+            raise self.broken(
+                f"the quorum-state of node {saved.node_id} names the voters {saved.voters} as of offset "
+                f"{saved.applied_offset}; committed are {expected}, up to {self._committed.end_offset}"
+            )
+
+    def _search(self) -> None:
+        for batch in self._committed.batches[self._searched :]:
+            if batch.is_control:
+                for header in headers(batch.data):
+                    for record in voter_records(batch.data, header):
+                        self._found.append((record.offset, record.assignment.current.ids))
+        self._searched = len(self._committed.batches)

@@ -1,12 +1,15 @@
 """Every checker fires on a history that breaks its promise, and is quiet on the nearest one that does not."""
 
 from collections.abc import Sequence
+from math import inf
 from random import Random
 
 import pytest
 
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
+from quorumd.protocol.messages.voters_record import Voter as VotersRecordVoter
+from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.simulator.checkers import (
     AcknowledgedWrites,
@@ -15,16 +18,22 @@ from quorumd.simulator.checkers import (
     CommittedNeverChanges,
     CommittedOnMajority,
     EpochNeverDecreases,
+    EpochsAreDurable,
     HighWatermarkMonotonic,
     ImagesEqual,
     LeaderAppendOnly,
     LeaderCompleteness,
+    LeaderHearsOfMajority,
     LogMatching,
     Observation,
     OneLeaderPerEpoch,
     OneVotePerEpoch,
+    OnlyCandidatesBeginEpochs,
+    OwnEpochCommitsFirst,
     RecoveryKeepsDurable,
     SavedVote,
+    SavedVoters,
+    SavedVotersAreCommitted,
     VotesAreDurable,
 )
 from quorumd.simulator.disk import SimulatedDisk
@@ -116,6 +125,50 @@ def test_an_epoch_that_decreases() -> None:
     assert not breaks(checker, seen(1, 6), seen(1, 5, life=2)), (
         "an epoch that was never saved may be forgotten"
     )
+
+
+def test_an_epoch_that_nobody_campaigned_for() -> None:
+    candidate, follower = seen(1, 5, role="candidate"), seen(2, 5, role="follower")
+    assert not breaks(OnlyCandidatesBeginEpochs(), candidate, follower)
+    for role in ("prospective", "unattached", "follower"):
+        assert breaks(OnlyCandidatesBeginEpochs(), candidate, seen(2, 6, role=role))
+    led = leader(1, 5, role="leader")
+    assert not breaks(OnlyCandidatesBeginEpochs(), led, seen(1, 6, role="unattached"))
+    assert breaks(OnlyCandidatesBeginEpochs(), led, seen(2, 6, role="unattached"))
+    assert breaks(OnlyCandidatesBeginEpochs(), led, seen(1, 7, role="unattached"))
+
+
+def test_a_fetch_in_an_epoch_that_is_not_durable() -> None:
+    checker = EpochsAreDurable()
+    checker.saved(SavedVote(2, 5, -1))
+    fetches = {2: 10.0, 3: inf}
+    assert not breaks(checker, leader(1, 5, last_fetches_ms_ago=fetches))
+    assert breaks(checker, leader(1, 6, last_fetches_ms_ago=fetches))
+    assert breaks(checker, leader(1, 5, last_fetches_ms_ago={2: 10.0, 3: 10.0}))
+
+
+def lonely(now_ms: float, fetches: dict[int, float], **more: object) -> Observation:
+    return leader(
+        1, 5, voters=(1, 2, 3), now_ms=now_ms, fetch_timeout_ms=100.0, last_fetches_ms_ago=fetches, **more
+    )
+
+
+def test_a_leader_that_no_majority_fetches_from() -> None:
+    begin = lonely(0.0, {2: inf, 3: inf})
+    silent = lonely(1000.0, {2: 300.0, 3: inf})
+    assert breaks(LeaderHearsOfMajority(), begin, silent, lonely(1011.0, {2: 311.0, 3: inf}))
+    one_is_enough = lonely(1011.0, {2: 5.0, 3: inf})
+    assert not breaks(LeaderHearsOfMajority(), begin, silent, one_is_enough)
+    assert not breaks(LeaderHearsOfMajority(), begin, silent, seen(1, 5, now_ms=1011.0, role="resigned"))
+    assert not breaks(LeaderHearsOfMajority(), begin, lonely(190.0, {2: inf, 3: inf}), begin)
+
+
+def test_a_leader_that_had_no_time_to_resign() -> None:
+    begin = lonely(0.0, {2: inf, 3: inf})
+    silent, later = lonely(1000.0, {2: 300.0, 3: inf}), {2: 311.0, 3: inf}
+    for awake_since_ms in (1005.0, inf):
+        awake = lonely(1011.0, later, awake_since_ms=awake_since_ms)
+        assert not breaks(LeaderHearsOfMajority(), begin, silent, awake)
 
 
 def test_logs_that_do_not_match() -> None:
@@ -285,3 +338,33 @@ def test_images_that_differ_at_the_same_offset() -> None:
         seen(2, 1, applied_offset=5, image=None),
         seen(2, 1, applied_offset=5, image="a"),
     )
+
+
+def test_a_leader_that_commits_earlier_epochs_by_count() -> None:
+    old, own = batch(0, 4), batch(1, 5)
+    assert not breaks(OwnEpochCommitsFirst(), leader(1, 5, [old, own], high_watermark=2))
+    assert not breaks(OwnEpochCommitsFirst(), leader(1, 5, [old, own], high_watermark=-1))
+    assert not breaks(OwnEpochCommitsFirst(), seen(1, 5, [old, own], high_watermark=1))
+    assert breaks(OwnEpochCommitsFirst(), leader(1, 5, [old, own], high_watermark=1))
+    assert breaks(OwnEpochCommitsFirst(), leader(1, 5, [old, own], high_watermark=3))
+
+
+def voter_batch(base_offset: int, epoch: int, voters: Sequence[int]) -> Batch:
+    message = VotersRecord(0, [VotersRecordVoter(voter) for voter in voters], "cluster")
+    (found,) = batches_in(encode_control_batch(base_offset, epoch, 0, [encode_control(message)]))
+    return found
+
+
+def test_voters_that_are_saved_before_they_are_committed() -> None:
+    committed = CommittedNeverChanges()
+    checker = SavedVotersAreCommitted(committed)
+    checker.saved_voters(SavedVoters(1, 0, ()))
+    log = [batch(0, 1), voter_batch(1, 1, [1, 2, 3]), voter_batch(2, 1, [1, 2])]
+    committed.observed(leader(1, 1, log, high_watermark=2))
+    checker.saved_voters(SavedVoters(1, 2, (1, 2, 3)))
+    checker.saved_voters(SavedVoters(2, 1, ()))
+    for wrong in (SavedVoters(1, 2, (1, 2)), SavedVoters(1, 3, (1, 2)), SavedVoters(1, 1, (1, 2, 3))):
+        with pytest.raises(Broken, match="saved voters are committed"):
+            checker.saved_voters(wrong)
+    committed.observed(leader(1, 1, log, high_watermark=3))
+    checker.saved_voters(SavedVoters(1, 3, (1, 2)))
