@@ -222,7 +222,9 @@ class Cluster:
             self.counters["power losses"] += 1
             self.counters["lost sectors"] += loss.lost_sectors
             self.counters["torn writes"] += loss.torn_writes
+            self.counters["overtaking sectors"] += loss.overtaking_sectors
             self.counters["lost names"] += loss.lost_names
+            self.counters["lost renames"] += loss.lost_renames
         self._stopped(machine.node_id, kept)
 
     # ---- making machines

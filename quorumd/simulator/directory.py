@@ -47,6 +47,7 @@ class Directory:
         for change in self.pending[:survivors]:
             _apply(self.durable, change)
         loss.lost_names = len(self.pending) - survivors
+        loss.lost_renames = sum(len(change) > 1 for change in self.pending[survivors:])
         self.pending.clear()
         self.entries = dict(self.durable)
         for entry in self.entries.values():

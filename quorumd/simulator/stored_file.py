@@ -33,14 +33,19 @@ class Loss:
 
     lost_sectors: int = 0
     torn_writes: int = 0
+    overtaking_sectors: int = 0
+    """That survived where one written before them to the same file did not."""
     lost_resizes: int = 0
     lost_names: int = 0
+    lost_renames: int = 0
 
     def add(self, other: Loss) -> None:
         self.lost_sectors += other.lost_sectors
         self.torn_writes += other.torn_writes
+        self.overtaking_sectors += other.overtaking_sectors
         self.lost_resizes += other.lost_resizes
         self.lost_names += other.lost_names
+        self.lost_renames += other.lost_renames
 
 
 class StoredFile:
@@ -91,12 +96,16 @@ class StoredFile:
                     _apply(self.durable, change)
                     surviving_resizes -= 1
                 continue
-            sectors = list(_sectors(change))
-            survivors = [sector for sector in sectors if survival == 1.0 or random.random() < survival]
-            for sector in survivors:
-                _apply(self.durable, sector)
-            loss.lost_sectors += len(sectors) - len(survivors)
-            loss.torn_writes += 0 < len(survivors) < len(sectors)
+            sectors = _sectors(change)
+            survivors = 0
+            for sector in sectors:
+                if survival == 1.0 or random.random() < survival:
+                    _apply(self.durable, sector)
+                    survivors += 1
+                    loss.overtaking_sectors += loss.lost_sectors > 0
+                else:
+                    loss.lost_sectors += 1
+            loss.torn_writes += 0 < survivors < len(sectors)
         self.pending.clear()
         self.content = bytearray(self.durable)
         return loss

@@ -11,6 +11,7 @@ from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.workload import WorkloadOptions
 
 
 def run_with(fault: str, seed: int = 1, **more: object) -> Report:
@@ -20,6 +21,7 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
         "safety_ms": 6000.0,
         "disk": DiskLatency(usual_ms=(2.0, 10.0)),
         "fault_interval_ms": 300.0,
+        "workload": WorkloadOptions(clients=6, think_ms=(2.0, 20.0), read_share=0.2, longest_padding=3000),
     }
     return Simulation(seed, SimulationOptions(**(options | more))).run()  # type: ignore[arg-type]  # mixed values
 
@@ -38,7 +40,7 @@ def test_happens_and_is_survived(name: str) -> None:
 
 EFFECTS = {
     "power loss": ("power losses", "lost sectors", "lost names"),
-    "power loss in a disk call": ("power losses", "lost sectors", "lost names"),
+    "power loss in a disk call": ("power losses", "lost sectors", "lost names", "lost renames"),
     "failed sync": ("exits with code 4",),
     "shutdown": ("exits with code 0",),
     "paused process": ("waits for a busy process",),
@@ -50,8 +52,19 @@ EFFECTS = {
 def test_has_its_effect(name: str) -> None:
     counters: Counter[str] = Counter()
     for seed in range(1, 6):
-        counters.update(run_with(name, seed, fault_interval_ms=150.0).counters)
+        counters.update(run_with(name, seed, fault_interval_ms=400.0).counters)
     assert {effect: counters[effect] > 0 for effect in EFFECTS[name]} == dict.fromkeys(EFFECTS[name], True)
+
+
+def test_power_losses_tear_and_reorder_what_a_slow_disk_had_not_synced() -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(1, 5):
+        slow = DiskLatency(usual_ms=(10.0, 40.0))
+        report = run_with("power loss", seed, disk=slow, fault_interval_ms=1000.0, safety_ms=10_000.0)
+        assert report.ok, str(report)
+        counters.update(report.counters)
+    assert counters["torn writes"] > 0
+    assert counters["overtaking sectors"] > 0
 
 
 def test_an_unharmed_cluster_elects_once_and_answers_everything() -> None:

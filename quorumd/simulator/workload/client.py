@@ -89,7 +89,7 @@ class SimulatedClient:
         self._timer = self._heap.call_later(
             self._options.timeout_ms, partial(answered, None), b"client timeout", self._process
         )
-        request, version = _request(operation)
+        request, version = self._request(operation)
         if self._link is None or self._link.is_over:
             host, port = self._nodes[self._random.randrange(len(self._nodes))]
             self._link = ClientLink(f"client-{self._number}", request, version, answered)
@@ -116,10 +116,11 @@ class SimulatedClient:
         else:
             self._next()
 
-
-def _request(operation: Operation) -> tuple[Message, int]:
-    """The request of an operation, and its version."""
-    if operation.kind == "read":
-        return read_request(operation.key), DESCRIBE_VERSION
-    build = append_request if operation.kind == "append" else write_request
-    return build(operation.key, operation.value), ALTER_VERSION
+    def _request(self, operation: Operation) -> tuple[Message, int]:
+        """The request of an operation, and its version."""
+        if operation.kind == "read":
+            return read_request(operation.key), DESCRIBE_VERSION
+        if operation.kind == "append":
+            return append_request(operation.key, operation.value), ALTER_VERSION
+        padding = self._random.randrange(self._options.longest_padding + 1)
+        return write_request(operation.key, operation.value, padding), ALTER_VERSION

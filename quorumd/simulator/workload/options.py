@@ -19,6 +19,8 @@ class WorkloadOptions:
     """Of the other clients' operations."""
     list_share: float = 0.0
     """Of the operations: so many are on lists, the others on registers."""
+    longest_padding: int = 0
+    """Registers are written with up to so many bytes more: only writes of several sectors can be torn."""
     think_ms: tuple[float, float] = (5.0, 80.0)
     """How long a client waits between its operations."""
     timeout_ms: float = 3000.0

@@ -19,10 +19,12 @@ RESOURCE_NAME = "simulated"
 ALTER_VERSION = 1
 DESCRIBE_VERSION = 4
 SET = 0
+PADDING = "."
+"""Fills a value up; no part of it."""
 
 
-def write_request(key: str, value: str) -> IncrementalAlterConfigsRequest:
-    return alter_request(key, SET, value)
+def write_request(key: str, value: str, padding: int) -> IncrementalAlterConfigsRequest:
+    return alter_request(key, SET, value + PADDING * padding)
 
 
 def alter_request(key: str, operation: int, value: str) -> IncrementalAlterConfigsRequest:
@@ -44,5 +46,5 @@ def settle(operation: Operation, message: Message) -> bool:
     if result.error_code != ErrorCode.NONE:
         return False
     found = [config.value for config in result.configs if config.name == operation.key]
-    operation.value = found[0] if found else None
+    operation.value = found[0].rstrip(PADDING) if found and found[0] is not None else None
     return True

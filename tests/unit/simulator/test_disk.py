@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.simulator.disk import DiskLatency, PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.stored_file import SECTOR_BYTES
+from quorumd.simulator.stored_file import SECTOR_BYTES, Loss
 
 SEEDS = range(200)
 
@@ -310,3 +310,19 @@ def test_missing_files_are_named_in_the_error() -> None:
     ):
         with pytest.raises(FileNotFoundError, match="none"):
             call()
+
+
+def test_a_power_loss_counts_what_it_took() -> None:
+    lost = Loss()
+    for seed in SEEDS:
+        disk = make_disk(seed)
+        write_synced(disk, "/a", b"")
+        file = disk.open("/a")
+        for sector in range(4):
+            file.write_at(2 * sector * SECTOR_BYTES, b"n" * (2 * SECTOR_BYTES))
+        write_synced(disk, "/b.tmp", b"new")
+        disk.rename("/b.tmp", "/b")
+        lost.add(disk.lose_power())
+    assert lost.torn_writes > 0
+    assert lost.lost_renames > 0
+    assert 0 < lost.overtaking_sectors < lost.lost_sectors
