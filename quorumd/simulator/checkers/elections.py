@@ -137,7 +137,7 @@ class OnlyCandidatesBeginEpochs(Checker):
                 raise self.broken(
                     f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, which nobody began"
                 )
-        if seen.is_leader:
+        if seen.role in ("leader", "resigned"):
             self._led[seen.node_id] = seen.epoch
 
 

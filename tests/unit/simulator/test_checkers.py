@@ -132,6 +132,8 @@ def test_an_epoch_that_nobody_campaigned_for() -> None:
     assert not breaks(OnlyCandidatesBeginEpochs(), candidate, follower)
     for role in ("prospective", "unattached", "follower"):
         assert breaks(OnlyCandidatesBeginEpochs(), candidate, seen(2, 6, role=role))
+    resigned = seen(1, 5, role="candidate"), seen(1, 5, role="resigned"), seen(1, 6, role="unattached")
+    assert not breaks(OnlyCandidatesBeginEpochs(), *resigned), "it may have led in between, unseen"
     led = leader(1, 5, role="leader")
     assert not breaks(OnlyCandidatesBeginEpochs(), led, seen(1, 6, role="unattached"))
     assert breaks(OnlyCandidatesBeginEpochs(), led, seen(2, 6, role="unattached"))
