@@ -239,6 +239,8 @@ def read_compact_string(buf: bytes, pos: int) -> tuple[str, int]:
                 pass
         return _text(buf, pos, end)
     length, pos = read_uvarint(buf, pos - 1)
+    if length == 0:
+        raise _null(pos)
     return _text(buf, pos, pos + length - 1)
 
 
