@@ -67,10 +67,11 @@ def main(name: str, first: str, last: str, profile: str) -> None:
 
 def simulated(seeds: range, profile: str) -> Iterator[dict[str, object]]:
     # Imported here and not above: first the bug is planted.
+    from quorumd.simulator.profiles import DEFAULT, draw_options
     from quorumd.simulator.simulation import Simulation
 
     for seed in seeds:
-        report = Simulation(seed).run()
+        report = Simulation(seed, draw_options(seed, profile or DEFAULT)).run()
         if not report.ok:
             violation = report.violations[0]
             yield {"seed": seed, "promise": violation.promise, "text": violation.text}

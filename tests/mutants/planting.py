@@ -1,6 +1,7 @@
 """Plants a mutant into this process: its modules are compiled from patched source when they are imported.
 
-No file is written and no compiled file is read, so that neither the working tree nor another process sees it.
+No file is written and no compiled file is read, so that neither the working tree nor another process sees it. The
+rest of quorumd comes from its sources too, also where it is compiled to machine code: that would not see the patch.
 """
 
 from __future__ import annotations
@@ -12,32 +13,34 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType
 
-from tests.mutants.catalogue import Mutant
+from tests.mutants.catalogue import PACKAGE, Mutant
 
 
 def plant(mutant: Mutant) -> None:
-    """From now on the mutant's modules have its bug. Before any of them is imported."""
-    imported = sorted(name for name in mutant.modules if name in sys.modules)
+    """From now on quorumd has this bug. Before any of it is imported."""
+    imported = sorted(name for name in sys.modules if name.partition(".")[0] == PACKAGE.name)
     if imported:
-        raise RuntimeError(f"{mutant.name} comes too late: {', '.join(imported)} is imported already")
+        raise RuntimeError(f"{mutant.name} comes too late: {imported[-1]} is imported already")
     sys.meta_path.insert(0, _Finder(mutant))
 
 
 class _Finder(MetaPathFinder):
     def __init__(self, mutant: Mutant) -> None:
         self._mutant = mutant
-        self._modules = mutant.modules
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        file = self._modules.get(fullname)
-        if file is None:
+        if fullname.partition(".")[0] != PACKAGE.name:
             return None
-        return spec_from_file_location(fullname, file, loader=_Loader(fullname, str(file), self._mutant))
+        place = PACKAGE.parent.joinpath(*fullname.split("."))
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if fullname in self._mutant.modules:
+            return spec_from_file_location(fullname, file, loader=_Patched(fullname, str(file), self._mutant))
+        return spec_from_file_location(fullname, file)
 
 
-class _Loader(SourceFileLoader):
+class _Patched(SourceFileLoader):
     def __init__(self, fullname: str, path: str, mutant: Mutant) -> None:
         super().__init__(fullname, path)
         self._mutant = mutant

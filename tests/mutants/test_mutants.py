@@ -32,7 +32,7 @@ def test_code_that_moved_away_is_told_with_mutant_and_file() -> None:
 def test_planting_too_late_is_an_error() -> None:
     import quorumd.ids  # noqa: F401 - only that it is imported matters
 
-    with pytest.raises(RuntimeError, match=r"too late: quorumd\.ids"):
+    with pytest.raises(RuntimeError, match="example comes too late"):
         plant(EXAMPLE)
 
 
