@@ -151,7 +151,8 @@ class EpochsAreDurable(Checker):
         self._on_disk: dict[int, int] = {}
 
     def saved(self, vote: SavedVote) -> None:
-        self._on_disk[vote.node_id] = vote.epoch
+        # A replaced disk begins at 0; what the one before it said is not taken back by that.
+        self._on_disk[vote.node_id] = max(vote.epoch, self._on_disk.get(vote.node_id, 0))
 
     def observed(self, seen: Observation) -> None:
         for voter, ms_ago in (seen.last_fetches_ms_ago or {}).items():
@@ -167,26 +168,23 @@ class LeaderHearsOfMajority(Checker):
     hole 14 of the KIP-595 draft).
 
     It may do so after one and a half fetch timeouts; here it has two of them, and once more a tenth, in which its
-    process was awake.
+    process was awake. Of a voter that is not known to have fetched in this epoch it may have heard all the same: a
+    fetch that finds the logs diverged counts for this and is not told of.
     """
 
     promise = "a leader hears of a majority"
 
     def __init__(self) -> None:
-        self._led_since: dict[int, tuple[int, int, float]] = {}
-        """By node: life, epoch, and when it was first seen to lead it."""
         self._overdue_since: dict[int, float] = {}
 
     def observed(self, seen: Observation) -> None:
         if seen.last_fetches_ms_ago is None or not seen.is_leader:
             self._overdue_since.pop(seen.node_id, None)
             return
-        life, epoch, since_ms = self._led_since.get(seen.node_id, (-1, -1, 0.0))
-        if (life, epoch) != (seen.life, seen.epoch):
-            since_ms = seen.now_ms
-            self._led_since[seen.node_id] = (seen.life, seen.epoch, since_ms)
-        ages = sorted([*seen.last_fetches_ms_ago.values(), *[0.0] * (seen.node_id in seen.voters)])
-        silent_ms = min(ages[len(ages) // 2], seen.now_ms - since_ms)
+        ages = [0.0 if age == inf else age for age in seen.last_fetches_ms_ago.values()]
+        if seen.node_id in seen.voters:
+            ages.append(0.0)
+        silent_ms = sorted(ages)[len(ages) // 2]
         if silent_ms <= 2.0 * seen.fetch_timeout_ms:
             self._overdue_since.pop(seen.node_id, None)
             return
