@@ -18,13 +18,18 @@ MUTANT_SEEDS ?= 2000
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 1
 
-.PHONY: bench chaos check clean compile fuzz help messages mutants run setup test
+# The package as `pip install` makes it, with its hot parts compiled; COMPILED before a command makes it take that.
+COMPILED_READY := build/compiled/.ready
+COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR)
+
+.PHONY: bench chaos check clean compile fuzz help messages mutants run setup test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
 	@echo "make test      set up, check, and run all tests"
 	@echo "make setup     create .venv and install everything into it"
 	@echo "make check     ruff, mypy, import contracts, house rules, generated code is fresh"
+	@echo "make compile   the package as pip installs it, hot parts compiled, to build/compiled; make bench measures that"
 	@echo "make messages  generate quorumd/protocol/messages from schemas/"
 	@echo "make fuzz      hostile input for every parser, FUZZ_INPUTS of them (1000000); findings in build/fuzz/"
 	@echo "make bench     measure, write the figures to build/bench/"
@@ -43,6 +48,15 @@ run: $(READY)
 test: check
 	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
 	$(PYTHON_BIN)/quorumd simulate --seeds $(SEEDS)
+	$(MAKE) test-compiled
+
+# What needs no stand-ins inside: a compiled class takes no other class for its own.
+COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol)
+
+test-compiled: $(COMPILED_READY)
+	$(COMPILED) $(PYTHON_BIN)/python -m quorumd --version
+	$(COMPILED) $(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -o pythonpath= $(COMPILED_TESTS)
+	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seeds 50
 
 check: $(READY)
 	$(PYTHON_BIN)/ruff check .
@@ -57,10 +71,6 @@ messages: $(READY)
 
 fuzz: $(READY)
 	$(PYTHON_BIN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS) --seed $(FUZZ_SEED)
-
-# The package as `pip install` makes it, with its hot parts compiled; COMPILED before a command makes it take that.
-COMPILED_READY := build/compiled/.ready
-COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR)
 
 compile: $(COMPILED_READY)
 

@@ -17,8 +17,16 @@ from typing import Any
 
 import setuptools
 from setuptools.build_meta import _BuildMetaBackend
+from setuptools.command.sdist import sdist
 
 MYPY = "mypy>=1.10,<3"
+
+
+class SourceArchive(sdist):
+    """The source archive, with what is needed to build from it."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, [*files, "scripts/build_backend.py"])
 
 
 class Backend(_BuildMetaBackend):
@@ -28,7 +36,9 @@ class Backend(_BuildMetaBackend):
 
     def run_setup(self, setup_script: str = "setup.py") -> None:
         """Called by setuptools with the command in `sys.argv`; there is no setup.py to run."""
-        setuptools.setup(ext_modules=extensions() if self._compiles else [])
+        setuptools.setup(
+            ext_modules=extensions() if self._compiles else [], cmdclass={"sdist": SourceArchive}
+        )
 
     def get_requires_for_build_wheel(self, config_settings: Any = None) -> list[str]:
         requirements: list[str] = super().get_requires_for_build_wheel(config_settings)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from quorumd import __version__
+from quorumd.build import description
 from quorumd.cli.bench import bench
 from quorumd.cli.cluster import cluster
 from quorumd.cli.config import config
@@ -44,7 +45,7 @@ class _InDeclaredOrder(click.Group):
 @click.group(
     cls=_InDeclaredOrder, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.version_option(f"{__version__} ({description()})", message="%(prog)s %(version)s")
 def quorumd() -> None:
     """Kafka's metadata quorum as one small daemon.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import uvloop
 
-from quorumd import __version__
+from quorumd import __version__, build
 from quorumd.config import Settings
 from quorumd.errors import ConfigError, FlushFailed, StorageError
 from quorumd.node.node import Node
@@ -191,8 +191,9 @@ class Daemon:
         node, listener = self.node, self._settings.listener
         voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.raft.bootstrap_voters))
         logger.info(
-            "quorumd %s: node %d of cluster %s serves %s://%s:%d, voters %s, data in %s, %s",
+            "quorumd %s (%s): node %d of cluster %s serves %s://%s:%d, voters %s, data in %s, %s",
             __version__,
+            build.description(),
             self._settings.node_id,
             node.cluster_id or "(not known yet)",
             listener.name,

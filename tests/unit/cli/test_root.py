@@ -82,7 +82,7 @@ def test_help_imports_nothing_that_costs_time() -> None:
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["--version"]) == 0
-    assert capsys.readouterr().out == f"quorumd {__version__}\n"
+    assert capsys.readouterr().out == f"quorumd {__version__} (interpreted)\n"
 
 
 @pytest.mark.parametrize(

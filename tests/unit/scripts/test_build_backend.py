@@ -1,0 +1,64 @@
+"""What pip gets from the build backend: which sources are compiled, and when none are."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from quorumd import build
+from scripts import build_backend
+
+
+def test_the_hot_packages_are_named_and_there() -> None:
+    files = build_backend.compiled_files()
+    assert all(Path(file).is_file() and file.endswith(".py") for file in files)
+    assert len(set(files)) == len(files)
+    assert {"quorumd/raft/engine.py", "quorumd/log/segmented_log.py", "quorumd/node/raft_runner.py"} <= set(
+        files
+    )
+
+
+def test_compiling_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUORUMD_COMPILE", "0")
+    assert build_backend.why_interpreted() == "QUORUMD_COMPILE=0"
+
+
+def test_a_missing_compiler_is_named_and_mypy_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QUORUMD_COMPILE", raising=False)
+    monkeypatch.setenv("CC", "/no/such/compiler -O2")
+    assert build_backend.why_interpreted() == "no C compiler (/no/such/compiler) was found"
+    assert build_backend.MYPY not in build_backend.get_requires_for_build_wheel()
+
+
+def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("QUORUMD_COMPILE", raising=False)
+    monkeypatch.setenv("CC", sys.executable)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    reason = build_backend.why_interpreted()
+    assert reason is not None
+    assert f"{tmp_path}/Python.h" in reason
+    (tmp_path / "Python.h").touch()
+    assert build_backend.why_interpreted() is None
+    assert build_backend.MYPY in build_backend.get_requires_for_build_wheel()
+
+
+def test_the_source_archive_can_be_built_from(tmp_path: Path) -> None:
+    name = build_backend.build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / name) as archive:
+        members = {member.split("/", 1)[-1] for member in archive.getnames()}
+    assert {"pyproject.toml", "scripts/build_backend.py", "quorumd/raft/engine.py"} <= members
+
+
+def test_a_checkout_is_interpreted_and_compiled_modules_are_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert build.description() == "interpreted"
+    package = tmp_path / "quorumd"
+    (package / "raft").mkdir(parents=True)
+    (package / "raft" / f"engine{sysconfig.get_config_var('EXT_SUFFIX')}").touch()
+    monkeypatch.setattr(build, "__file__", str(package / "build.py"))
+    assert build.description() == "compiled"
