@@ -156,21 +156,20 @@ def lonely(now_ms: float, fetches: dict[int, float], **more: object) -> Observat
 
 
 def test_a_leader_that_no_majority_fetches_from() -> None:
-    begin = lonely(0.0, {2: inf, 3: inf})
-    silent = lonely(1000.0, {2: 300.0, 3: inf})
-    assert breaks(LeaderHearsOfMajority(), begin, silent, lonely(1011.0, {2: 311.0, 3: inf}))
-    one_is_enough = lonely(1011.0, {2: 5.0, 3: inf})
-    assert not breaks(LeaderHearsOfMajority(), begin, silent, one_is_enough)
-    assert not breaks(LeaderHearsOfMajority(), begin, silent, seen(1, 5, now_ms=1011.0, role="resigned"))
-    assert not breaks(LeaderHearsOfMajority(), begin, lonely(190.0, {2: inf, 3: inf}), begin)
+    silent = lonely(1000.0, {2: 300.0, 3: 400.0})
+    assert breaks(LeaderHearsOfMajority(), silent, lonely(1011.0, {2: 311.0, 3: 411.0}))
+    assert not breaks(LeaderHearsOfMajority(), silent, lonely(1009.0, {2: 309.0, 3: 409.0}))
+    for heard in (5.0, inf):
+        assert not breaks(LeaderHearsOfMajority(), silent, lonely(1011.0, {2: heard, 3: 411.0}))
+    assert not breaks(LeaderHearsOfMajority(), silent, seen(1, 5, now_ms=1011.0, role="resigned"))
 
 
 def test_a_leader_that_had_no_time_to_resign() -> None:
-    begin = lonely(0.0, {2: inf, 3: inf})
-    silent, later = lonely(1000.0, {2: 300.0, 3: inf}), {2: 311.0, 3: inf}
+    silent, later = lonely(1000.0, {2: 300.0, 3: 400.0}), {2: 311.0, 3: 411.0}
     for awake_since_ms in (1005.0, inf):
-        awake = lonely(1011.0, later, awake_since_ms=awake_since_ms)
-        assert not breaks(LeaderHearsOfMajority(), begin, silent, awake)
+        assert not breaks(
+            LeaderHearsOfMajority(), silent, lonely(1011.0, later, awake_since_ms=awake_since_ms)
+        )
 
 
 def test_logs_that_do_not_match() -> None:
