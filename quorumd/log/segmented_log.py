@@ -77,6 +77,11 @@ class SegmentedLog:
         return self._base_offsets[0]
 
     @property
+    def active_base_offset(self) -> int:
+        """Where the segment begins that is written to; all before it are sealed."""
+        return self._base_offsets[-1]
+
+    @property
     def last_epoch(self) -> int:
         """Epoch of the last record, 0 for an empty log."""
         return self._epochs.last_epoch

@@ -342,6 +342,8 @@ class Node:
 
     def flush_done(self) -> None:
         self._proposals.end_of_flush()
+        if self.log.active_base_offset > self._saved_high_watermark:
+            self._checkpoint_sealed()
 
     def leadership_changed(self) -> None:
         engine = self.engine
@@ -431,11 +433,20 @@ class Node:
     def _checkpoint_now_and_then(self) -> None:
         if self._is_stopped:
             return
+        self._save_checkpoint(min(self.engine.high_watermark, self._runner.durable_offset))
+        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
+
+    def _checkpoint_sealed(self) -> None:
+        """A sealed segment is as it will stay once all of it is committed: from then on what is wrong in it is
+        damage, and not what a crash left."""
         durable = min(self.engine.high_watermark, self._runner.durable_offset)
+        if durable >= self.log.active_base_offset:
+            self._save_checkpoint(durable)
+
+    def _save_checkpoint(self, durable: int) -> None:
         if durable > self._saved_high_watermark:
             self._saved_high_watermark = durable
             self._disk.submit(lambda: self._checkpoint.save(durable), self._written)
-        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
 
     def _written(self, outcome: object) -> None:
         """A small file was written. A full disk is no reason to stop: the file is only the better to have."""

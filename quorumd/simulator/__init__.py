@@ -7,6 +7,7 @@ disk            the Disk port; stored_file: unsynced writes that a crash loses, 
                 directory: names that vanish until their folder is synced
 network         the Network port: blocked ways, refusals, machines without power; stream: one direction
 cluster         machines and the nodes on them, their crashes and restarts
+folders         data folders replaced, restored and mixed up by operators
 faults          one class a fault: `available`, `inject`; a file for each family
 workload        clients over the simulated network; histories of calls and returns
 profiles        what a seed draws its options from, by name

@@ -7,17 +7,18 @@ timers never fire, its connections are closed for it, and after a power loss its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from quorumd.errors import StorageError
-from quorumd.ids import Endpoint
+from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.log.meta_properties import partition_folder
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
+from quorumd.simulator import folders
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.clock import MachineTime, SimulatedClock
 from quorumd.simulator.disk import ROOMY_BYTES, DiskLatency, SimulatedDisk
@@ -28,9 +29,9 @@ from quorumd.simulator.network import SimulatedNetwork
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.stream import LinkConditions
 
-DATA_FOLDER = "/data"
+DATA_FOLDER = folders.DATA_FOLDER
 PORT = 9092
-EXIT_STOPPED = 0
+EXIT_STOPPED, EXIT_STORAGE = 0, 3
 CALM_LINKS = LinkConditions(slow_probability=0.0)
 CALM_DISK = DiskLatency(slow_probability=0.0)
 """Progress is promised where messages and flushes are much faster than time-outs (Raft paper 5.6)."""
@@ -38,6 +39,16 @@ EXITS_BY_DISK = (3, 4)
 """Exit codes that a disk which fails or is full can cause."""
 WALL_START_MS = 1_750_000_000_000.0
 RESTART_MS = 1000.0
+
+
+class Watcher(Protocol):
+    """Who is told what becomes of nodes."""
+
+    def stopped(self, node_id: int, kept: list[Batch]) -> None:
+        """A process is gone; its next life must find these batches."""
+
+    def moved(self, node_id: int, folder: int) -> None:
+        """The machine of a node without a process has another data folder (`Machine.folder`)."""
 
 
 @dataclass(slots=True)
@@ -49,11 +60,19 @@ class Machine:
     disk: SimulatedDisk
     durable_log: DurableLog
     time: MachineTime
+    directory_id: KafkaUuid
     process: Process | None = None
     node: Node | None = None
     """None while no process runs."""
     life: int = 0
+    folder: int = 0
+    """Which data folder its disk has now: 0 is the one it began with, others are other replicas of its node."""
+    folders_made: int = 0
+    set_aside: folders.SetAside | None = None
+    """The data folder that belongs here, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
+    kept: list[Batch] = field(default_factory=list)
+    """Without a process: what its next one must find."""
     syncs_failed_before: int = 0
     retired: bool = False
     """Whether the machine never runs again."""
@@ -73,7 +92,7 @@ class Cluster:
         heap: EventHeap,
         streams: Streams,
         options: SimulationOptions,
-        stopped: Callable[[int, list[Batch]], None],
+        watcher: Watcher,
     ) -> None:
         self.heap = heap
         self.options = options
@@ -81,8 +100,8 @@ class Cluster:
         self.counters: Counter[str] = Counter()
         self.voters = tuple(range(1, options.voters + 1))
         self.machines: dict[int, Machine] = {}
-        self._streams = streams
-        self._stopped = stopped
+        self.streams = streams
+        self._watcher = watcher
         for node_id in range(1, options.voters + options.observers + 1):
             self.machines[node_id] = self._make_machine(node_id)
 
@@ -103,14 +122,7 @@ class Cluster:
         self.network.power_on(machine.host)
         self.heap.touched = process
         self.counters["starts"] += 1
-        machine.node = node = Node(
-            self._settings(machine),
-            SimulatedClock(self.heap, process, machine.time),
-            SimulatedEntropy(self._streams.stream("node", node_id, machine.life)),
-            machine.disk,
-            self.network.host(machine.host, process),
-            partial(self._node_stopped, machine, process),
-        )
+        machine.node = node = self.make_node(machine, process)
         machine.mirror = LogMirror()
         try:
             node.start()
@@ -118,6 +130,20 @@ class Cluster:
             if not self._disk_is_to_blame(machine):
                 raise Broken("a node starts after every crash", f"node {node_id}: {error}") from error
             self._end_by_disk(machine)
+            return
+        if machine.disk.is_rotten:
+            raise Broken("damaged files are noticed at the start", f"node {node_id} runs on them")
+
+    def make_node(self, machine: Machine, process: Process) -> Node:
+        """What a process on a machine runs."""
+        return Node(
+            self._settings(machine),
+            SimulatedClock(self.heap, process, machine.time),
+            SimulatedEntropy(self.streams.stream("node", process.node_id, process.life)),
+            machine.disk,
+            self.network.host(machine.host, process),
+            partial(self._node_stopped, machine, process),
+        )
 
     def kill(self, node_id: int) -> None:
         """kill -9: the process is gone, what it had written is the kernel's now."""
@@ -138,16 +164,24 @@ class Cluster:
             machine.stopping = True
             self.heap.call_later(0.0, machine.node.shut_down, b"signal", machine.process)
 
+    def moved(self, machine: Machine) -> None:
+        """A machine without a process has another data folder."""
+        self._watcher.moved(machine.node_id, machine.folder)
+        self._watcher.stopped(machine.node_id, machine.kept)
+
     def restart_later(self, node_id: int) -> None:
         """Start a process on the machine after a while, if none runs by then."""
         life = self.machines[node_id].life
-        delay = self._streams.stream("restart", node_id, life).random() ** 2 * 4 * RESTART_MS
+        delay = self.streams.stream("restart", node_id, life).random() ** 2 * 4 * RESTART_MS
         self.heap.call_later(delay, partial(self.boot, node_id), b"boot")
 
     def repair(self) -> None:
         """No fault is left, and none is about to come; processes that are down stay down."""
         self.network.heal()
         self.network.conditions = CALM_LINKS
+        for machine in self.machines.values():
+            if machine.set_aside is not None:
+                folders.put_back(self, machine)
         for side in self.network.sides():
             side.stream.delay_ms = 0.0
         for machine in self.machines.values():
@@ -186,7 +220,10 @@ class Cluster:
 
     def _exit(self, machine: Machine, process: Process, exit_code: int, reason: str) -> None:
         self.counters[f"exits with code {exit_code}"] += 1
-        if exit_code == EXIT_STOPPED and machine.stopping:
+        if exit_code == EXIT_STORAGE and machine.set_aside is not None:
+            self.counters["wrong folders refused"] += 1
+            self._end(machine)
+        elif exit_code == EXIT_STOPPED and machine.stopping:
             self._end(machine)
             self.restart_later(process.node_id)
         elif exit_code in EXITS_BY_DISK and self._disk_is_to_blame(machine):
@@ -196,9 +233,17 @@ class Cluster:
             raise Broken("nodes do not stop by themselves", text)
 
     def _disk_is_to_blame(self, machine: Machine) -> bool:
-        return machine.disk.capacity < ROOMY_BYTES or machine.disk.syncs_failed > machine.syncs_failed_before
+        disk = machine.disk
+        return (
+            disk.capacity < ROOMY_BYTES or disk.syncs_failed > machine.syncs_failed_before or disk.is_rotten
+        )
 
     def _end_by_disk(self, machine: Machine) -> None:
+        if machine.disk.is_rotten:
+            self.counters["damage noticed"] += 1
+            self._end(machine)
+            folders.mend_later(self, machine)
+            return
         # After a failed flush nobody knows what the page cache shows: an operator restarts the machine.
         self._end(machine, without_power=machine.disk.syncs_failed > machine.syncs_failed_before)
         self.restart_later(machine.node_id)
@@ -225,19 +270,17 @@ class Cluster:
             self.counters["overtaking sectors"] += loss.overtaking_sectors
             self.counters["lost names"] += loss.lost_names
             self.counters["lost renames"] += loss.lost_renames
-        self._stopped(machine.node_id, kept)
+        machine.kept = kept
+        self._watcher.stopped(machine.node_id, kept)
 
     # ---- making machines
 
     def _make_machine(self, node_id: int) -> Machine:
-        disk = SimulatedDisk(self.heap, self._streams.stream("disk", node_id), self.options.disk)
-        random = self._streams.stream("machine", node_id)
+        disk = SimulatedDisk(self.heap, self.streams.stream("disk", node_id), self.options.disk)
+        random = self.streams.stream("machine", node_id)
         drift = self.options.clock_drift
-        format_folder(
-            disk, DATA_FOLDER, node_id=node_id, directory_id=SimulatedEntropy(random).uuid(), cluster_id=None
-        )
-        # What `quorumd format` said it did must survive whatever comes next.
-        disk.lose_power()
+        directory_id = SimulatedEntropy(random).uuid()
+        folders.format_durably(disk, node_id, directory_id, None)
         return Machine(
             node_id,
             f"10.0.0.{node_id}",
@@ -248,6 +291,7 @@ class Cluster:
                 rate=1.0 + drift * (2 * random.random() - 1),
                 wall_offset_ms=WALL_START_MS + node_id,
             ),
+            directory_id,
         )
 
     def _settings(self, machine: Machine) -> NodeSettings:

@@ -29,6 +29,23 @@ class Directory:
         self.pending.append(names)
         _apply(self.entries, names)
 
+    def copy(self) -> Directory:
+        """Another folder with copies of all that is in this one, durable."""
+        copy = Directory()
+        copy.entries = {name: entry.copy() for name, entry in self.entries.items()}
+        copy.durable = dict(copy.entries)
+        return copy
+
+    def contents(self, path: str = "") -> dict[str, bytes]:
+        """What a process sees of all files below, by path."""
+        found: dict[str, bytes] = {}
+        for name, entry in self.entries.items():
+            if isinstance(entry, Directory):
+                found |= entry.contents(f"{path}/{name}")
+            else:
+                found[f"{path}/{name}"] = bytes(entry.content)
+        return found
+
     def sync(self) -> None:
         for change in self.pending:
             _apply(self.durable, change)

@@ -1,7 +1,8 @@
 """The Disk port on memory that forgets: a power loss really takes what was not synced.
 
 Every fault is asked for from outside (`faults`): `lose_power`, `lose_power_within`, `fail_sync`, `stall`,
-`capacity`. A process that is killed loses nothing that it had written: the page cache is the kernel's.
+`capacity`, `rot`, `exchange`. A process that is killed loses nothing that it had written: the page cache is
+the kernel's.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class OpenFile:
 
     def read_at(self, position: int, length: int) -> bytes:
         self._check()
-        return bytes(self._file.content[position : position + length])
+        return self._file.read(position, length)
 
     def write_at(self, position: int, data: bytes) -> None:
         self._check()
@@ -131,6 +132,7 @@ class SimulatedDisk:
         self.latency = latency or DiskLatency()
         self._process: Process | None = None
         self._root = Directory()
+        self._rotten: list[StoredFile] = []
         self._locked: dict[str, bool] = {}
         self._busy_until = 0.0
         self.has_power = True
@@ -172,6 +174,42 @@ class SimulatedDisk:
         self.capacity = ROOMY_BYTES
         self._calls_to_power_loss = 0
         self._syncs_to_failure = 0
+        self.restore()
+
+    def rot(self, path: str, position: int, bits: int) -> None:
+        """From now on these bits of one byte of a file are read wrong, until `restore`."""
+        entry = self._entry(path)
+        assert isinstance(entry, StoredFile)
+        entry.rot[position] = bits
+        self._rotten.append(entry)
+
+    def restore(self) -> None:
+        """Somebody puts back from a copy what was lost."""
+        for file in self._rotten:
+            file.rot.clear()
+        self._rotten.clear()
+
+    @property
+    def is_rotten(self) -> bool:
+        return bool(self._rotten)
+
+    def exchange(self, root: Directory) -> Directory:
+        """Put other files on the disk. Returns those that were there; no process may use them."""
+        before, self._root = self._root, root
+        self.cuts += 1
+        self.mounts += 1
+        self._locked.clear()
+        self._rotten.clear()
+        self.has_power = True
+        return before
+
+    def contents(self) -> dict[str, bytes]:
+        """All files by path, as a process sees them."""
+        return self._root.contents()
+
+    def copy(self) -> Directory:
+        """What is on the disk, once more."""
+        return self._root.copy()
 
     # ---- what is sure to survive a crash at this moment; the checkers' view
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from math import inf
 
+from quorumd.errors import StorageError
 from quorumd.log.meta_properties import partition_folder
 from quorumd.simulator.checkers import (
     AcknowledgedWrites,
@@ -110,7 +111,12 @@ class Inspector:
         if self._signatures.get(process) == signature:
             return
         self._signatures[process] = signature
-        change = machine.mirror.refresh(log.read)
+        try:
+            change = machine.mirror.refresh(log.read)
+        except StorageError:
+            if machine.disk.is_rotten:
+                return  # The node will see it, too.
+            raise
         seen = Observation(
             machine.node_id,
             machine.life,
@@ -143,6 +149,14 @@ class Inspector:
         self._tell_saved()
         for checker in self.checkers:
             checker.stopped(node_id, kept)
+
+    def moved(self, node_id: int, folder: int) -> None:
+        """A node's machine has another data folder, and nothing of what was in the one before."""
+        self._tell_saved()
+        self._quorum_states.pop(node_id, None)
+        for checker in self.checkers:
+            checker.moved(node_id, folder)
+        self.stopped(node_id, [])
 
     def acknowledged(self, value: str) -> None:
         for checker in self.checkers:

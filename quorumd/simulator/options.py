@@ -28,6 +28,11 @@ FAULT_NAMES = (
     "disk full",
     "failed sync",
     "clock jump",
+    "rotten segment",
+    "replaced disk",
+    "wrong cluster id",
+    "swapped folders",
+    "copied folder",
 )
 
 

@@ -53,6 +53,7 @@ class Profile:
 ALL = Profile("swarm", "Any mix of everything, each seed another.")
 _DISK_FAULTS = ("power loss", "power loss in a disk call", "disk stall", "disk full", "failed sync")
 _PARTITIONS = ("partition", "one-way partition", "ring partition", "isolated leader")
+_MISTAKES = ("wrong cluster id", "swapped folders", "copied folder")
 _CONNECTIONS = ("clogged link", "broken link", "delayed connection", "replayed connection")
 
 PROFILES: dict[str, Profile] = {
@@ -62,8 +63,8 @@ PROFILES: dict[str, Profile] = {
         Profile("calm", "Nothing is broken: what goes wrong here goes wrong every day.", faults=()),
         Profile(
             "disk",
-            "Power fails, disks stall, fill up and fail, with small segments and little else.",
-            faults=(*_DISK_FAULTS, "kill"),
+            "Power fails; disks stall, fill up, fail, rot and are replaced; with small segments.",
+            faults=(*_DISK_FAULTS, "rotten segment", "replaced disk", "kill", "shutdown"),
             fault_share=(0.4, 1.0),
             segment_bytes=(1024.0, 16e3),
         ),
@@ -92,6 +93,13 @@ PROFILES: dict[str, Profile] = {
             clock_drift=(0.01, 0.2),
         ),
         Profile(
+            "operator",
+            "Nodes are restarted, get new disks, and are started with what is not theirs.",
+            faults=(*_MISTAKES, "replaced disk", "shutdown", "clock jump"),
+            fault_share=(0.5, 1.0),
+            fault_interval_ms=(300.0, 2500.0),
+        ),
+        Profile(
             "dense",
             "Faults without pause on a small cluster.",
             fault_share=(0.5, 1.0),
@@ -99,6 +107,20 @@ PROFILES: dict[str, Profile] = {
             voters=(3,),
             observers=(0, 0, 1),
             safety_ms=(3e3, 8e3),
+        ),
+        Profile(
+            "reads",
+            "Leaders are cut off while many clients ask them: what they do not know any more they must not tell.",
+            faults=("isolated leader",),
+            fault_share=(1.0, 1.0),
+            fault_interval_ms=(500.0, 2000.0),
+            voters=(3, 5, 5),
+            observers=(0, 0, 1),
+            safety_ms=(6e3, 15e3),
+            short_share=0.0,
+            election_timeout_ms=(150.0, 600.0),
+            clients=(4, 6, 8),
+            think_ms=(3.0, 15.0),
         ),
     )
 }  # fmt: skip

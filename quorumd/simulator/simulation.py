@@ -38,7 +38,7 @@ class Simulation:
         self._options = options or draw_options(seed)
         self._heap = EventHeap()
         self._inspector = Inspector()
-        self._cluster = Cluster(self._heap, streams, self._options, self._inspector.stopped)
+        self._cluster = Cluster(self._heap, streams, self._options, self._inspector)
         self._history = History(self._inspector.acknowledged)
         self._random = streams.stream("faults")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
@@ -156,12 +156,16 @@ class Simulation:
         """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
 
         A voter that has nothing of a log in which something is committed gives no vote until it has caught up
-        (hole 40 of the KIP-595 draft): it does not count for the majority.
+        (hole 40 of the KIP-595 draft), and one whose disk was replaced is no voter any more: they do not count
+        for the majority.
         """
         machines, voters = list(self._cluster.machines), list(self._cluster.voters)
         first = self._inspector.committed.batches[:1]
         counting = [
-            voter for voter in voters if self._cluster.machines[voter].durable_log.holds(first) == len(first)
+            voter
+            for voter in voters
+            if self._cluster.machines[voter].folder == 0
+            and self._cluster.machines[voter].durable_log.holds(first) == len(first)
         ]
         majority = len(voters) // 2 + 1
         if self._random.random() < 0.5 or len(counting) < majority:

@@ -49,14 +49,32 @@ class Loss:
 
 
 class StoredFile:
-    """An inode: `content` is what a process reads, `durable` what the last sync put on the medium."""
+    """An inode: `content` is what a process wrote, `durable` what the last sync put on the medium.
 
-    __slots__ = ("content", "durable", "pending")
+    `rot` has the bits that are read wrong, by position: what the medium lost of what it once had.
+    """
+
+    __slots__ = ("content", "durable", "pending", "rot")
 
     def __init__(self) -> None:
+        self.rot: dict[int, int] = {}
         self.content = bytearray()
         self.durable = bytearray()
         self.pending: list[Write | Resize] = []
+
+    def copy(self) -> StoredFile:
+        """Another inode with the same in it, all of it durable."""
+        copy = StoredFile()
+        copy.content = bytearray(self.content)
+        copy.durable = bytearray(self.content)
+        return copy
+
+    def read(self, position: int, length: int) -> bytes:
+        data = self.content[position : position + length]
+        for at, bits in self.rot.items():
+            if 0 <= at - position < len(data):
+                data[at - position] ^= bits
+        return bytes(data)
 
     def write(self, position: int, data: bytes) -> None:
         self._change(Write(position, data))

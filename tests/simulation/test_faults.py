@@ -21,6 +21,7 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
         "safety_ms": 6000.0,
         "disk": DiskLatency(usual_ms=(2.0, 10.0)),
         "fault_interval_ms": 300.0,
+        "segment_bytes": 8000,
         "workload": WorkloadOptions(clients=6, think_ms=(2.0, 20.0), read_share=0.2, longest_padding=3000),
     }
     return Simulation(seed, SimulationOptions(**(options | more))).run()  # type: ignore[arg-type]  # mixed values
@@ -34,7 +35,7 @@ def test_the_swarm_draws_from_all_faults() -> None:
 def test_happens_and_is_survived(name: str) -> None:
     report = run_with(name)
     assert report.ok, str(report)
-    assert report.counters[f"fault: {name}"] >= 5
+    assert report.counters[f"fault: {name}"] >= 3
     assert report.counters["acknowledged writes"] > 0
 
 

@@ -8,13 +8,22 @@ from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
 from quorumd.simulator.entropy import Streams
 from quorumd.simulator.event_heap import EventHeap
+from quorumd.simulator.log_mirror import Batch
 from quorumd.simulator.options import SimulationOptions
+
+
+class Nobody:
+    """A watcher that does not look."""
+
+    def stopped(self, node_id: int, kept: list[Batch]) -> None: ...
+
+    def moved(self, node_id: int, folder: int) -> None: ...
 
 
 def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: object) -> Cluster:
     """All machines booted, no virtual time passed."""
     options = SimulationOptions(voters=voters, observers=observers, **more)  # type: ignore[arg-type]  # mixed values
-    cluster = Cluster(EventHeap(), Streams(seed), options, lambda node_id, kept: None)
+    cluster = Cluster(EventHeap(), Streams(seed), options, Nobody())
     for node_id in cluster.machines:
         cluster.boot(node_id)
     return cluster

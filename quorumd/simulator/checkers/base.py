@@ -83,6 +83,10 @@ class Checker:
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
         """A node's process is gone; `kept` is the prefix of its log that its next life must find."""
 
+    def moved(self, node_id: int, folder: int) -> None:
+        """A node whose process is gone has another data folder from now on. 0 is the one it began with, which
+        is the voter's; every other is another replica, which has promised nothing yet (KIP-853)."""
+
     def acknowledged(self, value: str) -> None:
         """A client was told that the write of this value is done."""
 

@@ -37,19 +37,25 @@ class OneLeaderPerEpoch(Checker):
 
 
 class OneVotePerEpoch(Checker):
-    """A node gives its vote of an epoch to one candidate and never forgets it, whatever crashes."""
+    """A replica gives its vote of an epoch to one candidate and never forgets it, whatever crashes."""
 
     promise = "one vote an epoch"
 
     def __init__(self) -> None:
-        self._votes: dict[tuple[int, int], int] = {}
+        self._votes: dict[tuple[int, int, int], int] = {}
+        """By node, data folder and epoch."""
+        self._folders: dict[int, int] = {}
+
+    def moved(self, node_id: int, folder: int) -> None:
+        self._folders[node_id] = folder
 
     def saved(self, vote: SavedVote) -> None:
-        before = self._votes.get((vote.node_id, vote.epoch), NO_NODE)
+        key = (vote.node_id, self._folders.get(vote.node_id, 0), vote.epoch)
+        before = self._votes.get(key, NO_NODE)
         if before not in (NO_NODE, vote.voted_id):
             now = "forgot that" if vote.voted_id == NO_NODE else f"votes for {vote.voted_id}"
             raise self.broken(f"in epoch {vote.epoch} node {vote.node_id} voted for {before} and now {now}")
-        self._votes[vote.node_id, vote.epoch] = vote.voted_id
+        self._votes[key] = vote.voted_id
 
 
 class VotesAreDurable(Checker):
@@ -62,9 +68,14 @@ class VotesAreDurable(Checker):
         self._votes: set[tuple[int, int, int]] = set()
         self._unproved: dict[int, tuple[int, int]] = {}
         """By leader: its epoch and where the first batch of it ends, while its own vote is not seen on disk."""
+        self._folders: dict[int, int] = {}
+
+    def moved(self, node_id: int, folder: int) -> None:
+        self._folders[node_id] = folder
 
     def saved(self, vote: SavedVote) -> None:
-        self._votes.add(vote)
+        if not self._folders.get(vote.node_id):
+            self._votes.add(vote)
 
     def observed(self, seen: Observation) -> None:
         if not seen.is_leader:
@@ -96,25 +107,33 @@ class VotesAreDurable(Checker):
 
 
 class EpochNeverDecreases(Checker):
-    """A node's epoch never decreases, in memory within a life and on disk across all of them."""
+    """A replica's epoch never decreases, in memory within a life and on disk across all of them."""
 
     promise = "epochs never decrease"
 
     def __init__(self) -> None:
         self._in_memory: dict[tuple[int, int], int] = {}
-        self._on_disk: dict[int, int] = {}
+        self._on_disk: dict[tuple[int, int], int] = {}
+        """By node and data folder."""
+        self._folders: dict[int, int] = {}
+
+    def moved(self, node_id: int, folder: int) -> None:
+        self._folders[node_id] = folder
 
     def observed(self, seen: Observation) -> None:
-        before = self._in_memory.get((seen.node_id, seen.life), self._on_disk.get(seen.node_id, 0))
+        before = self._in_memory.get((seen.node_id, seen.life), self._saved_by(seen.node_id))
         if seen.epoch < before:
             raise self.broken(f"node {seen.node_id} went from epoch {before} to {seen.epoch}")
         self._in_memory[seen.node_id, seen.life] = seen.epoch
 
     def saved(self, vote: SavedVote) -> None:
-        before = self._on_disk.get(vote.node_id, 0)
+        before = self._saved_by(vote.node_id)
         if vote.epoch < before:
             raise self.broken(f"the quorum-state of node {vote.node_id} went from {before} to {vote.epoch}")
-        self._on_disk[vote.node_id] = vote.epoch
+        self._on_disk[vote.node_id, self._folders.get(vote.node_id, 0)] = vote.epoch
+
+    def _saved_by(self, node_id: int) -> int:
+        return self._on_disk.get((node_id, self._folders.get(node_id, 0)), 0)
 
 
 class OnlyCandidatesBeginEpochs(Checker):
@@ -149,10 +168,15 @@ class EpochsAreDurable(Checker):
 
     def __init__(self) -> None:
         self._on_disk: dict[int, int] = {}
+        self._folders: dict[int, int] = {}
+
+    def moved(self, node_id: int, folder: int) -> None:
+        self._folders[node_id] = folder
 
     def saved(self, vote: SavedVote) -> None:
-        # A replaced disk begins at 0; what the one before it said is not taken back by that.
-        self._on_disk[vote.node_id] = max(vote.epoch, self._on_disk.get(vote.node_id, 0))
+        # Leaders remember fetches of the voter, which had the node's first folder.
+        if not self._folders.get(vote.node_id):
+            self._on_disk[vote.node_id] = vote.epoch
 
     def observed(self, seen: Observation) -> None:
         for voter, ms_ago in (seen.last_fetches_ms_ago or {}).items():

@@ -159,8 +159,10 @@ class HighWatermarkMonotonic(Checker):
 
 
 class CommittedOnMajority(Checker):
-    """What a leader calls committed is on the disks of a majority of the voters and survives if all crash
-    now."""
+    """What a leader calls committed is on the disks of a majority of the voters and survives if all crash now.
+
+    A voter's disk that was lost counts with what it had: that it is gone the leader cannot know.
+    """
 
     promise = "committed data is durable on a majority"
 
@@ -168,22 +170,38 @@ class CommittedOnMajority(Checker):
         self._committed = committed
         self._disks = disks
         self._checked = 0
+        self._kept: dict[int, Sequence[Batch]] = {}
+        """By node: what its voter's folder had when its last process ended."""
+        self._lost: dict[int, Sequence[Batch]] = {}
+        """The same, of those that have another folder now."""
+
+    def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
+        if node_id not in self._lost:
+            self._kept[node_id] = kept
+
+    def moved(self, node_id: int, folder: int) -> None:
+        if folder == 0:
+            self._lost.pop(node_id, None)
+        else:
+            self._lost.setdefault(node_id, self._kept.get(node_id, ()))
 
     def observed(self, seen: Observation) -> None:
         batches = self._committed.batches
         if not seen.is_leader or len(batches) == self._checked:
             return
-        holding = [
-            voter
-            for voter in seen.voters
-            if voter in self._disks and self._disks[voter].holds(batches) == len(batches)
-        ]
+        holding = [voter for voter in seen.voters if self._holds(voter, batches)]
         if len(holding) <= len(seen.voters) // 2:
             raise self.broken(
                 f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
                 f"of the voters {_ids(seen.voters)} only {_ids(holding)} have it on disk"
             )
         self._checked = len(batches)
+
+    def _holds(self, voter: int, batches: Sequence[Batch]) -> bool:
+        lost = self._lost.get(voter)
+        if lost is not None:
+            return len(lost) >= len(batches) and lost[len(batches) - 1] == batches[-1]
+        return voter in self._disks and self._disks[voter].holds(batches) == len(batches)
 
 
 class OwnEpochCommitsFirst(Checker):

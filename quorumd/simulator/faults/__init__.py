@@ -8,6 +8,7 @@ drawn at any time. `Cluster.repair` ends them all early.
     links      partitions; connections that break, lag or repeat themselves
     disks      stalls, no room, failed syncs
     clocks     wall clocks that jump
+    folders    damaged segments, lost disks, and mistakes of operators
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ from quorumd.simulator.faults.base import Fault
 from quorumd.simulator.faults.clocks import ClockJump
 from quorumd.simulator.faults.crashes import Kill, PowerLoss, PowerLossInDiskCall, ShutDown
 from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedSync
+from quorumd.simulator.faults.folders import (
+    CopiedFolder,
+    ReplacedDisk,
+    RottenSegment,
+    SwappedFolders,
+    WrongClusterId,
+)
 from quorumd.simulator.faults.links import (
     BrokenLink,
     CloggedLink,
@@ -47,4 +55,9 @@ ALL_FAULTS: tuple[Fault, ...] = (
     DiskFull(),
     FailedSync(),
     ClockJump(),
+    RottenSegment(),
+    ReplacedDisk(),
+    WrongClusterId(),
+    SwappedFolders(),
+    CopiedFolder(),
 )
