@@ -109,7 +109,8 @@ class Pipe:
         await self.direction.passing.wait()
         if self.direction.state is State.DEAF or self.has_lost:
             self.has_lost = True
-        elif self.direction.state is State.CUT:
+        elif self.direction.state is State.CUT or self._writer.is_closing():
+            # Closed: the other end went away while this piece waited to be passed on.
             self.reset()
         else:
             self._writer.write(data)
