@@ -14,6 +14,7 @@ from quorumd.log.meta_properties import partition_folder
 from quorumd.simulator.checkers import (
     AcknowledgedWrites,
     Checker,
+    CheckpointIsDurable,
     CommittedNeverChanges,
     CommittedOnMajority,
     EpochNeverDecreases,
@@ -29,6 +30,7 @@ from quorumd.simulator.checkers import (
     OneVotePerEpoch,
     OnlyCandidatesBeginEpochs,
     OwnEpochCommitsFirst,
+    ReadsSeeCommitted,
     RecoveryKeepsDurable,
     SavedVote,
     SavedVoters,
@@ -40,6 +42,7 @@ from quorumd.simulator.event_heap import Process
 from quorumd.simulator.log_mirror import Batch, DurableLog
 
 QUORUM_STATE = f"{partition_folder(DATA_FOLDER)}/quorum-state"
+CHECKPOINT = f"{DATA_FOLDER}/replication-offset-checkpoint"
 LEADER_LOOKS_MS = 50.0
 """How often a leader is looked at in which nothing changes: silence is no event."""
 
@@ -68,28 +71,40 @@ class Inspector:
             self.committed,
             LeaderCompleteness(self.committed),
             CommittedOnMajority(self.committed, self._disks),
+            CheckpointIsDurable(self.committed, self._disks),
             AcknowledgedWrites(self.committed),
+            ReadsSeeCommitted(self.committed),
             SavedVotersAreCommitted(self.committed),
             ImagesEqual(),
         ]
         self._saved: list[tuple[SavedVote, SavedVoters]] = []
-        self._quorum_states: dict[int, bytes] = {}
+        self._checkpointed: list[tuple[int, int]] = []
+        self._small_files: dict[tuple[int, str], bytes] = {}
         self._signatures: dict[Process, tuple[object, ...]] = {}
 
     def watch(self, machine: Machine) -> None:
         """From now on, note what becomes durable on this machine."""
         self._disks[machine.node_id] = machine.durable_log
 
-        def look_at_quorum_state() -> None:
-            data = machine.disk.certain_bytes(QUORUM_STATE, 0, 1 << 16)
-            if data and data != self._quorum_states.get(machine.node_id):
-                self._quorum_states[machine.node_id] = data
+        def look_at_small_files() -> None:
+            node_id = machine.node_id
+            if data := self._news(machine, QUORUM_STATE):
                 state = json.loads(data.partition(b"\n")[0])
-                node_id, voters = machine.node_id, tuple(v["voterId"] for v in state["currentVoters"])
+                voters = tuple(voter["voterId"] for voter in state["currentVoters"])
                 vote = SavedVote(node_id, state["leaderEpoch"], state["votedId"])
                 self._saved.append((vote, SavedVoters(node_id, state["appliedOffset"], voters)))
+            if (data := self._news(machine, CHECKPOINT)) and not machine.disk.is_rotten:
+                self._checkpointed.append((node_id, int(data.split()[-1])))
 
-        machine.disk.after_sync = look_at_quorum_state
+        machine.disk.after_sync = look_at_small_files
+
+    def _news(self, machine: Machine, path: str) -> bytes:
+        """The durable content of a small file, b"" if it is what it was."""
+        data = machine.disk.certain_bytes(path, 0, 1 << 16)
+        if data == self._small_files.get((machine.node_id, path)):
+            return b""
+        self._small_files[machine.node_id, path] = data
+        return data
 
     def look(self, machine: Machine, now_ms: float) -> None:
         """Ask the checkers about what the last event changed. Raises Broken."""
@@ -153,7 +168,8 @@ class Inspector:
     def moved(self, node_id: int, folder: int) -> None:
         """A node's machine has another data folder, and nothing of what was in the one before."""
         self._tell_saved()
-        self._quorum_states.pop(node_id, None)
+        for path in (QUORUM_STATE, CHECKPOINT):
+            self._small_files.pop((node_id, path), None)
         for checker in self.checkers:
             checker.moved(node_id, folder)
         self.stopped(node_id, [])
@@ -162,9 +178,17 @@ class Inspector:
         for checker in self.checkers:
             checker.acknowledged(value)
 
+    def read(self, value: str) -> None:
+        for checker in self.checkers:
+            checker.read(value)
+
     def _tell_saved(self) -> None:
         saved, self._saved = self._saved, []
         for vote, voters in saved:
             for checker in self.checkers:
                 checker.saved(vote)
                 checker.saved_voters(voters)
+        checkpointed, self._checkpointed = self._checkpointed, []
+        for node_id, high_watermark in checkpointed:
+            for checker in self.checkers:
+                checker.checkpointed(node_id, high_watermark)

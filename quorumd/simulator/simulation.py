@@ -39,7 +39,7 @@ class Simulation:
         self._heap = EventHeap()
         self._inspector = Inspector()
         self._cluster = Cluster(self._heap, streams, self._options, self._inspector)
-        self._history = History(self._inspector.acknowledged)
+        self._history = History(self._inspector.acknowledged, self._inspector.read)
         self._random = streams.stream("faults")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
         self._injecting = bool(self._faults)
@@ -155,12 +155,13 @@ class Simulation:
     def _choose_core(self) -> list[int]:
         """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
 
-        A voter that has nothing of a log in which something is committed gives no vote until it has caught up
-        (hole 40 of the KIP-595 draft), and one whose disk was replaced is no voter any more: they do not count
+        A voter that has nothing of a log which another has begun may give no vote until it has caught up (hole 40 of
+        the KIP-595 draft), and one whose disk was replaced is no voter any more: they do not count
         for the majority.
         """
         machines, voters = list(self._cluster.machines), list(self._cluster.voters)
-        first = self._inspector.committed.batches[:1]
+        begun = [machine.mirror.batches[:1] for machine in self._cluster.machines.values()]
+        first = self._inspector.committed.batches[:1] or next((log for log in begun if log), [])
         counting = [
             voter
             for voter in voters

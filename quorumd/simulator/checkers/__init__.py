@@ -5,7 +5,7 @@ with what happened; it keeps whatever it must remember of the past itself.
 
     elections       one leader an epoch, one vote an epoch, epochs that never decrease, leaders that resign
     logs            log matching, committed data, leader completeness, high watermark, durability
-    state           acknowledged writes, equal images, saved voters
+    state           acknowledged writes, committed reads, equal images, saved voters
     linearizability reads and writes of clients, judged by their history
     append_only_list  the same for lists that clients append to
 """
@@ -23,6 +23,7 @@ from quorumd.simulator.checkers.elections import (
     VotesAreDurable,
 )
 from quorumd.simulator.checkers.logs import (
+    CheckpointIsDurable,
     CommittedNeverChanges,
     CommittedOnMajority,
     HighWatermarkMonotonic,
@@ -32,12 +33,18 @@ from quorumd.simulator.checkers.logs import (
     OwnEpochCommitsFirst,
     RecoveryKeepsDurable,
 )
-from quorumd.simulator.checkers.state import AcknowledgedWrites, ImagesEqual, SavedVotersAreCommitted
+from quorumd.simulator.checkers.state import (
+    AcknowledgedWrites,
+    ImagesEqual,
+    ReadsSeeCommitted,
+    SavedVotersAreCommitted,
+)
 
 __all__ = [
     "AcknowledgedWrites",
     "Broken",
     "Checker",
+    "CheckpointIsDurable",
     "CommittedNeverChanges",
     "CommittedOnMajority",
     "EpochNeverDecreases",
@@ -53,6 +60,7 @@ __all__ = [
     "OneVotePerEpoch",
     "OnlyCandidatesBeginEpochs",
     "OwnEpochCommitsFirst",
+    "ReadsSeeCommitted",
     "RecoveryKeepsDurable",
     "SavedVote",
     "SavedVoters",

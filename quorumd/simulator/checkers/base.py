@@ -18,9 +18,23 @@ class Broken(Exception):
         self.text = text
 
 
+LEADERSHIP = 1
+"""Role, epoch, leader."""
+LOG = 2
+"""What is in the log, and with it the voters."""
+HIGH_WATERMARK = 4
+APPLIED = 8
+FETCHES = 16
+"""Of a leader: who fetched when, and how late it is. Time passes, so every look at a leader counts as a change."""
+EVERYTHING = LEADERSHIP | LOG | HIGH_WATERMARK | APPLIED | FETCHES
+
+
 @dataclass(slots=True)
 class Observation:
-    """One node right after an event. `life` counts its processes: a restarted node is another life."""
+    """One node right after an event. `life` counts its processes: a restarted node is another life.
+
+    It is valid during the call that is given it: the next look at the node changes it.
+    """
 
     node_id: int
     life: int
@@ -70,15 +84,20 @@ class Checker:
     """A promise; the methods are what can be seen of a cluster. By default nothing breaks it."""
 
     promise = ""
+    looks_at = EVERYTHING
+    """What of an Observation it reads: `observed` is called after every event that changed something of it."""
 
     def observed(self, seen: Observation) -> None:
-        """A node after an event that changed one of these values."""
+        """A node after an event that changed what the checker looks at."""
 
     def saved(self, vote: SavedVote) -> None:
         """A quorum-state file has become durable."""
 
     def saved_voters(self, saved: SavedVoters) -> None:
         """The same, of its other half."""
+
+    def checkpointed(self, node_id: int, high_watermark: int) -> None:
+        """A checkpoint of the high watermark has become durable."""
 
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
         """A node's process is gone; `kept` is the prefix of its log that its next life must find."""
@@ -89,6 +108,9 @@ class Checker:
 
     def acknowledged(self, value: str) -> None:
         """A client was told that the write of this value is done."""
+
+    def read(self, value: str) -> None:
+        """A client was told that this value is there."""
 
     def broken(self, text: str) -> Broken:
         return Broken(self.promise, text)

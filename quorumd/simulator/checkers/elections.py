@@ -8,13 +8,22 @@ from quorumd.ids import NO_NODE
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
 from quorumd.protocol.record_batch import headers, records
-from quorumd.simulator.checkers.base import Checker, Observation, SavedVote
+from quorumd.simulator.checkers.base import (
+    FETCHES,
+    HIGH_WATERMARK,
+    LEADERSHIP,
+    LOG,
+    Checker,
+    Observation,
+    SavedVote,
+)
 
 
 class OneLeaderPerEpoch(Checker):
     """Election safety: at most one leader can be elected in an epoch, and all who know one know the same."""
 
     promise = "one leader an epoch"
+    looks_at = LEADERSHIP
 
     def __init__(self) -> None:
         self._leaders: dict[int, tuple[int, int]] = {}
@@ -40,6 +49,7 @@ class OneVotePerEpoch(Checker):
     """A replica gives its vote of an epoch to one candidate and never forgets it, whatever crashes."""
 
     promise = "one vote an epoch"
+    looks_at = 0
 
     def __init__(self) -> None:
         self._votes: dict[tuple[int, int, int], int] = {}
@@ -63,6 +73,7 @@ class VotesAreDurable(Checker):
     there before anything of its epoch is committed."""
 
     promise = "votes are durable before they count"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._votes: set[tuple[int, int, int]] = set()
@@ -110,6 +121,7 @@ class EpochNeverDecreases(Checker):
     """A replica's epoch never decreases, in memory within a life and on disk across all of them."""
 
     promise = "epochs never decrease"
+    looks_at = LEADERSHIP
 
     def __init__(self) -> None:
         self._in_memory: dict[tuple[int, int], int] = {}
@@ -141,6 +153,7 @@ class OnlyCandidatesBeginEpochs(Checker):
     pre-votes, who is asked, and who only hears of others never makes one up (Raft paper 5.2, KIP-996)."""
 
     promise = "only candidates begin epochs"
+    looks_at = LEADERSHIP
     beginners = ("candidate", "leader")
 
     def __init__(self) -> None:
@@ -165,6 +178,7 @@ class EpochsAreDurable(Checker):
     one, whatever crashes (Raft paper 5.1, KIP-595 "Quorum State")."""
 
     promise = "epochs are durable before they are told"
+    looks_at = LEADERSHIP | FETCHES
 
     def __init__(self) -> None:
         self._on_disk: dict[int, int] = {}
@@ -197,6 +211,7 @@ class LeaderHearsOfMajority(Checker):
     """
 
     promise = "a leader hears of a majority"
+    looks_at = LEADERSHIP | LOG | FETCHES
 
     def __init__(self) -> None:
         self._overdue_since: dict[int, float] = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
-from quorumd.simulator.checkers.base import Checker, Observation
+from quorumd.simulator.checkers.base import HIGH_WATERMARK, LEADERSHIP, LOG, Checker, Observation
 from quorumd.simulator.log_mirror import Batch, DurableLog
 
 UNKNOWN = -1
@@ -19,6 +19,7 @@ class LogMatching(Checker):
     """
 
     promise = "log matching"
+    looks_at = LOG
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[Batch, Batch | None, list[int]]] = {}
@@ -55,6 +56,7 @@ class LeaderAppendOnly(Checker):
     """A leader never removes anything from its log."""
 
     promise = "a leader only appends"
+    looks_at = LEADERSHIP | LOG
 
     def __init__(self) -> None:
         self._leading: dict[tuple[int, int], int] = {}
@@ -71,6 +73,7 @@ class CommittedNeverChanges(Checker):
     and no node that has it removes it again. Keeps the committed log for the other checkers."""
 
     promise = "committed data never changes"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -114,6 +117,7 @@ class LeaderCompleteness(Checker):
     """What was committed in an earlier epoch is in the log of every leader of a later one."""
 
     promise = "leader completeness"
+    looks_at = LEADERSHIP | LOG
 
     def __init__(self, committed: CommittedNeverChanges) -> None:
         self._committed = committed
@@ -140,6 +144,7 @@ class HighWatermarkMonotonic(Checker):
     """
 
     promise = "the high watermark is monotonic"
+    looks_at = LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], int] = {}
@@ -165,6 +170,7 @@ class CommittedOnMajority(Checker):
     """
 
     promise = "committed data is durable on a majority"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
         self._committed = committed
@@ -204,11 +210,32 @@ class CommittedOnMajority(Checker):
         return voter in self._disks and self._disks[voter].holds(batches) == len(batches)
 
 
+class CheckpointIsDurable(Checker):
+    """The high watermark that a node saves is of records that its own disk has: recovery takes less for damage."""
+
+    promise = "the checkpoint is durable here"
+    looks_at = 0
+
+    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+        self._committed = committed
+        self._disks = disks
+
+    def checkpointed(self, node_id: int, high_watermark: int) -> None:
+        batches = self._committed.batches
+        count = bisect_right(batches, high_watermark, key=lambda batch: batch.end_offset)
+        held = self._disks[node_id].holds(batches[:count])
+        if held < count:
+            raise self.broken(
+                f"node {node_id} saved the high watermark {high_watermark} before its disk has {_name(batches[held])}"
+            )
+
+
 class OwnEpochCommitsFirst(Checker):
     """A leader commits by counting replicas only records of its own epoch, and with them all before (Raft paper
     5.4.2; hole 31 of the KIP-595 draft)."""
 
     promise = "a leader commits its own epoch first"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._checked: dict[tuple[int, int], int] = {}
@@ -231,6 +258,7 @@ class RecoveryKeepsDurable(Checker):
     """A node finds in its log after a crash all that was durable before it."""
 
     promise = "recovery keeps what was durable"
+    looks_at = LOG
 
     def __init__(self) -> None:
         self._kept: dict[int, Sequence[Batch]] = {}

@@ -6,35 +6,55 @@ import re
 
 from quorumd.node.voter_records import voter_records
 from quorumd.protocol.record_batch import headers
-from quorumd.simulator.checkers.base import Checker, Observation, SavedVoters
+from quorumd.simulator.checkers.base import APPLIED, Checker, Observation, SavedVoters
 from quorumd.simulator.checkers.logs import CommittedNeverChanges
 
 WRITTEN_VALUE = re.compile(rb"w[0-9]+-[0-9]+;")
 """How the workload's values look: unique, and found in a batch without decoding it."""
 
 
-class AcknowledgedWrites(Checker):
-    """A write is in the committed log before its client is told so; there it never changes again."""
-
-    promise = "acknowledged writes are committed"
+class _CommittedValues(Checker):
+    """Knows what clients wrote that is committed."""
 
     def __init__(self, committed: CommittedNeverChanges) -> None:
         self._committed = committed
         self._searched = 0
         self._values: set[str] = set()
 
-    def acknowledged(self, value: str) -> None:
+    def _is_committed(self, value: str) -> bool:
         for batch in self._committed.batches[self._searched :]:
             self._values.update(found.decode() for found in WRITTEN_VALUE.findall(batch.data))
         self._searched = len(self._committed.batches)
-        if value not in self._values:
+        return value in self._values
+
+
+class AcknowledgedWrites(_CommittedValues):
+    """A write is in the committed log before its client is told so; there it never changes again."""
+
+    promise = "acknowledged writes are committed"
+    looks_at = 0
+
+    def acknowledged(self, value: str) -> None:
+        if not self._is_committed(value):
             raise self.broken(f"{value} was acknowledged and is not committed")
+
+
+class ReadsSeeCommitted(_CommittedValues):
+    """Nobody reads what may yet be lost (Raft paper section 8)."""
+
+    promise = "reads see what is committed"
+    looks_at = 0
+
+    def read(self, value: str) -> None:
+        if not self._is_committed(value):
+            raise self.broken(f"{value} was read and is not committed")
 
 
 class ImagesEqual(Checker):
     """Nodes that have applied the same prefix of the log have equal images."""
 
     promise = "equal logs give equal images"
+    looks_at = APPLIED
 
     def __init__(self) -> None:
         self._images: dict[int, tuple[object, int]] = {}
@@ -55,6 +75,7 @@ class SavedVotersAreCommitted(Checker):
     which the file names (hole 22 of the KIP-595 draft)."""
 
     promise = "saved voters are committed"
+    looks_at = 0
 
     def __init__(self, committed: CommittedNeverChanges) -> None:
         self._committed = committed

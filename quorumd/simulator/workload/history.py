@@ -15,9 +15,10 @@ LIST_PREFIX = "list."
 
 
 class History:
-    """In the order of calls. `acknowledged` is told each value that a client was told to be written."""
+    """In the order of calls. `acknowledged` is told each value that a client was told to be written, `read` each that
+    a client saw."""
 
-    def __init__(self, acknowledged: Callable[[str], None]) -> None:
+    def __init__(self, acknowledged: Callable[[str], None], read: Callable[[str], None]) -> None:
         self.operations: list[Operation] = []
         self.acknowledged_writes = 0
         """Appends among them."""
@@ -25,6 +26,7 @@ class History:
         self.answered_reads = 0
         self.repeated_appends = 0
         self._acknowledged = acknowledged
+        self._read = read
 
     def called(self, operation: Operation) -> None:
         self.operations.append(operation)
@@ -33,6 +35,9 @@ class History:
         operation.returned_ms = now_ms
         if operation.kind == "read":
             self.answered_reads += 1
+            if operation.value is not None:
+                for value in (operation.value,) if isinstance(operation.value, str) else operation.value:
+                    self._read(value)
         else:
             self.acknowledged_writes += 1
             self.acknowledged_appends += operation.kind == "append"

@@ -15,6 +15,7 @@ from quorumd.simulator.checkers import (
     AcknowledgedWrites,
     Broken,
     Checker,
+    CheckpointIsDurable,
     CommittedNeverChanges,
     CommittedOnMajority,
     EpochNeverDecreases,
@@ -30,6 +31,7 @@ from quorumd.simulator.checkers import (
     OneVotePerEpoch,
     OnlyCandidatesBeginEpochs,
     OwnEpochCommitsFirst,
+    ReadsSeeCommitted,
     RecoveryKeepsDurable,
     SavedVote,
     SavedVoters,
@@ -314,6 +316,38 @@ def test_a_recovery_that_loses_durable_batches() -> None:
     assert breaks(checker, seen(1, 1, [log[0], batch(1, 1, "y")], life=2))
     checker.stopped(1, log[:1])
     assert not breaks(checker, seen(1, 1, log, life=2), seen(1, 1, [], life=2))
+
+
+def test_a_read_of_what_is_not_committed() -> None:
+    committed = CommittedNeverChanges()
+    checker = ReadsSeeCommitted(committed)
+    log = [batch(0, 1, "w1-1;"), batch(1, 1, "w1-2;")]
+    committed.observed(leader(1, 1, log, high_watermark=1))
+    checker.read("w1-1;")
+    with pytest.raises(Broken, match="w1-2; was read and is not committed"):
+        checker.read("w1-2;")
+
+
+def test_a_checkpoint_ahead_of_the_disk() -> None:
+    heap = EventHeap()
+    disk = SimulatedDisk(heap, Random(1))
+    disk.mount(Process("node-1", 1, 1))
+    disk.make_directory("/log")
+    disk.sync_directory("/")
+    log = [batch(0, 1), batch(1, 1)]
+    file = disk.open(f"/log/{0:020d}.log", create=True)
+    file.write_at(0, log[0].data)
+    file.sync()
+    disk.sync_directory("/log")
+    committed = CommittedNeverChanges()
+    committed.observed(leader(1, 1, log, high_watermark=2))
+    checker = CheckpointIsDurable(committed, {1: DurableLog(disk, "/log")})
+    checker.checkpointed(1, 1)
+    with pytest.raises(Broken, match="node 1 saved the high watermark 2 before its disk has batch 1"):
+        checker.checkpointed(1, 2)
+    file.write_at(len(log[0].data), log[1].data)
+    file.sync()
+    checker.checkpointed(1, 2)
 
 
 def test_an_acknowledged_write_that_is_not_committed() -> None:

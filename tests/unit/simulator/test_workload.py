@@ -13,7 +13,7 @@ from quorumd.simulator.workload import History, WorkloadOptions
 
 
 def history_of(*operations: Operation) -> History:
-    history = History(lambda value: None)
+    history = History(lambda value: None, lambda value: None)
     history.operations.extend(operations)
     return history
 
