@@ -53,7 +53,10 @@ class SimulatedClient:
         self._link: ClientLink | None = None
         self._written = 0
         self._timer: Scheduled | None = None
+        self._host = ""
         self.running = True
+        self.waits_for: tuple[str, float] | None = None
+        """The host that owes it an answer, and since when."""
 
     def start(self) -> None:
         self._next()
@@ -91,13 +94,15 @@ class SimulatedClient:
         )
         request, version = self._request(operation)
         if self._link is None or self._link.is_over:
-            host, port = self._nodes[self._random.randrange(len(self._nodes))]
+            self._host, port = self._nodes[self._random.randrange(len(self._nodes))]
             self._link = ClientLink(f"client-{self._number}", request, version, answered)
-            self._network.connect(host, port, self._link)
+            self._network.connect(self._host, port, self._link)
         else:
             self._link.ask(request, version, answered)
+        self.waits_for = (self._host, self._heap.now_ms)
 
     def _answered(self, operation: Operation, attempt: int, message: Message | None) -> None:
+        self.waits_for = None
         if self._timer is not None:
             self._timer.cancel()
         if message is not None and settle(operation, message):
