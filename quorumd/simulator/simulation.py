@@ -25,6 +25,8 @@ from quorumd.simulator.workload import History, SimulatedClient
 MOST_EVENTS_AT_ONCE = 20_000
 """More callbacks than that at one moment of virtual time: something calls itself for ever."""
 WRITES_TO_PROVE_LIFE = 3
+ANSWER_MS = 500.0
+"""How long a node of a whole cluster may take for an answer."""
 LOOK_EVERY_MS = 50.0
 """How often the liveness phase looks whether it is over."""
 
@@ -144,6 +146,7 @@ class Simulation:
         for client in self._clients:
             client.read_share = 0.5
         acknowledged = self._history.acknowledged_writes
+        began_ms, lives = self._heap.now_ms, self._lives(core)
         deadline = self._heap.now_ms + self._options.liveness_ms
         while self._history.acknowledged_writes < acknowledged + WRITES_TO_PROVE_LIFE:
             self._wait(deadline, f"no writes succeed with nodes {core} running")
@@ -151,6 +154,27 @@ class Simulation:
             client.running = False
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} do not agree on all that is committed")
+        self._require_answers(began_ms, set(self._lives(core).items()) & set(lives.items()))
+
+    def _require_answers(self, began_ms: float, lives: set[tuple[str, int]]) -> None:
+        """The cluster is whole: whoever waits for one of these processes hears of it soon. A request may have been
+        forwarded to a leader that is gone, whose silence takes as long as requests between nodes may take.
+        """
+        hosts = {host for host, _ in lives}
+        waiting = [(client, client.waits_for) for client in self._clients]
+        self._run_until(self._heap.now_ms + 2.0 * self._options.election_timeout_ms + ANSWER_MS)
+        for client, waits_for in waiting:
+            if waits_for is None or client.waits_for != waits_for:
+                continue
+            host, since_ms = waits_for
+            if host in hosts and since_ms > began_ms:
+                waited_ms = self._heap.now_ms - since_ms
+                raise Broken("requests are answered", f"a client waits for {host} for {waited_ms:.0f} ms already")
+
+    def _lives(self, node_ids: list[int]) -> dict[str, int]:
+        """Which process runs at each host."""
+        machines = [self._cluster.machines[node_id] for node_id in node_ids]
+        return {machine.host: machine.life for machine in machines}
 
     def _choose_core(self) -> list[int]:
         """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
