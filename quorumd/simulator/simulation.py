@@ -169,7 +169,7 @@ class Simulation:
             host, since_ms = waits_for
             if host in hosts and since_ms > began_ms:
                 waited_ms = self._heap.now_ms - since_ms
-                raise Broken("requests are answered", f"a client has waited for {host} for {waited_ms:.0f} ms")
+                raise Broken("requests are answered", f"a client waits for {host} for {waited_ms:.0f} ms")
 
     def _lives(self, node_ids: list[int]) -> dict[str, int]:
         """Which process runs at each host."""
