@@ -12,6 +12,7 @@ faults          one class a fault: `available`, `inject`; a file for each family
 workload        clients over the simulated network; histories of calls and returns
 profiles        what a seed draws its options from, by name
 log_mirror      the checkers' copies of logs: as read, and as certain to survive
+durable_files   small files as they become durable
 inspector       looks at a node after every event and asks the checkers
 checkers        one class a promise; linearizability of histories
 options         what one seed simulates; report: what came out

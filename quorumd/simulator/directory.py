@@ -53,8 +53,10 @@ class Directory:
 
     def certain_entry(self, name: str) -> StoredFile | Directory | None:
         """What `name` means after every crash at this moment; None while that is not certain."""
-        if any(name == changed for change in self.pending for changed, _ in change):
-            return None
+        for change in self.pending:
+            for changed, _ in change:
+                if name == changed:
+                    return None
         return self.durable.get(name)
 
     def crash(self, random: Random) -> Loss:

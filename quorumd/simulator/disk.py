@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from errno import EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR
+from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
@@ -97,10 +98,10 @@ class OpenFile:
 
     def sync(self) -> None:
         self._check()
-        self._disk.about_to_change()
+        self._disk.about_to_call()
         self._disk.about_to_sync(self._file)
         self._file.sync()
-        self._disk.report_sync()
+        self._disk.after_sync(self._file)
 
     def close(self) -> None:
         if not self._closed:
@@ -120,11 +121,11 @@ class SimulatedDisk:
         self.capacity = ROOMY_BYTES
         self.mounts = 0
         """How many processes have used it so far: files opened by an earlier one are closed."""
-        self.after_sync: Callable[[], None] = _nothing
-        """Called when something has become durable, at that very moment."""
+        self.after_sync: Callable[[StoredFile | Directory], None] = _nothing
+        """Called when something has become durable, at that very moment, with what was synced."""
         self.syncs_failed = 0
         self.changes = 0
-        """Changing calls so far: where it is the same as before, so are the files."""
+        """Where it is the same as before, processes read the same: calls so far that may have changed a file."""
         self.cuts = 0
         """How often so far something that was written may have gone: truncations, removals, losses."""
         self._heap = heap
@@ -213,16 +214,19 @@ class SimulatedDisk:
 
     # ---- what is sure to survive a crash at this moment; the checkers' view
 
+    def certain_file(self, path: str) -> StoredFile | None:
+        """The inode that a name means after every crash; None where that is not certain, or no file."""
+        entry = self._certain_entry(path)
+        return entry if isinstance(entry, StoredFile) else None
+
     def certain_length(self, path: str) -> int:
         """How many bytes of a file every crash leaves as `certain_bytes` shows them; 0 for no file."""
-        entry = self._certain_entry(path)
-        return entry.certain_bytes() if isinstance(entry, StoredFile) else 0
+        file = self.certain_file(path)
+        return file.certain_bytes() if file is not None else 0
 
     def certain_bytes(self, path: str, position: int, length: int) -> bytes:
-        entry = self._certain_entry(path)
-        if not isinstance(entry, StoredFile):
-            return b""
-        return bytes(entry.durable[position : min(position + length, entry.certain_bytes())])
+        file = self.certain_file(path)
+        return file.certain_prefix(position + length)[position:] if file is not None else b""
 
     def certain_names(self, path: str) -> list[str]:
         """The names in a folder that no crash takes away, sorted."""
@@ -292,9 +296,9 @@ class SimulatedDisk:
     def sync_directory(self, path: str) -> None:
         self.check_power()
         folder = self._directory(path)
-        self.about_to_change()
+        self.about_to_call()
         folder.sync()
-        self.report_sync()
+        self.after_sync(folder)
 
     def lock(self, path: str) -> File:
         if path in self._locked:
@@ -336,6 +340,10 @@ class SimulatedDisk:
 
     def about_to_change(self) -> None:
         self.changes += 1
+        self.about_to_call()
+
+    def about_to_call(self) -> None:
+        """Before every call that changes a file or what is durable of it."""
         if self._calls_to_power_loss:
             self._calls_to_power_loss -= 1
             if self._calls_to_power_loss == 0:
@@ -350,6 +358,7 @@ class SimulatedDisk:
             self._syncs_to_failure -= 1
             if self._syncs_to_failure == 0:
                 self.syncs_failed += 1
+                self.changes += 1
                 self.cuts += 1
                 file.crash(self._random)
                 raise _error(EIO)
@@ -362,9 +371,6 @@ class SimulatedDisk:
 
     def used_bytes(self) -> int:
         return sum(len(file.content) for file in _files(self._root))
-
-    def report_sync(self) -> None:
-        self.after_sync()
 
     def unlock(self, path: str) -> None:
         self._locked.pop(path, None)
@@ -402,8 +408,9 @@ class SimulatedDisk:
         return self._directory("/".join(above)), name
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part and part != "."]
+@lru_cache(maxsize=1024)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part and part != ".")
 
 
 def _files(folder: Directory) -> Iterator[StoredFile]:
@@ -418,5 +425,5 @@ def _error(code: int, path: str = "") -> OSError:
     return OSError(code, _ERROR_TEXTS[code], path) if path else OSError(code, _ERROR_TEXTS[code])
 
 
-def _nothing() -> None:
+def _nothing(synced: StoredFile | Directory) -> None:
     return None

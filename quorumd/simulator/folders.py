@@ -140,7 +140,7 @@ def expect_refusal(
     """
     own = machine.disk.exchange(root)
     # What is on the disk meanwhile is nothing that the node promised.
-    after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda: None
+    after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
     process = Process(f"node-{machine.node_id}", machine.node_id, machine.life)
     machine.disk.mount(process)
     machine.disk.repair()

@@ -7,10 +7,14 @@ changed.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import inf
 
 from quorumd.errors import StorageError
 from quorumd.log.meta_properties import partition_folder
+from quorumd.node.node import Node
+from quorumd.raft.roles import Role
+from quorumd.raft.voters import VoterAssignment
 from quorumd.simulator.checkers import (
     AcknowledgedWrites,
     Checker,
@@ -37,7 +41,9 @@ from quorumd.simulator.checkers import (
     SavedVotersAreCommitted,
     VotesAreDurable,
 )
+from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
 from quorumd.simulator.cluster import DATA_FOLDER, Machine
+from quorumd.simulator.durable_files import DurableFiles
 from quorumd.simulator.event_heap import Process
 from quorumd.simulator.log_mirror import Batch, DurableLog
 
@@ -45,6 +51,84 @@ QUORUM_STATE = f"{partition_folder(DATA_FOLDER)}/quorum-state"
 CHECKPOINT = f"{DATA_FOLDER}/replication-offset-checkpoint"
 LEADER_LOOKS_MS = 50.0
 """How often a leader is looked at in which nothing changes: silence is no event."""
+
+
+class _View:
+    """One process of a node as the checkers saw it last."""
+
+    __slots__ = ("_disk_changes", "_end_offset", "_look_again_ms", "_machine", "_role", "_seen", "_silent", "_voters",
+                 "process")  # fmt: skip
+
+    def __init__(self, machine: Machine, process: Process) -> None:
+        self.process = process
+        self._machine = machine
+        self._seen = Observation(machine.node_id, machine.life, -1, log=machine.mirror.batches)
+        self._role: Role | None = None
+        self._end_offset = -1
+        self._disk_changes = -1
+        self._voters: VoterAssignment | None = None
+        self._look_again_ms = inf
+        self._silent = False
+        """Whether a leader has not heard of all voters: each event may be the first fetch of one."""
+
+    def changes(self, node: Node, now_ms: float) -> int:
+        """What is not as it was at the last look, 0 if all is. Called after every event of the process."""
+        engine, seen, role = node.engine, self._seen, node.engine.role
+        if self._role is None or now_ms >= self._look_again_ms:
+            return EVERYTHING
+        changed = 0
+        if role is not self._role or engine.epoch != seen.epoch or engine.leader_id != seen.leader_id:
+            # A leader that steps down takes back what it had applied: its image is another.
+            changed = LEADERSHIP | APPLIED
+        if node.log.end_offset != self._end_offset or self._machine.disk.changes != self._disk_changes:
+            changed |= LOG
+        if engine.high_watermark != seen.high_watermark:
+            changed |= HIGH_WATERMARK
+        if role is Role.LEADER:
+            return changed | FETCHES if changed or self._silent else 0
+        if node.state_machine.applied_offset != seen.applied_offset:
+            changed |= APPLIED
+        return changed
+
+    def look(self, node: Node, changed: int, now_ms: float) -> Observation:
+        """The node as it is now. Raises StorageError where its log cannot be read."""
+        engine, seen, machine = node.engine, self._seen, self._machine
+        seen.removed = seen.appended = ()
+        if changed & LOG:
+            seen.removed, seen.appended = machine.mirror.refresh(node.log.read)
+            self._end_offset, self._disk_changes = node.log.end_offset, machine.disk.changes
+            if engine.voters is not self._voters:
+                self._voters = engine.voters
+                seen.voters = tuple(voter.key.id for voter in self._voters.current.voters)
+        if changed & LEADERSHIP:
+            self._role, seen.role = engine.role, engine.role.value
+            seen.epoch, seen.leader_id, seen.is_leader = engine.epoch, engine.leader_id, engine.is_leader
+        seen.high_watermark = engine.high_watermark
+        seen.now_ms = now_ms
+        if seen.is_leader:
+            # A leader's image holds what it has not committed yet.
+            seen.applied_offset, seen.image = -1, None
+            self._look_at_fetches(node, now_ms)
+        else:
+            seen.last_fetches_ms_ago = None
+            self._look_again_ms, self._silent = inf, False
+            if changed & APPLIED:
+                seen.applied_offset = node.state_machine.applied_offset
+                seen.image = node.state_machine.image.fingerprint()
+        return seen
+
+    def _look_at_fetches(self, node: Node, now_ms: float) -> None:
+        seen, machine = self._seen, self._machine
+        own_ms = machine.time.offset_ms + now_ms * machine.time.rate
+        seen.last_fetches_ms_ago = {
+            voter.key.id: voter.last_fetch_ms_ago
+            for voter in node.engine.describe(own_ms).voters
+            if voter.key.id != machine.node_id
+        }
+        seen.fetch_timeout_ms = node.settings.raft.fetch_timeout_ms
+        seen.awake_since_ms = inf if self.process.callback_ms else self.process.busy_until_ms
+        self._look_again_ms = now_ms + LEADER_LOOKS_MS
+        self._silent = inf in seen.last_fetches_ms_ago.values()
 
 
 class Inspector:
@@ -79,86 +163,57 @@ class Inspector:
         ]
         self._saved: list[tuple[SavedVote, SavedVoters]] = []
         self._checkpointed: list[tuple[int, int]] = []
-        self._small_files: dict[tuple[int, str], bytes] = {}
-        self._signatures: dict[Process, tuple[object, ...]] = {}
+        self._files: dict[int, DurableFiles] = {}
+        self._views: dict[int, _View] = {}
+        self._asked: dict[int, list[Callable[[Observation], None]]] = {}
 
     def watch(self, machine: Machine) -> None:
         """From now on, note what becomes durable on this machine."""
-        self._disks[machine.node_id] = machine.durable_log
+        node_id = machine.node_id
+        self._disks[node_id] = machine.durable_log
 
-        def look_at_small_files() -> None:
-            node_id = machine.node_id
-            if data := self._news(machine, QUORUM_STATE):
-                state = json.loads(data.partition(b"\n")[0])
-                voters = tuple(voter["voterId"] for voter in state["currentVoters"])
-                vote = SavedVote(node_id, state["leaderEpoch"], state["votedId"])
-                self._saved.append((vote, SavedVoters(node_id, state["appliedOffset"], voters)))
-            if (data := self._news(machine, CHECKPOINT)) and not machine.disk.is_rotten:
+        def quorum_state_saved(data: bytes) -> None:
+            state = json.loads(data.partition(b"\n")[0])
+            voters = tuple(voter["voterId"] for voter in state["currentVoters"])
+            vote = SavedVote(node_id, state["leaderEpoch"], state["votedId"])
+            self._saved.append((vote, SavedVoters(node_id, state["appliedOffset"], voters)))
+
+        def checkpoint_saved(data: bytes) -> None:
+            if not machine.disk.is_rotten:
                 self._checkpointed.append((node_id, int(data.split()[-1])))
 
-        machine.disk.after_sync = look_at_small_files
-
-    def _news(self, machine: Machine, path: str) -> bytes:
-        """The durable content of a small file, b"" if it is what it was."""
-        data = machine.disk.certain_bytes(path, 0, 1 << 16)
-        if data == self._small_files.get((machine.node_id, path)):
-            return b""
-        self._small_files[machine.node_id, path] = data
-        return data
+        callbacks = {QUORUM_STATE: quorum_state_saved, CHECKPOINT: checkpoint_saved}
+        self._files[node_id] = DurableFiles(machine.disk, callbacks)
+        machine.disk.after_sync = self._files[node_id].synced
 
     def look(self, machine: Machine, now_ms: float) -> None:
         """Ask the checkers about what the last event changed. Raises Broken."""
-        self._tell_saved()
+        if self._saved or self._checkpointed:
+            self._tell_saved()
         node, process = machine.node, machine.process
         if node is None or process is None:
             return
-        engine, log = node.engine, node.log
-        signature = (
-            engine.epoch,
-            engine.leader_id,
-            engine.is_leader,
-            engine.high_watermark,
-            log.end_offset,
-            node.state_machine.applied_offset,
-            machine.disk.changes,
-            now_ms // LEADER_LOOKS_MS if engine.is_leader else -1.0,
-        )
-        if self._signatures.get(process) == signature:
+        view = self._views.get(machine.node_id)
+        if view is None or view.process is not process:
+            view = self._views[machine.node_id] = _View(machine, process)
+        changed = view.changes(node, now_ms)
+        if not changed:
             return
-        self._signatures[process] = signature
         try:
-            change = machine.mirror.refresh(log.read)
+            seen = view.look(node, changed, now_ms)
         except StorageError:
             if machine.disk.is_rotten:
                 return  # The node will see it, too.
             raise
-        seen = Observation(
-            machine.node_id,
-            machine.life,
-            engine.epoch,
-            engine.leader_id,
-            engine.is_leader,
-            engine.high_watermark,
-            tuple(voter.key.id for voter in engine.voters.current.voters),
-            machine.mirror.batches,
-            change.removed,
-            change.appended,
-        )
-        seen.role, seen.now_ms = engine.role.value, now_ms
-        if engine.is_leader:
-            seen.fetch_timeout_ms = node.settings.raft.fetch_timeout_ms
-            seen.awake_since_ms = inf if process.callback_ms else process.busy_until_ms
-            seen.last_fetches_ms_ago = {
-                voter.key.id: voter.last_fetch_ms_ago
-                for voter in engine.describe(machine.time.offset_ms + now_ms * machine.time.rate).voters
-                if voter.key.id != machine.node_id
-            }
-        else:
-            # A leader's image holds what it has not committed yet.
-            seen.applied_offset = node.state_machine.applied_offset
-            seen.image = node.state_machine.image.fingerprint()
-        for checker in self.checkers:
-            checker.observed(seen)
+        for observed in self._asked.get(changed) or self._who_looks_at(changed):
+            observed(seen)
+
+    def _who_looks_at(self, changed: int) -> list[Callable[[Observation], None]]:
+        asked: list[Callable[[Observation], None]] = [
+            checker.observed for checker in self.checkers if checker.looks_at & changed
+        ]
+        self._asked[changed] = asked
+        return asked
 
     def stopped(self, node_id: int, kept: list[Batch]) -> None:
         self._tell_saved()
@@ -168,8 +223,7 @@ class Inspector:
     def moved(self, node_id: int, folder: int) -> None:
         """A node's machine has another data folder, and nothing of what was in the one before."""
         self._tell_saved()
-        for path in (QUORUM_STATE, CHECKPOINT):
-            self._small_files.pop((node_id, path), None)
+        self._files[node_id].forget()
         for checker in self.checkers:
             checker.moved(node_id, folder)
         self.stopped(node_id, [])

@@ -43,15 +43,25 @@ class LogMirror:
 
     def refresh(self, read: Callable[[int, int], bytes]) -> LogChange:
         """Look at the log through `read(offset, limit)`, `SegmentedLog.read`."""
+        batches = self.batches
         removed: list[Batch] = []
-        while self.batches and not read(self.batches[-1].base_offset, 1).startswith(self.batches[-1].data):
-            removed.append(self.batches.pop())
+        # One read shows that the last batch is still there and what came behind it.
+        data = b""
+        while batches:
+            last = batches[-1]
+            data = read(last.base_offset, READ_BYTES)
+            if data.startswith(last.data):
+                data = data[len(last.data) :]
+                break
+            removed.append(batches.pop())
+            data = b""
         removed.reverse()
         appended: list[Batch] = []
-        while data := read(self.end_offset, READ_BYTES):
+        while data or (data := read(self.end_offset, READ_BYTES)):
             found = batches_in(data)
-            self.batches += found
+            batches += found
             appended += found
+            data = b""
         return LogChange(removed, appended)
 
 
@@ -85,26 +95,33 @@ class DurableLog:
         if self._disk.cuts != self._cuts:
             self._cuts = self._disk.cuts
             found.clear()
-        while found and (len(found) > len(batches) or not self._is_at(*found[-1])):
+        while found and not self._is_at(*found[-1]):
             found.pop()
-        while (
-            found and found[-1][0] is not batches[len(found) - 1] and found[-1][0] != batches[len(found) - 1]
-        ):
+        if batches and len(found) >= len(batches) and found[len(batches) - 1][0] == batches[-1]:
+            return len(batches)
+        while found and (len(found) > len(batches) or found[-1][0] != batches[len(found) - 1]):
             found.pop()
-        while len(found) < len(batches):
-            batch = batches[len(found)]
-            segment, position = self._next_place(batch)
-            if not self._is_at(batch, segment, position):
-                break
-            found.append((batch, segment, position))
+        if len(found) < len(batches):
+            self._find(batches)
         return len(found)
 
-    def _next_place(self, batch: Batch) -> tuple[str, int]:
-        if self._found:
-            before, segment, position = self._found[-1]
-            if self._is_at(batch, segment, position + len(before.data)):
-                return segment, position + len(before.data)
-        return f"{self._folder}/{batch.base_offset:020d}.log", 0
+    def _find(self, batches: Sequence[Batch]) -> None:
+        """Look for the batches behind those that were found: in the same segment, or at the start of the next."""
+        found = self._found
+        segment, position, file = "", 0, None
+        if found:
+            last, segment, start = found[-1]
+            position, file = start + len(last.data), self._disk.certain_file(segment)
+        for index in range(len(found), len(batches)):
+            batch = batches[index]
+            if file is None or not file.holds(batch.data, position):
+                segment, position = f"{self._folder}/{batch.base_offset:020d}.log", 0
+                file = self._disk.certain_file(segment)
+                if file is None or not file.holds(batch.data, position):
+                    return
+            found.append((batch, segment, position))
+            position += len(batch.data)
 
     def _is_at(self, batch: Batch, segment: str, position: int) -> bool:
-        return self._disk.certain_bytes(segment, position, len(batch.data)) == batch.data
+        file = self._disk.certain_file(segment)
+        return file is not None and file.holds(batch.data, position)

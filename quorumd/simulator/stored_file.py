@@ -100,6 +100,14 @@ class StoredFile:
                 certain = min(certain, change.size)
         return certain
 
+    def certain_prefix(self, length: int) -> bytes:
+        """The first `length` bytes that are certain, fewer where there are not so many."""
+        return bytes(self.durable[: min(length, self.certain_bytes())])
+
+    def holds(self, data: bytes, position: int) -> bool:
+        """Whether every crash at this moment leaves `data` there."""
+        return position + len(data) <= self.certain_bytes() and self.durable.startswith(data, position)
+
     def crash(self, random: Random) -> Loss:
         """Forget the page cache: what was synced stays exactly, of the rest a random legal part survives."""
         loss = Loss()
