@@ -9,7 +9,7 @@ from quorumd.log.atomic_file import is_disk_full, read_whole
 from quorumd.log.batch_walk import EXTENT_SIZE, extent, find_batch, whole_batches
 from quorumd.log.indexes import SegmentIndexes
 from quorumd.ports import Disk, File
-from quorumd.protocol.record_batch import BatchHeader
+from quorumd.protocol.record_batch import BatchHeader, scan
 
 LOG_SUFFIX = ".log"
 _INDEX_SUFFIXES = (".index", ".timeindex")
@@ -85,13 +85,20 @@ class Segment:
         return self._allocated > self.size
 
     def read(self, offset: int, limit: int, below: int) -> bytes:
-        """As `SegmentedLog.read`, for an offset of this segment. Raises CorruptLog when no batch is found."""
+        """As `SegmentedLog.read`, for an offset of this segment. Raises CorruptLog for what is not sound.
+
+        Batches that come from the disk are looked at again: a disk may forget what it once had.
+        """
         try:
-            position, _, end_offset, size = self._locate(offset)
-            if end_offset > below:
-                return b""
+            position, base_offset, end_offset, size = self._locate(offset)
+            if base_offset > offset:
+                raise CorruptLog(f"the batch that follows begins at offset {base_offset}")
             data = self._read(position, max(limit, size))
-            return data[: whole_batches(data, 0, limit, below)]
+            stop = whole_batches(data, 0, limit, below)
+            found = scan(data[: stop or size])
+            if found.end < max(stop, size):
+                raise CorruptLog(found.fault or "the batch goes beyond the end")
+            return data[:stop] if end_offset <= below else b""
         except CorruptLog as fault:
             raise self._changed(offset, fault) from None
 

@@ -46,6 +46,11 @@ EFFECTS = {
     "shutdown": ("exits with code 0",),
     "paused process": ("waits for a busy process",),
     "slow process": ("waits for a busy process",),
+    "rotten segment": ("damage noticed",),
+    "replaced disk": ("disks replaced", "voters lost"),
+    "wrong cluster id": ("wrong folders refused",),
+    "swapped folders": ("wrong folders refused",),
+    "copied folder": ("wrong folders refused",),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
@@ -32,15 +33,16 @@ def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: obj
 def run(cluster: Cluster, duration_ms: float, until: Callable[[], bool] = lambda: False) -> None:
     """Let virtual time pass, at most until something holds."""
     end = cluster.heap.now_ms + duration_ms
-    while not until():
-        try:
-            if not cluster.heap.step(end):
-                return
-        except PowerLost:
-            pass
+    is_over = False
+    while not is_over and not until():
+        with suppress(PowerLost):
+            is_over = not cluster.heap.step(end)
         for machine in cluster.running():
             if not machine.disk.has_power:
                 cluster.lost_power(machine)
+    for machine in cluster.running():
+        if machine.node is not None and not machine.exiting:
+            machine.mirror.refresh(machine.node.log.read)  # as the inspector does
 
 
 def leader_of(cluster: Cluster) -> Machine | None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import METADATA_VERSION
-from quorumd.errors import DiskFull, ErrorCode, StorageError
+from quorumd.errors import CorruptLog, DiskFull, ErrorCode, StorageError
+from quorumd.log import LogSettings
 from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.node.node import EXIT_BROKEN_PROMISE, EXIT_FLUSH_FAILED, EXIT_STOPPED, EXIT_STORAGE
@@ -331,6 +332,44 @@ def test_an_answer_that_cannot_be_encoded_closes_its_connection_only(
         bad.ask(MetadataRequest([]), 2)
     assert "cannot be answered" in caplog.text
     assert set_config(good, "a", "1") == 0
+
+
+def test_damage_in_a_sealed_segment_is_refused_as_soon_as_all_of_it_is_committed() -> None:
+    cluster = Cluster(voters=1, log=LogSettings(segment_bytes=1024)).start()
+    node = cluster.leader()
+    client = cluster.client()
+    began = cluster.heap.now_ms
+    while node.log.active_base_offset == 0:
+        set_config(client, "a", "x" * 200)
+    set_config(client, "a", "committed and flushed behind the sealed segment")
+    cluster.run(100.0)
+    assert cluster.heap.now_ms - began < 5000.0  # the checkpoint of every 5 seconds is still to come
+    cluster.kill(1)
+    path = f"{partition_folder(FOLDER)}/{0:020d}.log"
+    cluster.disks[1].rot(path, 300, 1)
+    with pytest.raises(CorruptLog, match=r"is damaged at position.*known to be committed"):
+        cluster.make(1).start()
+    cluster.disks[1].restore()
+    cluster.make(1).start()
+
+
+def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() -> None:
+    cluster = Cluster(voters=3, log=LogSettings(segment_bytes=1024))
+    cluster.start(1, 2)
+    leader = cluster.leader()
+    client = cluster.client(leader.settings.node_id)
+    while leader.log.active_base_offset == 0:
+        set_config(client, "a", "x" * 200)
+    cluster.run(1000.0)
+    node_id = leader.settings.node_id
+    leader.log._tail.clear()  # as after a restart: what is asked for comes from the disk
+    cluster.disks[node_id].rot(f"{partition_folder(FOLDER)}/{0:020d}.log", 300, 1)
+    cluster.start(3)
+    cluster.run_until(lambda: cluster.exits)
+    ((ended, code, reason),) = cluster.exits
+    assert (ended, code) == (node_id, EXIT_STORAGE)
+    assert "the CRC does not match. The file was sound when it was opened" in reason
+    assert cluster.nodes[3].log.end_offset == 0
 
 
 # The end

@@ -326,3 +326,32 @@ def test_a_power_loss_counts_what_it_took() -> None:
     assert lost.torn_writes > 0
     assert lost.lost_renames > 0
     assert 0 < lost.overtaking_sectors < lost.lost_sectors
+
+
+def test_rotten_bits_are_read_wrong_until_somebody_restores_them() -> None:
+    disk = make_disk(1)
+    write_synced(disk, "/a", b"abcdef")
+    disk.rot("/a", 2, 0b1)
+    assert disk.is_rotten
+    assert read_all(disk, "/a") == b"abbdef"
+    assert disk.open("/a").read_at(2, 1) == b"b"
+    assert disk.open("/a").read_at(3, 3) == b"def"
+    assert disk.certain_bytes("/a", 0, 6) == b"abcdef"  # what the checkers go by
+    disk.lose_power()
+    disk.mount(Process("node", 1, 2))
+    assert read_all(disk, "/a") == b"abbdef"
+    disk.restore()
+    assert read_all(disk, "/a") == b"abcdef"
+    assert not disk.is_rotten
+
+
+def test_files_can_be_exchanged_and_copied() -> None:
+    disk = make_disk(1)
+    write_synced(disk, "/a", b"abc")
+    copy = disk.copy()
+    disk.open("/a").write_at(0, b"x")
+    before = disk.exchange(copy)
+    assert disk.contents() == {"/a": b"abc"}
+    assert disk.certain_bytes("/a", 0, 3) == b"abc"
+    disk.exchange(before)
+    assert disk.contents() == {"/a": b"xbc"}
