@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import time
+from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from quorumd.cli.output import print_json, progress
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from quorumd.simulator.options import SimulationOptions
     from quorumd.simulator.report import Report
 
 LARGEST_FRESH_SEED = 2**31 - 1
@@ -39,6 +42,22 @@ class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run ti
         return value
 
 
+class FaultNumbers(click.ParamType):  # type: ignore[type-arg]  # as above
+    """`none`, or numbers with commas between them."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return () if value == "none" else tuple(int(number) for number in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is neither `none` nor numbers with commas between them", param, ctx)
+
+
 @click.command()
 @click.option("--seed", type=click.IntRange(0), help="The first seed.  [default: a random one]")
 @click.option(
@@ -51,36 +70,82 @@ class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run ti
     show_default=True,
     help="What goes wrong; `--profile help` lists the profiles.",
 )
+@click.option("--only-faults", type=FaultNumbers(), help="Of the faults drawn only these: 0,3,7 or none.")
+@click.option(
+    "--safety-ms", type=click.FloatRange(0.0), help="How long faults happen, instead of what is drawn."
+)
+@click.option("--observers", type=click.IntRange(0), help="How many, instead of what is drawn.")
+@click.option("--clients", type=click.IntRange(1), help="How many, instead of what is drawn.")
+@click.option("--no-shrink", is_flag=True, help="Do not look for a shorter run that breaks the same promise.")
+@click.option("--shrink-s", default=60.0, show_default=True, help="Seconds that shrinking one seed may take.")
+@click.option("--explain", is_flag=True, help="One seed: tell what happened, line by line.")
+@click.option("--from-ms", type=float, default=0.0, help="Explain from this virtual time on.")
+@click.option("--to-ms", type=float, default=inf, help="Explain up to this virtual time.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, writable=True),
+    help="Explain as a sequence diagram in this file.",
+)
 @click.option("--jobs", type=click.IntRange(1), help="Processes to spread them over.  [default: one a CPU]")
 @click.option("--verbose", "-v", is_flag=True, help="Show on stderr what the simulated nodes log.")
 @options.output
 def simulate(
-    seed: int | None, count: int, profile: str, jobs: int | None, verbose: bool, output: str
+    seed: int | None,
+    count: int,
+    profile: str,
+    only_faults: tuple[int, ...] | None,
+    safety_ms: float | None,
+    observers: int | None,
+    clients: int | None,
+    no_shrink: bool,
+    shrink_s: float,
+    explain: bool,
+    from_ms: float,
+    to_ms: float,
+    html: str | None,
+    jobs: int | None,
+    verbose: bool,
+    output: str,
 ) -> None:
     """Run whole clusters in one thread, with faults.
 
     Virtual time, and every promise is checked after every event.
     The nodes are the code that ships, on a simulated network, clock and disk: crashes that lose what was
     not synced, partitions, delays, full disks. Everything is drawn from the seed: the same seed does the
-    same again. Exit code 1 if a promise was broken; the line that reproduces it is printed.
+    same again. Exit code 1 if a promise was broken: then a shorter run that breaks the same promise is looked
+    for, and the line that repeats it is printed.
 
     \b
     Examples:
       quorumd simulate --seed 7
       quorumd simulate --seeds 200
       quorumd simulate --seeds 50 --profile disk
+      quorumd simulate --seed 7 --explain --from-ms 1800 --to-ms 2200
+      quorumd simulate --seed 7 --html seed-7.html
       quorumd simulate --seed 7 --verbose
       quorumd simulate --seed 7 --output json | jq '.[0].counters'
     """
     first = SystemRandom().randint(0, LARGEST_FRESH_SEED) if seed is None else seed
+    change = Change(profile, only_faults, safety_ms, observers, clients)
+    if explain or html is not None:
+        if count != 1:
+            raise click.UsageError("--explain and --html are for one seed: leave --seeds out")
+        _set_logging(verbose)
+        report = explain_run(first, change, (from_ms, to_ms), explain, html, output)
+        raise click.exceptions.Exit(0 if report.ok else 1)
     jobs = min(count, jobs or os.cpu_count() or 1)
     begun = time.monotonic()
     reports: list[Report] = []
     with progress(f"simulating seed {first}") as show:
-        for report in _reports(first, count, profile, jobs, verbose):
+        for report in _reports(first, count, change, jobs, verbose):
             reports.append(report)
             if not report.ok and output == "text":
                 click.echo(str(report))
+            if not report.ok and not no_shrink:
+                show(f"seed {report.seed} is broken: looking for a shorter run")
+                reports[-1] = _shrunk(report, shrink_s)
+                if output == "text":
+                    click.echo(f"  shorter:   {reports[-1].reproduce}")
             broken = sum(not each.ok for each in reports)
             show(f"{len(reports)} of {count} seeds done, {broken} broken; seed {report.seed + 1} is next")
     if output == "json":
@@ -91,12 +156,36 @@ def simulate(
         raise click.exceptions.Exit(1)
 
 
-def _reports(first: int, count: int, profile: str, jobs: int, verbose: bool) -> Iterator[Report]:
+@dataclass(frozen=True)
+class Change:
+    """What the command line says instead of what a seed draws."""
+
+    profile: str
+    only_faults: tuple[int, ...] | None
+    safety_ms: float | None
+    observers: int | None
+    clients: int | None
+
+    def options(self, seed: int) -> SimulationOptions:
+        from quorumd.simulator.profiles import draw_options
+
+        drawn = draw_options(seed, self.profile)
+        workload = drawn.workload if self.clients is None else replace(drawn.workload, clients=self.clients)
+        return replace(
+            drawn,
+            only_faults=self.only_faults,
+            safety_ms=drawn.safety_ms if self.safety_ms is None else self.safety_ms,
+            observers=drawn.observers if self.observers is None else self.observers,
+            workload=workload,
+        )
+
+
+def _reports(first: int, count: int, change: Change, jobs: int, verbose: bool) -> Iterator[Report]:
     """The reports in the order of seeds, each as soon as it and those before it are there."""
     seeds = range(first, first + count)
     if jobs == 1:
         _set_logging(verbose)
-        yield from map(partial(_simulated, profile), seeds)
+        yield from map(partial(_simulated, change), seeds)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -104,16 +193,55 @@ def _reports(first: int, count: int, profile: str, jobs: int, verbose: bool) -> 
     # Not forked: a spinner's thread may be running.
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _set_logging, (verbose,))
     try:
-        yield from pool.map(partial(_simulated, profile), seeds)
+        yield from pool.map(partial(_simulated, change), seeds)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _simulated(profile: str, seed: int) -> Report:
-    from quorumd.simulator.profiles import draw_options
+def _simulated(change: Change, seed: int) -> Report:
     from quorumd.simulator.run import run_seeds
 
-    return run_seeds(seed, 1, draw_options(seed, profile), lambda report: None)[0]
+    return run_seeds(seed, 1, change.options(seed), lambda report: None)[0]
+
+
+def _shrunk(report: Report, seconds: float) -> Report:
+    from quorumd.simulator.run import run_seeds
+    from quorumd.simulator.shrink import shrink
+
+    ends = time.monotonic() + seconds
+    return shrink(
+        report,
+        lambda options: run_seeds(report.seed, 1, options, lambda report: None)[0],
+        lambda: time.monotonic() < ends,
+    )
+
+
+def explain_run(
+    seed: int, change: Change, span_ms: tuple[float, float], on_stdout: bool, html: str | None, output: str
+) -> Report:
+    """Run one seed and tell what happened, on stdout or as a page in the file `html`, or both."""
+    from quorumd.simulator.sequence_diagram import page
+    from quorumd.simulator.simulation import Simulation
+    from quorumd.simulator.timeline import Timeline, lines, window
+
+    timeline = Timeline()
+    report = Simulation(seed, change.options(seed), timeline).run()
+    entries = window(timeline.entries, *span_ms)
+    if output == "json":
+        print_json(report.as_json() | {"timeline": [entry.as_json() for entry in entries]})
+    elif on_stdout:
+        for line in lines(entries):
+            click.echo(line)
+    if html is not None:
+        verdict = [str(violation) for violation in report.violations]
+        text = page(report.reproduce, verdict, timeline.lanes, entries)
+        with open(html, "w", encoding="utf-8") as file:
+            file.write(text)
+    if output == "text":
+        click.echo(str(report))
+        if html is not None:
+            click.echo(f"the sequence diagram is in {html}")
+    return report
 
 
 def _set_logging(verbose: bool) -> None:

@@ -15,7 +15,7 @@ from random import Random
 
 from quorumd.ports import Connection, Transport
 from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.stream import LinkConditions, Side, Stream
+from quorumd.simulator.stream import LinkConditions, Side, Stream, Tap
 
 CONNECT_ATTEMPTS_MS = (0.0, 1000.0, 3000.0)
 """When a connection that nobody answers is tried again, as TCP repeats its SYN."""
@@ -72,6 +72,8 @@ class SimulatedNetwork:
         self._without_power: dict[str, None] = {}
         self._waiting: dict[Stream, None] = {}
         self._next_port = 40_000
+        self.tap: Tap | None = None
+        """Reads along, if set."""
 
     def host(self, name: str, process: Process | None = None) -> Host:
         """The Network port of a process on the machine `name`, which is also its address."""
@@ -89,6 +91,9 @@ class SimulatedNetwork:
             self._blocked[source, target] = count - 1
         else:
             self._retry_waiting()
+
+    def blocked_ways(self) -> list[tuple[str, str]]:
+        return list(self._blocked)
 
     def heal(self) -> None:
         """Open every way."""

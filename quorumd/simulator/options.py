@@ -52,6 +52,8 @@ class SimulationOptions:
     """Mean time between two faults."""
     faults: Mapping[str, float] = field(default_factory=dict)
     """Weight of each fault that may happen, by name."""
+    only_faults: tuple[int, ...] | None = None
+    """Of the faults drawn only these happen, by their number from 0 on; None for all."""
     election_timeout_ms: int = 500
     fetch_timeout_ms: int = 1000
     clock_drift: float = 0.0

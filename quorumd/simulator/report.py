@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.profiles import DEFAULT
+from quorumd.simulator.profiles import DEFAULT, draw_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Report:
     violations: tuple[Violation, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
     """What happened, by name: elections, commits, faults and what they cost."""
+    injected: tuple[tuple[int, float, str], ...] = ()
+    """Number, virtual time and name of each fault that happened."""
 
     @property
     def ok(self) -> bool:
@@ -41,10 +43,22 @@ class Report:
 
     @property
     def reproduce(self) -> str:
-        profile = self.options.profile
-        return f"quorumd simulate --seed {self.seed}" + (
-            f" --profile {profile}" if profile not in ("", DEFAULT) else ""
-        )
+        """The command line that runs the same again."""
+        options, words = self.options, [f"quorumd simulate --seed {self.seed}"]
+        if options.profile == "":
+            return words[0]
+        if options.profile != DEFAULT:
+            words.append(f"--profile {options.profile}")
+        drawn = draw_options(self.seed, options.profile)
+        if options.only_faults is not None:
+            words.append(f"--only-faults {','.join(map(str, options.only_faults)) or 'none'}")
+        if options.safety_ms != drawn.safety_ms:
+            words.append(f"--safety-ms {options.safety_ms!r}")
+        if options.observers != drawn.observers:
+            words.append(f"--observers {options.observers}")
+        if options.workload.clients != drawn.workload.clients:
+            words.append(f"--clients {options.workload.clients}")
+        return " ".join(words)
 
     def __str__(self) -> str:
         if self.ok:
@@ -63,6 +77,7 @@ class Report:
             "virtual_ms": self.virtual_ms,
             "events": self.events,
             "counters": dict(self.counters),
+            "faults": [{"number": n, "time_ms": at, "name": name} for n, at, name in self.injected],
             "options": asdict(self.options),
             "reproduce": self.reproduce,
         }

@@ -20,6 +20,7 @@ from quorumd.simulator.inspector import Inspector
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report, Violation
+from quorumd.simulator.timeline import Timeline
 from quorumd.simulator.workload import History, SimulatedClient
 
 MOST_EVENTS_AT_ONCE = 20_000
@@ -34,8 +35,11 @@ LOOK_EVERY_MS = 50.0
 class Simulation:
     """Everything of one run. `Simulation(seed).run()` is the whole interface."""
 
-    def __init__(self, seed: int, options: SimulationOptions | None = None) -> None:
+    def __init__(
+        self, seed: int, options: SimulationOptions | None = None, timeline: Timeline | None = None
+    ) -> None:
         streams = Streams(seed)
+        self._streams = streams
         self._seed = seed
         self._options = options or draw_options(seed)
         self._heap = EventHeap()
@@ -52,6 +56,11 @@ class Simulation:
         ]
         for machine in self._cluster.machines.values():
             self._inspector.watch(machine)
+        self._drawn_faults = 0
+        self._injected: list[tuple[int, float, str]] = []
+        self._timeline = timeline
+        if timeline is not None:
+            timeline.attach(self._heap, self._cluster, self._history)
 
     def run(self) -> Report:
         """Run to the end, or to the first broken promise."""
@@ -69,6 +78,9 @@ class Simulation:
             self._history.judge()
         except Broken as broken:
             violations = (Violation(self._heap.now_ms, broken.promise, broken.text),)
+        if self._timeline is not None:
+            self._timeline.look()
+            self._timeline.ended(violations)
         return Report(
             self._seed,
             self._options,
@@ -77,6 +89,7 @@ class Simulation:
             self._heap.events,
             violations,
             self._counters(),
+            tuple(self._injected),
         )
 
     # ---- running
@@ -99,6 +112,8 @@ class Simulation:
             text = "".join(traceback.format_exception(error))
             raise Broken("no unexpected errors", f"{who}: {error!r}\n{text}") from error
         self._see_time_move()
+        if self._timeline is not None:
+            self._timeline.look()
         touched = heap.touched
         if touched is not None and touched.node_id >= 0:
             machine = self._cluster.machines[touched.node_id]
@@ -126,9 +141,16 @@ class Simulation:
             return
         weights = [self._options.faults[fault.name] for fault in self._faults]
         (fault,) = self._random.choices(self._faults, weights)
-        if fault.available(self._cluster):
+        number = self._drawn_faults
+        self._drawn_faults += 1
+        wanted = self._options.only_faults is None or number in self._options.only_faults
+        if wanted and fault.available(self._cluster):
             self._cluster.counters[f"fault: {fault.name}"] += 1
-            fault.inject(self._cluster, self._random)
+            self._injected.append((number, self._heap.now_ms, fault.name))
+            if self._timeline is not None:
+                self._timeline.fault(number, fault.name)
+            # From a stream of its own: leaving one out draws nothing else for the others.
+            fault.inject(self._cluster, self._streams.stream("fault", number))
         self._schedule_fault()
 
     # ---- the liveness phase

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from quorumd.ports import Connection
 
@@ -43,6 +43,16 @@ class LinkConditions:
         return self.latency_ms[0] + random.random() * (self.latency_ms[1] - self.latency_ms[0])
 
 
+class Tap(Protocol):
+    """Who reads along."""
+
+    def written(self, side: Side, data: bytes, *, connected: bool) -> None:
+        """`connected`: whether it is the side that made the connection."""
+
+    def arrived(self, sender: Side, length: int) -> None:
+        """So many bytes of what `sender` wrote were received."""
+
+
 class Side:
     """One end of a connection: the Transport handed to its user, and what that user receives."""
 
@@ -72,6 +82,9 @@ class Side:
         if self.usable and data:
             data = bytes(data)
             self.remembered.append(data)
+            tap = self._network.tap
+            if tap is not None:
+                tap.written(self, data, connected=self in self._network.links)
             self.stream.write(data)
 
     def close(self) -> None:
@@ -221,6 +234,8 @@ class Stream:
             if self.sender.open:
                 receiver.stream.reset()
             return
+        if self._network.tap is not None:
+            self._network.tap.arrived(self.sender, len(data))
         if receiver.paused or receiver.incoming:
             receiver.incoming += data
             return

@@ -1,0 +1,225 @@
+"""What happened in one run, in the words of an operator: who said what to whom, who led, what was on disk.
+
+A timeline only looks: at the cluster after every event, and through a `WireTap` at what is written. A run is the
+same with and without one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.event_heap import EventHeap
+from quorumd.simulator.inspector import QUORUM_STATE
+from quorumd.simulator.report import Violation
+from quorumd.simulator.wire_tap import Message, WireTap
+from quorumd.simulator.workload import History
+
+CLIENTS = "clients"
+"""The lane of all clients, and of what concerns no single node."""
+KINDS = ("fault", "process", "role", "disk", "message", "client", "verdict")
+
+
+@dataclass(slots=True)
+class Entry:
+    """One line. `lane` is where it happened: `node 1`, or CLIENTS."""
+
+    time_ms: float
+    kind: str
+    lane: str
+    text: str
+    details: list[str] = field(default_factory=list)
+    message: Message | None = None
+    to: str = ""
+    """Of a message: the lane that it goes to."""
+
+    @property
+    def is_idle(self) -> bool:
+        return self.message is not None and self.message.is_idle
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `--output json`."""
+        plain: dict[str, Any] = {
+            "time_ms": self.time_ms, "kind": self.kind, "where": self.lane, "what": self.text,
+            "details": self.details,
+        }  # fmt: skip
+        if self.message is not None:
+            plain |= {"to": self.to, "arrived_ms": self.message.arrived_ms}
+        return plain
+
+    def __str__(self) -> str:
+        text = "; ".join([self.text, *self.details]) if self.kind != "message" else self._sent()
+        return f"{self.time_ms:12.3f}  {self.lane:<8}  {text}"
+
+    def _sent(self) -> str:
+        assert self.message is not None
+        arrived = self.message.arrived_ms
+        how = "never arrives" if arrived is None else f"arrives after {arrived - self.time_ms:.1f} ms"
+        return f"-> {self.to}: {self.text} {', '.join(self.details)}  [{how}]"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One node at the last look."""
+
+    life: int = 0
+    runs: bool = False
+    role: str = ""
+    epoch: int = 0
+    leader_id: int = -1
+    log_end: int = 0
+    durable_end: int = 0
+    high_watermark: int = -1
+    saved: bytes = b""
+
+
+class Timeline:
+    """Give it to a `Simulation`; read `entries` when that has run."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.lanes: list[str] = []
+        self._heap: EventHeap
+        self._cluster: Cluster
+        self._history: History
+        self._seen: dict[int, _Seen] = {}
+        self._blocked: set[tuple[str, str]] = set()
+        self._calls_told = 0
+        self._open: list[Any] = []
+
+    # ---- called by the simulation
+
+    def attach(self, heap: EventHeap, cluster: Cluster, history: History) -> None:
+        self._heap, self._cluster, self._history = heap, cluster, history
+        self.lanes = [CLIENTS, *(f"node {node_id}" for node_id in cluster.machines)]
+        self._seen = {node_id: _Seen() for node_id in cluster.machines}
+        cluster.network.tap = WireTap(lambda: heap.now_ms, self._said)
+
+    def fault(self, number: int, name: str) -> None:
+        """A fault was injected; what it did is seen at the next look."""
+        self._tell("fault", CLIENTS, f"fault {number}: {name}")
+
+    def ended(self, violations: Sequence[Violation]) -> None:
+        for violation in violations:
+            self._tell("verdict", CLIENTS, f"BROKEN: {violation.promise}", [violation.text])
+        if not violations:
+            self._tell("verdict", CLIENTS, "every promise held")
+
+    def look(self) -> None:
+        """After every event."""
+        self._look_at_ways()
+        self._look_at_clients()
+        for node_id, machine in self._cluster.machines.items():
+            self._look_at(machine, self._seen[node_id], f"node {node_id}")
+
+    # ---- looking
+
+    def _look_at(self, machine: Machine, seen: _Seen, lane: str) -> None:
+        if seen.runs and (machine.process is None or machine.life != seen.life):
+            seen.runs = False
+            seen.role = ""
+            self._tell("process", lane, "is gone")
+        if not seen.runs and machine.process is not None:
+            seen.runs, seen.life = True, machine.life
+            self._tell("process", lane, f"starts, life {machine.life}")
+        self._look_at_disk(machine, seen, lane)
+        if machine.node is None:
+            return
+        engine = machine.node.engine
+        role = (engine.role_name, engine.epoch, engine.leader_id)
+        if role != (seen.role, seen.epoch, seen.leader_id):
+            seen.role, seen.epoch, seen.leader_id = role
+            leader = f", leader {engine.leader_id}" if engine.leader_id >= 0 else ""
+            self._tell("role", lane, f"{engine.role_name} in epoch {engine.epoch}{leader}")
+        if engine.high_watermark != seen.high_watermark:
+            seen.high_watermark = engine.high_watermark
+            self._tell("disk", lane, f"high watermark {engine.high_watermark}")
+
+    def _look_at_disk(self, machine: Machine, seen: _Seen, lane: str) -> None:
+        batches = machine.mirror.batches if machine.node is not None else machine.kept
+        end = batches[-1].end_offset if batches else 0
+        if end != seen.log_end:
+            what = "appended up to" if end > seen.log_end else "log cut to"
+            seen.log_end = end
+            self._tell("disk", lane, f"{what} offset {end}")
+        held = machine.durable_log.holds(batches)
+        durable_end = batches[held - 1].end_offset if held else 0
+        if durable_end != seen.durable_end:
+            seen.durable_end = durable_end
+            self._tell("disk", lane, f"durable up to offset {durable_end}")
+        saved = machine.disk.certain_bytes(QUORUM_STATE, 0, 1 << 16)
+        if saved != seen.saved:
+            seen.saved = saved
+            if saved.partition(b"\n")[0]:
+                state = json.loads(saved.partition(b"\n")[0])
+                voted = f", voted for {state['votedId']}" if state["votedId"] >= 0 else ""
+                self._tell("disk", lane, f"quorum-state on disk: epoch {state['leaderEpoch']}{voted}")
+
+    def _look_at_ways(self) -> None:
+        blocked = set(self._cluster.network.blocked_ways())
+        for source, target in sorted(blocked - self._blocked):
+            self._tell("fault", self._lane(source), f"nothing gets to {self._lane(target)}")
+        for source, target in sorted(self._blocked - blocked):
+            self._tell("fault", self._lane(source), f"reaches {self._lane(target)} again")
+        self._blocked = blocked
+
+    def _look_at_clients(self) -> None:
+        operations = self._history.operations
+        for operation in operations[self._calls_told :]:
+            value = "" if operation.value is None else f" {operation.value}"
+            self._tell(
+                "client", CLIENTS, f"{operation.kind}s {operation.key}{value}", [f"client {operation.client}"]
+            )
+            self._open.append(operation)
+        self._calls_told = len(operations)
+        returned = [operation for operation in self._open if operation.returned_ms != inf]
+        for operation in returned:
+            self._open.remove(operation)
+            self._tell(
+                "client", CLIENTS, f"{operation.kind} of {operation.key} returned: {operation.value}",
+                [f"client {operation.client}"],
+            )  # fmt: skip
+
+    def _said(self, message: Message) -> None:
+        lane, to = self._lane(message.sender), self._lane(message.receiver)
+        self.entries.append(
+            Entry(message.written_ms, "message", lane, message.name, message.facts, message, to)
+        )
+
+    def _lane(self, host: str) -> str:
+        found = [m.node_id for m in self._cluster.machines.values() if m.host == host]
+        return f"node {found[0]}" if found else CLIENTS
+
+    def _tell(self, kind: str, lane: str, text: str, details: Sequence[str] = ()) -> None:
+        self.entries.append(Entry(self._heap.now_ms, kind, lane, text, list(details)))
+
+
+def window(entries: Sequence[Entry], from_ms: float, to_ms: float) -> list[Entry]:
+    """The entries of that time, ends included."""
+    return [entry for entry in entries if from_ms <= entry.time_ms <= to_ms]
+
+
+def lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """One line an entry; messages in a row that say nothing new are one line together."""
+    idle: list[Entry] = []
+    for entry in entries:
+        if entry.is_idle:
+            idle.append(entry)
+            continue
+        if idle:
+            yield _folded(idle)
+            idle = []
+        yield str(entry)
+    if idle:
+        yield _folded(idle)
+
+
+def _folded(idle: Sequence[Entry]) -> str:
+    if len(idle) == 1:
+        return str(idle[0])
+    until = f" until {idle[-1].time_ms:.3f}" if idle[-1].time_ms > idle[0].time_ms else ""
+    return f"{idle[0].time_ms:12.3f}  {'...':<8}  {len(idle)} messages with nothing new{until}"

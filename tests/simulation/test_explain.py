@@ -1,0 +1,162 @@
+"""A run can be told: its timeline, its picture, and a shorter run that breaks the same promise."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from quorumd.cli.root import run
+from quorumd.raft import election
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles import draw_options
+from quorumd.simulator.report import Report
+from quorumd.simulator.sequence_diagram import MOST_ROWS, page
+from quorumd.simulator.shrink import MOST_RUNS, shrink
+from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.timeline import Entry, Timeline, lines, window
+
+SEED = 7
+
+
+@pytest.fixture(scope="module")
+def told() -> tuple[Report, Timeline]:
+    timeline = Timeline()
+    return Simulation(SEED, timeline=timeline).run(), timeline
+
+
+def simulate(seed: int, options: SimulationOptions) -> Report:
+    return Simulation(seed, options).run()
+
+
+def test_a_run_is_the_same_with_and_without_a_timeline(told: tuple[Report, Timeline]) -> None:
+    assert told[0].trace_hash == Simulation(SEED).run().trace_hash
+
+
+def test_the_timeline_tells_elections_disks_messages_and_clients(told: tuple[Report, Timeline]) -> None:
+    report, timeline = told
+    texts = [str(entry) for entry in timeline.entries]
+    leaders = [entry for entry in timeline.entries if re.match(r"leader in epoch \d+, leader \d", entry.text)]
+    assert len(leaders) == report.counters["elections"]
+    for pattern in (
+        r"node \d  +-> node \d: VoteRequest .*epoch \d+.*pre-vote.*\[arrives after",
+        r"node \d  +quorum-state on disk: epoch \d+, voted for \d",
+        r"node \d  +durable up to offset \d+",
+        r"node \d  +high watermark \d+",
+        r"records \d+\.\.\d+",
+        r"clients  +append of list",
+    ):
+        assert any(re.search(pattern, text) for text in texts), pattern
+    faults = [entry.text for entry in timeline.entries if re.match(r"fault \d+: ", entry.text)]
+    assert faults == [f"fault {number}: {name}" for number, _, name in report.injected]
+    times = [entry.time_ms for entry in timeline.entries]
+    assert times == sorted(times)
+
+
+def test_a_vote_is_on_disk_before_its_answer_leaves(told: tuple[Report, Timeline]) -> None:
+    """The timeline is good for just such questions (KIP-595: durable before the answer)."""
+    entries = told[1].entries
+    votes = 0
+    for index, entry in enumerate(entries):
+        if entry.text == "VoteResponse" and "granted" in entry.details:
+            before = entries[:index]
+            asked = [
+                e for e in before if e.text == "VoteRequest" and (e.lane, e.to) == (entry.to, entry.lane)
+            ][-1]
+            if "pre-vote" not in asked.details:
+                saved = [
+                    e for e in before if e.lane == entry.lane and e.text.startswith("quorum-state on disk")
+                ]
+                epoch = next(detail for detail in asked.details if detail.startswith("epoch"))
+                assert saved[-1].text == f"quorum-state on disk: {epoch}, voted for {asked.lane.split()[1]}"
+                votes += 1
+    assert votes > 0
+
+
+def test_idle_messages_are_folded_and_windows_cut(told: tuple[Report, Timeline]) -> None:
+    entries = told[1].entries
+    text = list(lines(entries))
+    assert len(text) < len(entries)
+    folded = sum(
+        int(match[1]) for line in text if (match := re.search(r"(\d+) messages with nothing new", line))
+    )
+    assert len(text) + folded - sum("nothing new" in line for line in text) == len(entries)
+    cut = window(entries, 1000.0, 2000.0)
+    assert cut
+    assert all(1000.0 <= entry.time_ms <= 2000.0 for entry in cut)
+
+
+def test_the_page_holds_everything_and_needs_nothing(told: tuple[Report, Timeline]) -> None:
+    timeline = told[1]
+    text = page("a title <&>", ["it <broke>"], timeline.lanes, timeline.entries)
+    assert "a title &lt;&amp;&gt;" in text
+    assert "it &lt;broke&gt;" in text
+    assert not re.search(r"(src|href)=|https?://|@import|url\(", text)
+    assert text.count('class="entry') == len(timeline.entries)
+    details = json.loads(text.split("const DETAILS=")[1].split(";\n")[0].replace("<\\/", "</"))
+    assert len(details) == len(timeline.entries)
+
+
+def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
+    entries = [
+        Entry(float(number), "client", "clients", f"entry {number}") for number in range(MOST_ROWS + 5)
+    ]
+    text = page("long", [], ["clients", "node 1"], entries)
+    assert "the 5 before them are left out" in text
+    assert "entry 4<" not in text
+    assert "entry 5<" in text
+
+
+def test_leaving_a_fault_out_does_not_change_when_the_others_are_due() -> None:
+    options = draw_options(SEED, "swarm")
+    every = simulate(SEED, options).injected
+    assert len(every) > 2
+    without = simulate(SEED, replace(options, only_faults=tuple(n for n, _, _ in every[1:]))).injected
+    assert without[0] == every[1]
+    assert every[0] not in without
+
+
+def test_a_failing_run_shrinks_to_one_that_breaks_the_same_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(election, "why_not_up_to_date", lambda replica, request: None)
+    seeds = (seed for seed in range(1, 400) if not Simulation(seed).run().ok)
+    broken = Simulation(next(seeds)).run()
+    runs: list[SimulationOptions] = []
+
+    def counted(options: SimulationOptions) -> Report:
+        runs.append(options)
+        return simulate(broken.seed, options)
+
+    shorter = shrink(broken, counted)
+    assert shorter.violations[0].promise == broken.violations[0].promise
+    assert len(shorter.injected) < len(broken.injected) or not shorter.injected
+    assert len(runs) <= MOST_RUNS
+    assert simulate(broken.seed, shorter.options).trace_hash == shorter.trace_hash
+    assert shrink(broken, counted, lambda: False) is broken
+
+
+def test_the_command_line_repeats_a_shrunk_run(capsys: pytest.CaptureFixture[str]) -> None:
+    options = replace(draw_options(SEED, "swarm"), only_faults=(1,), safety_ms=2000.0)
+    report = simulate(SEED, options)
+    line = report.reproduce
+    assert line == f"quorumd simulate --seed {SEED} --only-faults 1 --safety-ms 2000.0"
+    assert run([*line.split()[1:], "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["trace_hash"] == report.trace_hash
+
+
+def test_explain_on_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    html = tmp_path_factory.mktemp("page") / "seed.html"
+    assert run(["simulate", "--seed", str(SEED), "--explain", "--to-ms", "500", "--html", str(html)]) == 0
+    out = capsys.readouterr().out
+    assert "starts, life 1" in out
+    assert f"seed {SEED}: ok" in out
+    assert html.read_text().startswith("<!doctype html>")
+    assert run(["simulate", "--seed", str(SEED), "--explain", "--output", "json", "--to-ms", "500"]) == 0
+    assert json.loads(capsys.readouterr().out)["timeline"]
+    assert run(["simulate", "--seeds", "2", "--explain"]) == 2
+    assert "one seed" in capsys.readouterr().err
+    assert run(["simulate", "--seed", "1", "--only-faults", "x"]) == 2
+    assert "'x'" in capsys.readouterr().err
