@@ -234,7 +234,7 @@ def explain_run(
             click.echo(line)
     if html is not None:
         verdict = [str(violation) for violation in report.violations]
-        text = page(report.reproduce, verdict, timeline.lanes, entries)
+        text = page(report.reproduce, verdict, timeline.lanes, timeline.entries, span_ms)
         with open(html, "w", encoding="utf-8") as file:
             file.write(text)
     if output == "text":

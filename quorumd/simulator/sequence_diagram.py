@@ -6,10 +6,12 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from html import escape
+from math import inf
 
 from quorumd.simulator.timeline import KINDS, Entry
 
-ROW, TOP, LEFT, LANE = 20, 20, 110, 230
+ROW, TOP, LEFT, LANE, LETTER = 20, 20, 110, 250, 7
+"""Pixels."""
 MOST_ROWS = 4000
 """More of a run than that is left out from the beginning: browsers and readers have an end, too."""
 CAMPAIGNING = ("prospective", "candidate")
@@ -45,14 +47,25 @@ document.querySelectorAll('nav input').forEach(box=>box.addEventListener('change
 """
 
 
-def page(title: str, verdict: Sequence[str], lanes: Sequence[str], entries: Sequence[Entry]) -> str:
-    """The whole page. `entries` in the order of time, of the lanes named; `verdict`: what was broken, if anything."""
-    left_out = max(0, len(entries) - MOST_ROWS)
+def page(
+    title: str,
+    verdict: Sequence[str],
+    lanes: Sequence[str],
+    entries: Sequence[Entry],
+    span_ms: tuple[float, float] = (0.0, inf),
+) -> str:
+    """The whole page: of the entries of a whole run, which are in the order of time, those within `span_ms`.
+
+    `lanes` are all that there are, `verdict` is what was broken, if anything.
+    """
+    entries = [entry for entry in entries if entry.time_ms <= span_ms[1]]
+    since = bisect_left(entries, span_ms[0], key=lambda entry: entry.time_ms)
+    left_out = max(since, len(entries) - MOST_ROWS)
     shown = entries[left_out:]
     x = {lane: LEFT + LANE // 2 + LANE * index for index, lane in enumerate(lanes)}
     height = TOP * 2 + ROW * len(shown)
     width = LEFT + LANE * len(lanes)
-    told = f"{len(shown):,} entries" + (f"; the {left_out:,} before them are left out" if left_out else "")
+    told = f"{len(shown):,} entries" + (f"; the {left_out:,} before them are not shown" if left_out else "")
     drawing = "".join(
         [
             *_bands(entries, left_out, x),
@@ -145,7 +158,9 @@ def _arrow(entry: Entry, y: int, x: dict[str, int], times: Sequence[float]) -> t
     end -= step
     line = f'<line x1="{start + step}" y1="{y}" x2="{end}" y2="{foot:.0f}"/>'
     head = f'<polygon points="{end},{foot:.0f} {end - step},{foot - 4:.0f} {end - step},{foot + 4:.0f}"/>'
-    name = _short(f"{entry.text.removesuffix('Request')} {', '.join(entry.details)}", 62)
+    name = _short(
+        f"{entry.text.removesuffix('Request')} {', '.join(entry.details)}", (abs(end - start) - 20) // LETTER
+    )
     anchor, place = ("start", start + 12) if end > start else ("end", start - 12)
     label = f'<text class="label" x="{place}" y="{y - 3}" text-anchor="{anchor}">{escape(name)}</text>'
     return line + (head if arrived is not None else "") + label, arrived is None

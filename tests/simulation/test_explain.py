@@ -104,9 +104,11 @@ def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
         Entry(float(number), "client", "clients", f"entry {number}") for number in range(MOST_ROWS + 5)
     ]
     text = page("long", [], ["clients", "node 1"], entries)
-    assert "the 5 before them are left out" in text
+    assert "the 5 before them are not shown" in text
     assert "entry 4<" not in text
     assert "entry 5<" in text
+    text = page("short", [], ["clients", "node 1"], entries, (10.0, 12.0))
+    assert "3 entries; the 10 before them are not shown" in text
 
 
 def test_leaving_a_fault_out_does_not_change_when_the_others_are_due() -> None:
