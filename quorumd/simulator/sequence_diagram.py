@@ -28,7 +28,7 @@ p.broken{color:var(--fault);font-weight:600;white-space:pre-wrap}
 nav{position:sticky;top:0;z-index:2;background:var(--paper);border-bottom:1px solid var(--line);padding:6px 20px 0}
 nav label{margin-right:14px;cursor:pointer}nav i{display:inline-block;width:11px;height:11px;border-radius:2px;
 margin:0 4px 0 12px;vertical-align:-1px}#lanes{position:relative;height:22px;font-weight:600}
-#lanes span{position:absolute;transform:translateX(-50%)}#scroll{overflow-x:auto;padding:0 20px 120px}
+#lanes span{position:absolute;transform:translateX(-50%);white-space:nowrap}#drawing{padding:0 20px 120px}
 svg{display:block}text{fill:var(--ink);font:11px ui-monospace,Menlo,Consolas,monospace}.time{fill:var(--soft)}
 .lifeline{stroke:var(--line)}.band{opacity:.9}.entry{cursor:pointer}.entry:hover text{font-weight:700}
 .message line{stroke:var(--message)}.message polygon{fill:var(--message)}.idle{opacity:.35}
@@ -64,7 +64,7 @@ def page(
     shown = entries[left_out:]
     x = {lane: LEFT + LANE // 2 + LANE * index for index, lane in enumerate(lanes)}
     height = TOP * 2 + ROW * len(shown)
-    width = LEFT + LANE * len(lanes)
+    width = LEFT + LANE * len(lanes) + LANE // 2
     told = f"{len(shown):,} entries" + (f"; the {left_out:,} before them are not shown" if left_out else "")
     drawing = "".join(
         [
@@ -81,7 +81,7 @@ def page(
         f"<header><h1>{escape(title)}</h1>{broken}<p>{told}. Time runs downwards, a row an entry; at the left "
         "milliseconds of virtual time. An arrow ends where the message arrived, a dashed one never did. Click on an "
         f"entry for all of it.</p></header>{_navigation(x)}"
-        f'<div id="scroll"><svg width="{width}" height="{height}">{drawing}</svg></div><div id="detail">'
+        f'<div id="drawing"><svg width="{width}" height="{height}">{drawing}</svg></div><div id="detail">'
         f"Click on an entry.</div><script>const DETAILS={details};{SCRIPT}</script></html>"
     )
 
@@ -94,7 +94,8 @@ def _navigation(x: dict[str, int]) -> str:
                ("down", "not running"))  # fmt: skip
     legend = "".join(f'<i style="background:var(--{name})"></i>{text}' for name, text in colours)
     names = "".join(f'<span style="left:{place}px">{escape(lane)}</span>' for lane, place in x.items())
-    return f'<nav>{boxes}{legend}<div id="lanes">{names}</div></nav>'
+    width = max(x.values()) + LANE
+    return f'<nav style="min-width:{width}px">{boxes}{legend}<div id="lanes">{names}</div></nav>'
 
 
 def _lifelines(x: dict[str, int], height: int) -> Iterable[str]:
@@ -151,10 +152,10 @@ def _arrow(entry: Entry, y: int, x: dict[str, int], times: Sequence[float]) -> t
     assert entry.message is not None
     arrived = entry.message.arrived_ms
     start, end = x[entry.lane], x[entry.to]
-    step = 6 if end > start else -6
     foot = y if arrived is None else max(y, TOP + ROW * (bisect_left(times, arrived) - 0.5))
     if start == end:
-        end = start + 60
+        end = start + 80
+    step = 6 if end > start else -6
     end -= step
     line = f'<line x1="{start + step}" y1="{y}" x2="{end}" y2="{foot:.0f}"/>'
     head = f'<polygon points="{end},{foot:.0f} {end - step},{foot - 4:.0f} {end - step},{foot + 4:.0f}"/>'

@@ -157,7 +157,7 @@ class Timeline:
             if saved.partition(b"\n")[0]:
                 state = json.loads(saved.partition(b"\n")[0])
                 voted = f", voted for {state['votedId']}" if state["votedId"] >= 0 else ""
-                self._tell("disk", lane, f"quorum-state on disk: epoch {state['leaderEpoch']}{voted}")
+                self._tell("disk", lane, f"quorum-state: epoch {state['leaderEpoch']}{voted}")
 
     def _look_at_ways(self) -> None:
         blocked = set(self._cluster.network.blocked_ways())

@@ -42,7 +42,7 @@ def test_the_timeline_tells_elections_disks_messages_and_clients(told: tuple[Rep
     assert len(leaders) == report.counters["elections"]
     for pattern in (
         r"node \d  +-> node \d: VoteRequest .*epoch \d+.*pre-vote.*\[arrives after",
-        r"node \d  +quorum-state on disk: epoch \d+, voted for \d",
+        r"node \d  +quorum-state: epoch \d+, voted for \d",
         r"node \d  +durable up to offset \d+",
         r"node \d  +high watermark \d+",
         r"records \d+\.\.\d+",
@@ -66,11 +66,9 @@ def test_a_vote_is_on_disk_before_its_answer_leaves(told: tuple[Report, Timeline
                 e for e in before if e.text == "VoteRequest" and (e.lane, e.to) == (entry.to, entry.lane)
             ][-1]
             if "pre-vote" not in asked.details:
-                saved = [
-                    e for e in before if e.lane == entry.lane and e.text.startswith("quorum-state on disk")
-                ]
+                saved = [e for e in before if e.lane == entry.lane and e.text.startswith("quorum-state")]
                 epoch = next(detail for detail in asked.details if detail.startswith("epoch"))
-                assert saved[-1].text == f"quorum-state on disk: {epoch}, voted for {asked.lane.split()[1]}"
+                assert saved[-1].text == f"quorum-state: {epoch}, voted for {asked.lane.split()[1]}"
                 votes += 1
     assert votes > 0
 
