@@ -7,6 +7,7 @@ succeed again, and every running node has all that is committed. At last the cli
 
 from __future__ import annotations
 
+import json
 import traceback
 from functools import partial
 
@@ -16,7 +17,7 @@ from quorumd.simulator.disk import PowerLost
 from quorumd.simulator.entropy import Streams
 from quorumd.simulator.event_heap import EventHeap, Process
 from quorumd.simulator.faults import ALL_FAULTS
-from quorumd.simulator.inspector import Inspector
+from quorumd.simulator.inspector import QUORUM_STATE, Inspector
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report, Violation
@@ -201,9 +202,9 @@ class Simulation:
     def _choose_core(self) -> list[int]:
         """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
 
-        A voter that has nothing of a log which another has begun may give no vote until it has caught up (hole 40 of
-        the KIP-595 draft), and one whose disk was replaced is no voter any more: they do not count
-        for the majority.
+        A voter that has nothing of a log which another has begun gives no vote until it has caught up, unless it
+        remembers to have taken part in the first election (hole 40 of the KIP-595 draft); one whose disk was
+        replaced is no voter any more. They do not count for the majority.
         """
         machines, voters = list(self._cluster.machines), list(self._cluster.voters)
         begun = [machine.mirror.batches[:1] for machine in self._cluster.machines.values()]
@@ -211,8 +212,8 @@ class Simulation:
         counting = [
             voter
             for voter in voters
-            if self._cluster.machines[voter].folder == 0
-            and self._cluster.machines[voter].durable_log.holds(first) == len(first)
+            if (machine := self._cluster.machines[voter]).folder == 0
+            and (machine.durable_log.holds(first) == len(first) or _remembers_its_vote(machine))
         ]
         majority = len(voters) // 2 + 1
         if self._random.random() < 0.5 or len(counting) < majority:
@@ -265,6 +266,13 @@ class Simulation:
             self._history,
             self._cluster.addresses(),
         )
+
+
+def _remembers_its_vote(machine: Machine) -> bool:
+    """Whether its quorum-state says, durably, that its empty log is no replaced disk."""
+    data = machine.disk.certain_bytes(QUORUM_STATE, 0, 1 << 16)
+    state = json.loads(data.partition(b"\n")[0]) if data else {}
+    return state.get("leaderEpoch", 0) > 0 and not state.get("catchingUp", False)
 
 
 def _describe(machine: Machine) -> str:
