@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 from struct import Struct
 
 _TRACE_RECORD = Struct("<dII")
-_TRACE_BUFFER_BYTES = 1 << 16
+_TRACE_BUFFER_PARTS = 4096
+"""How many pieces of the trace are hashed at once."""
 
 
 class Process:
@@ -71,7 +72,7 @@ class EventHeap:
         self._heap: list[tuple[float, int, Scheduled]] = []
         self._sequence = 0
         self._hash = blake2b(digest_size=16)
-        self._pending_trace = bytearray()
+        self._pending_trace: list[bytes] = []
 
     def call_at(
         self,
@@ -89,7 +90,8 @@ class EventHeap:
         """
         scheduled = Scheduled(callback, kind, process, payload, runs_on or process)
         self._sequence += 1
-        heappush(self._heap, (max(deadline_ms, self.now_ms), self._sequence, scheduled))
+        due_ms = deadline_ms if deadline_ms > self.now_ms else self.now_ms
+        heappush(self._heap, (due_ms, self._sequence, scheduled))
         return scheduled
 
     def call_later(
@@ -124,7 +126,11 @@ class EventHeap:
             self.now_ms = deadline
             self.events += 1
             self.touched = process
-            self._trace(scheduled)
+            name, payload = b"" if process is None else process.trace_name, scheduled.payload
+            trace = self._pending_trace
+            trace += (_TRACE_RECORD.pack(deadline, len(name), len(payload)), scheduled.kind, name, payload)
+            if len(trace) > _TRACE_BUFFER_PARTS:
+                self._hash_pending()
             callback()
             touched = self.touched
             if touched is not None and touched.callback_ms:
@@ -135,17 +141,9 @@ class EventHeap:
 
     def trace_hash(self) -> str:
         """Hex digest over time, kind, process and payload of every callback made so far."""
-        self._hash.update(self._pending_trace)
-        self._pending_trace.clear()
+        self._hash_pending()
         return self._hash.copy().hexdigest()
 
-    def _trace(self, scheduled: Scheduled) -> None:
-        who = b"" if scheduled.process is None else scheduled.process.trace_name
-        pending = self._pending_trace
-        pending += _TRACE_RECORD.pack(self.now_ms, len(who), len(scheduled.payload))
-        pending += scheduled.kind
-        pending += who
-        pending += scheduled.payload
-        if len(pending) > _TRACE_BUFFER_BYTES:
-            self._hash.update(pending)
-            pending.clear()
+    def _hash_pending(self) -> None:
+        self._hash.update(b"".join(self._pending_trace))
+        self._pending_trace.clear()

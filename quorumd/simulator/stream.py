@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +25,9 @@ REMEMBERED_WRITES = 64
 """Of each connection so many of the latest writes can be replayed, see `faults`."""
 
 RETRANSMISSION_MS = 400.0
+
+Arrival = bytes | Callable[[], None]
+"""Data, or what happens at the other end of a stream that ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Side:
 class Stream:
     """The way from `sender` to `receiver`."""
 
-    __slots__ = ("_finishing", "_flying", "_heap", "_last_arrival", "_network", "_stalled", "_unsent",
+    __slots__ = ("_finishing", "_flight", "_flying", "_heap", "_last_arrival", "_network", "_stalled", "_unsent",
                  "delay_ms", "receiver", "sender", "unsent_bytes")  # fmt: skip
 
     def __init__(self, network: SimulatedNetwork, sender: Side, receiver: Side, delay_ms: float) -> None:
@@ -145,9 +147,12 @@ class Stream:
         self._network = network
         self._heap: EventHeap = network.heap
         self._unsent: deque[bytes] = deque()
+        self._flight: deque[Arrival] = deque()
+        """What is to arrive, in order: an event on the heap for each."""
         self._flying = 0
+        """Bytes that the network holds."""
         self._last_arrival = 0.0
-        self._stalled: deque[Callable[[], None]] = deque()
+        self._stalled: deque[Arrival] = deque()
         self._finishing = False
 
     def write(self, data: bytes) -> None:
@@ -168,7 +173,7 @@ class Stream:
     def reset(self) -> None:
         """The sender's side is gone: tell the receiver, after what is under way."""
         self.abandon()
-        self._launch(self._arrive_reset, b"reset", b"")
+        self._launch(self._arrive_reset, b"reset")
 
     def taken(self, length: int) -> None:
         """The receiver's user has taken so many bytes: there is room for more."""
@@ -196,39 +201,48 @@ class Stream:
             if not self._network.way_is_open(self.sender.host, self.receiver.host):
                 self._network.wait_for_way(self)
                 return
-            self._stalled.popleft()()
+            self._receive(self._stalled.popleft())
 
     def _pump(self) -> None:
-        random, conditions = self._network.random, self._network.conditions
-        while self._unsent and self._flying < WINDOW_BYTES:
-            data = self._unsent.popleft()
-            if len(data) > 1 and random.random() < conditions.split_probability:
-                cut = random.randrange(1, len(data))
-                self._unsent.appendleft(data[cut:])
-                data = data[:cut]
-            self.unsent_bytes -= len(data)
-            self._flying += len(data)
-            self._launch(partial(self._arrive_data, data), b"data", data)
-        if self._finishing and not self._unsent:
+        unsent, random, conditions = self._unsent, self._network.random, self._network.conditions
+        while unsent and self._flying < WINDOW_BYTES:
+            data = unsent.popleft()
+            length = len(data)
+            if length > 1 and random.random() < conditions.split_probability:
+                length = random.randrange(1, length)
+                unsent.appendleft(data[length:])
+                data = data[:length]
+            self.unsent_bytes -= length
+            self._flying += length
+            self._launch(data, b"data", data)
+        if self._finishing and not unsent:
             self._finishing = False
-            self._launch(self._arrive_end, b"end", b"")
+            self._launch(self._arrive_end, b"end")
             self._heap.call_later(0.0, lambda: self.sender.end(""), b"closed", self.sender.process)
 
-    def _launch(self, arrival: Callable[[], None], kind: bytes, payload: bytes) -> None:
-        latency = self._network.conditions.latency(self._network.random) + self.delay_ms
-        self._last_arrival = max(self._last_arrival, self._heap.now_ms + latency)
-        self._heap.call_at(
-            self._last_arrival, lambda: self._arrive(arrival), kind, None, payload, self.receiver.process
-        )
+    def _launch(self, arrival: Arrival, kind: bytes, payload: bytes = b"") -> None:
+        heap, network = self._heap, self._network
+        at_ms = heap.now_ms + network.conditions.latency(network.random) + self.delay_ms
+        if at_ms < self._last_arrival:
+            at_ms = self._last_arrival
+        self._last_arrival = at_ms
+        self._flight.append(arrival)
+        heap.call_at(at_ms, self._arrive, kind, None, payload, self.receiver.process)
 
-    def _arrive(self, arrival: Callable[[], None]) -> None:
+    def _arrive(self) -> None:
+        """The next one of the flight is there, or would be."""
+        arrival = self._flight.popleft()
         if self._stalled or not self._network.way_is_open(self.sender.host, self.receiver.host):
             self._stalled.append(arrival)
             self._network.wait_for_way(self)
         else:
-            arrival()
+            self._receive(arrival)
 
-    def _arrive_data(self, data: bytes) -> None:
+    def _receive(self, arrival: Arrival) -> None:
+        if not isinstance(arrival, bytes):
+            arrival()
+            return
+        data = arrival
         receiver = self.receiver
         if not receiver.usable:
             if self.sender.open:
