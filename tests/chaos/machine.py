@@ -1,39 +1,52 @@
 """The machine below the cluster: how long its own disk and scheduler stand still, which no quorum can help.
 
 A flush that takes longer than an election timeout keeps every election from ending, whoever runs it. So bounds of
-time are bounds of time in which the machine worked, and the report tells how much it did not.
+time are bounds of time in which the machine worked, and the report tells how much it did not. Lost are: a stall;
+what lies between two stalls that follow each other too quickly for an election; and, on a machine that is slow
+without standing still, what a look took longer than it should.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from threading import Event, Thread
 
 INTERVAL_S = 0.1
+USUAL_S = 0.15
+"""What a look takes at most where nothing is wrong: the interval and two flushes."""
 STALL_S = 0.25
 """Half of an election timeout; a look that takes longer is a stall, all of it."""
+CALM_S = 2.0
+"""Four election timeouts. A shorter time between two stalls is lost with them: nobody may get elected in it."""
 LONGEST_PATIENCE = 10
 """No bound becomes more than so many times as long, however the machine stands."""
 
 
 @dataclass(slots=True)
-class Stall:
+class Look:
     """Times of time.monotonic()."""
 
     began: float
     ended: float
+
+    @property
+    def length_s(self) -> float:
+        return self.ended - self.began
 
 
 class MachineWatch:
     """Looks again and again, in a thread: sleeps a moment, and flushes a file as a node saves its vote."""
 
     def __init__(self, folder: Path) -> None:
-        self.stalls: list[Stall] = []
+        self.late: list[Look] = []
+        """The looks that took longer than usual, in the order of time."""
         self._path = folder / "flushed"
-        self._look_began = time.monotonic()
+        self._began = self._look_began = time.monotonic()
         self._stop = Event()
         self._thread = Thread(target=self._watch, name="machine", daemon=True)
         self._thread.start()
@@ -43,28 +56,49 @@ class MachineWatch:
         self._stop.set()
         self._thread.join()
 
-    def stalled_s(self, since: float, now: float) -> float:
-        """How much of this time the machine stood still, what is not over yet included."""
-        stalls = [*self.stalls, *([Stall(self._look_began, now)] if now - self._look_began > STALL_S else [])]
-        return sum(max(0.0, min(stall.ended, now) - max(stall.began, since)) for stall in stalls)
+    def lost_s(self, since: float, now: float) -> float:
+        """How much of this time was lost, what is not over yet included."""
+        first = bisect_left(self.late, since - CALM_S, key=lambda look: look.ended)
+        late = [
+            *self.late[first:],
+            *([Look(self._look_began, now)] if now - self._look_began > USUAL_S else []),
+        ]
+        lost, since_stall, stalled_until = 0.0, 0.0, -inf
+        for look in late:
+            if look.began >= now:
+                break
+            if look.length_s > STALL_S:
+                began = look.began
+                if began - stalled_until < CALM_S:
+                    began = stalled_until
+                    lost -= since_stall
+                lost += max(0.0, min(look.ended, now) - max(began, since))
+                since_stall, stalled_until = 0.0, look.ended
+            else:
+                overdue = max(0.0, min(look.ended, now) - max(look.began + USUAL_S, since))
+                lost += overdue
+                since_stall += overdue
+        return lost
 
     def told(self) -> str:
         """For the report."""
-        lengths = [stall.ended - stall.began for stall in self.stalls]
-        if not lengths:
-            return f"never stood still for more than {STALL_S} s"
+        stalls = [look.length_s for look in self.late if look.length_s > STALL_S]
+        now = time.monotonic()
+        share = f"{self.lost_s(self._began, now):.0f} of {now - self._began:.0f} s were lost to its slowness"
+        if not stalls:
+            return f"never stood still for more than {STALL_S} s; {share}"
         return (
-            f"stood still {len(lengths)} times for more than {STALL_S} s, {sum(lengths):.0f} s in all, "
-            f"{max(lengths):.1f} s at the longest"
+            f"stood still {len(stalls)} times for more than {STALL_S} s, {sum(stalls):.0f} s in all, "
+            f"{max(stalls):.1f} s at the longest; {share}"
         )
 
     def _watch(self) -> None:
         while not self._stop.is_set():
             self._look_began = time.monotonic()
             self._look()
-            ended = time.monotonic()
-            if ended - self._look_began > STALL_S:
-                self.stalls.append(Stall(self._look_began, ended))
+            look = Look(self._look_began, time.monotonic())
+            if look.length_s > USUAL_S:
+                self.late.append(look)
 
     def _look(self) -> None:
         time.sleep(INTERVAL_S)
@@ -97,4 +131,4 @@ class Patience:
         passed = now - self._began
         if passed > self._seconds * LONGEST_PATIENCE:
             return True
-        return passed - self._machine.stalled_s(self._began, now) > self._seconds
+        return passed - self._machine.lost_s(self._began, now) > self._seconds

@@ -179,6 +179,20 @@ def test_a_cut_link_resets_and_refuses_until_it_heals(links: Links, front: int) 
         pass
 
 
+def test_a_piece_that_waited_while_its_connection_was_reset_is_dropped(links: Links, front: int) -> None:
+    complaints: list[object] = []
+    links._loop.set_exception_handler(lambda _, context: complaints.append(context))
+    with talking(front) as connection:
+        links.hurt([TO], State.SLOW, 0.2)
+        connection.sendall(b"too late")
+        wait_for("the piece to wait", lambda: bool(links._tasks))
+        time.sleep(0.05)
+        links.hurt([BACK], State.CUT)
+        assert ended(connection)
+        wait_for("the connection to be over", lambda: not links._tasks)
+    assert complaints == []
+
+
 def test_others_are_not_hurt(links: Links, front: int) -> None:
     links.hurt([TO, BACK], State.CUT)
     with connected(front, b"client-7") as connection:

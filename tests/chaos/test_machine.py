@@ -1,4 +1,4 @@
-"""Bounds of time do not count what the machine stood still."""
+"""Bounds of time do not count what the machine itself lost."""
 
 from __future__ import annotations
 
@@ -8,27 +8,50 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import machine
-from tests.chaos.machine import MachineWatch, Patience, Stall
+from tests.chaos.machine import Look, MachineWatch, Patience
 
 
 @pytest.fixture
-def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MachineWatch:
-    """One that looks no more: its stalls are those of the test."""
+def watch(tmp_path: Path) -> MachineWatch:
+    """One that looks no more: what was late is what the test says."""
     watch = MachineWatch(tmp_path)
     watch.stop()
-    watch.stalls.clear()
+    watch.late.clear()
+    watch._began = 0
     watch._look_began = float("inf")
     return watch
 
 
-def test_stalls_count_as_far_as_they_are_within_the_time(watch: MachineWatch) -> None:
-    watch.stalls += [Stall(0, 2), Stall(5, 6), Stall(9, 20)]
-    assert watch.stalled_s(1, 10) == 1 + 1 + 1
-    assert watch.stalled_s(2, 5) == 0
+def test_stalls_are_lost_as_far_as_they_are_within_the_time(
+    watch: MachineWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch.late += [Look(0, 2), Look(5, 6), Look(9, 20)]
+    assert watch.lost_s(1, 10) == 1 + 1 + 1
+    assert watch.lost_s(2, 5) == 0
     watch._look_began = 30
-    assert watch.stalled_s(25, 33) == 3
-    assert "3 times" in watch.told()
-    assert "11.0 s at the longest" in watch.told()
+    assert watch.lost_s(25, 33) == 3
+    watch._look_began = float("inf")
+    monkeypatch.setattr(machine.time, "monotonic", lambda: 40.0)
+    assert watch.told() == (
+        "stood still 3 times for more than 0.25 s, 14 s in all, 11.0 s at the longest; "
+        "14 of 40 s were lost to its slowness"
+    )
+
+
+def test_what_lies_between_stalls_that_follow_each_other_is_lost_too(watch: MachineWatch) -> None:
+    watch.late += [Look(10, 11), Look(12.5, 13), Look(15.5, 16)]
+    assert watch.lost_s(0, 20) == 3 + 0.5, (
+        "1.5 s between the first two are no time to elect somebody, 2.5 s are"
+    )
+    assert watch.lost_s(11.5, 20) == 1.5 + 0.5
+    assert watch.lost_s(0, 12) == 1
+
+
+def test_of_a_look_that_is_late_and_no_stall_the_delay_is_lost(watch: MachineWatch) -> None:
+    watch.late += [Look(10, 10.25), Look(20, 20.2)]
+    assert watch.lost_s(0, 30) == pytest.approx(0.1 + 0.05)
+    watch.late += [Look(29, 30), Look(30.2, 30.4), Look(30.5, 31.5)]
+    assert watch.lost_s(25, 32) == pytest.approx(2.5), "between two stalls it is not lost twice"
 
 
 def test_patience_is_longer_by_what_the_machine_stood_still_and_not_without_end(
@@ -41,21 +64,21 @@ def test_patience_is_longer_by_what_the_machine_stood_still_and_not_without_end(
     assert not patience.is_over
     now = 116.0
     assert patience.is_over
-    watch.stalls.append(Stall(101, 106))
+    watch.late.append(Look(101, 106))
     assert not patience.is_over
-    watch.stalls.append(Stall(106, 1000))
+    watch.late.append(Look(106, 1000))
     now = 240.0
     assert not patience.is_over
     now = 251.0
     assert patience.is_over
 
 
-def test_a_slow_look_is_a_stall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "STALL_S", 0.0)
+def test_a_slow_look_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "USUAL_S", 0.0)
     watch = MachineWatch(tmp_path)
     deadline = time.monotonic() + 10
-    while not watch.stalls and time.monotonic() < deadline:
+    while not watch.late and time.monotonic() < deadline:
         time.sleep(0.01)
     watch.stop()
-    assert watch.stalls
+    assert watch.late
     assert (tmp_path / "flushed").exists()
