@@ -81,8 +81,9 @@ class Proposals:
             self._is_scheduled = True
             self._schedule(self._end_of_turn)
 
-    def gather(self) -> None:
-        """Append what waits, in as few batches as it fits."""
+    def gather(self) -> bool:
+        """Append what waits, in as few batches as it fits. False when the log did not take it, so that nothing
+        of what was proposed can be told of any more."""
         while self._waiting:
             proposals = self._appending = self._next_batch()
             values = [value for proposal in proposals for value in proposal.values]
@@ -91,14 +92,16 @@ class Proposals:
             end_offset = self._append(values)
             if end_offset is None:
                 self._give_up()
-                return
+                return False
             self._appending = []
             self._appended.append(AppendedBatch(end_offset, self._now_ms(), len(values), changes, outcomes))
+        return True
 
     def when_settled(self, outcome: Outcome) -> None:
         """Call `outcome` as soon as all that is proposed now is committed, or lost."""
-        self.gather()
-        if self._appended:
+        if not self.gather():
+            outcome(False)
+        elif self._appended:
             self._appended[-1].outcomes.append(outcome)
         else:
             outcome(True)

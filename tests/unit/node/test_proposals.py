@@ -135,6 +135,26 @@ def test_a_read_waits_for_all_that_is_proposed(world: World) -> None:
     assert settled == [True, True]
 
 
+def test_a_read_that_costs_the_leadership_has_seen_what_is_not_committed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It appends what waits, the disk is full, and the leader resigns from inside the append."""
+    world.set("a", "1")
+    world.end_turn()
+    world.set("a", "2")
+    world.log.is_open = False
+    refuse = world.log.append
+
+    def append(values: Sequence[bytes]) -> int | None:
+        world.proposals.lost()
+        return refuse(values)
+
+    monkeypatch.setattr(world.proposals, "_append", append)
+    settled: list[bool] = []
+    world.proposals.when_settled(settled.append)
+    assert settled == [False]
+
+
 def test_batches_stay_below_the_limit_and_proposals_whole(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
