@@ -1,8 +1,7 @@
 """The Disk port on memory that forgets: a power loss really takes what was not synced.
 
-Every fault is asked for from outside (`faults`): `lose_power`, `lose_power_within`, `fail_sync`, `stall`,
-`capacity`, `rot`, `exchange`. A process that is killed loses nothing that it had written: the page cache is
-the kernel's.
+Every fault is asked for from outside (`faults`): the `lose_power` family, `fail_sync`, `stall`, `capacity`, `rot`,
+`exchange`. A process that is killed loses nothing that it had written: the page cache is the kernel's.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TypeVar
 from quorumd.ports import File
 from quorumd.simulator.directory import Directory
 from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.stored_file import Loss, StoredFile
+from quorumd.simulator.stored_file import Loss, StoredFile, Write
 
 T = TypeVar("T")
 
@@ -138,6 +137,7 @@ class SimulatedDisk:
         self._busy_until = 0.0
         self.has_power = True
         self._calls_to_power_loss = 0
+        self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
 
     def mount(self, process: Process) -> None:
@@ -147,6 +147,7 @@ class SimulatedDisk:
         self._locked.clear()
         self.has_power = True
         self._calls_to_power_loss = 0
+        self._syncs_to_power_loss = 0
         self._busy_until = self._heap.now_ms
 
     # ---- faults
@@ -162,6 +163,10 @@ class SimulatedDisk:
         """The `calls`-th changing call from now raises PowerLost, and every call after it; 0 for none."""
         self._calls_to_power_loss = calls
 
+    def lose_power_at_sync(self, syncs: int) -> None:
+        """The `syncs`-th sync of a file with unsynced writes from now raises PowerLost, and every call after it."""
+        self._syncs_to_power_loss = syncs
+
     def fail_sync(self, syncs: int = 1) -> None:
         """The `syncs`-th sync of a file from now fails with EIO, and what could not be written is dropped."""
         self._syncs_to_failure = syncs
@@ -174,6 +179,7 @@ class SimulatedDisk:
         """No fault is left and none is about to come; a stall that has begun ends in its time."""
         self.capacity = ROOMY_BYTES
         self._calls_to_power_loss = 0
+        self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
         self.restore()
 
@@ -347,13 +353,13 @@ class SimulatedDisk:
         if self._calls_to_power_loss:
             self._calls_to_power_loss -= 1
             if self._calls_to_power_loss == 0:
-                self.has_power = False
-                if self._process is not None:
-                    # Whatever its code does with the exception, nothing of it reaches the world any more.
-                    self._process.alive = False
-                raise PowerLost
+                self._power_fails()
 
     def about_to_sync(self, file: StoredFile) -> None:
+        if self._syncs_to_power_loss and any(isinstance(change, Write) for change in file.pending):
+            self._syncs_to_power_loss -= 1
+            if self._syncs_to_power_loss == 0:
+                self._power_fails()
         if self._syncs_to_failure:
             self._syncs_to_failure -= 1
             if self._syncs_to_failure == 0:
@@ -362,6 +368,13 @@ class SimulatedDisk:
                 self.cuts += 1
                 file.crash(self._random)
                 raise _error(EIO)
+
+    def _power_fails(self) -> None:
+        self.has_power = False
+        if self._process is not None:
+            # Whatever its code does with the exception, nothing of it reaches the world any more.
+            self._process.alive = False
+        raise PowerLost
 
     def room_for(self, file: StoredFile, size: int) -> int:
         """How far `file` can grow towards `size`: `size` itself unless the disk is full before."""

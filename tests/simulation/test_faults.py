@@ -41,7 +41,7 @@ def test_happens_and_is_survived(name: str) -> None:
 
 EFFECTS = {
     "power loss": ("power losses", "lost sectors", "lost names"),
-    "power loss in a disk call": ("power losses", "lost sectors", "lost names", "lost renames"),
+    "power loss in a disk call": ("power losses", "lost sectors", "lost names"),
     "failed sync": ("exits with code 4",),
     "shutdown": ("exits with code 0",),
     "paused process": ("waits for a busy process",),
@@ -60,6 +60,12 @@ def test_has_its_effect(name: str) -> None:
     for seed in range(1, 6):
         counters.update(run_with(name, seed, fault_interval_ms=400.0).counters)
     assert {effect: counters[effect] > 0 for effect in EFFECTS[name]} == dict.fromkeys(EFFECTS[name], True)
+
+
+def test_power_losses_in_a_sync_tear_writes_whatever_the_disk() -> None:
+    report = run_with("power loss in a disk call", 1, safety_ms=10_000.0)
+    assert report.ok, str(report)
+    assert report.counters["torn writes"] > 0
 
 
 def test_power_losses_tear_and_reorder_what_a_slow_disk_had_not_synced() -> None:

@@ -26,9 +26,12 @@ class PowerLossInDiskCall(ToRunningNode):
     name = "power loss in a disk call"
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
-        if random.random() < 0.3:
+        way = random.random()
+        if way < 0.3:
             cluster.kill(machine.node_id)
             cluster.boot_without_luck(machine.node_id, 1 + random.randrange(12))
+        elif way < 0.55:
+            machine.disk.lose_power_at_sync(1 + random.randrange(8))
         else:
             machine.disk.lose_power_within(1 + random.randrange(20))
 

@@ -10,7 +10,7 @@ from quorumd.simulator.checkers.linearizability import Operation
 from quorumd.simulator.workload.registers import alter_request
 
 APPEND = 2
-GENERATION_MS = 4000.0
+GENERATION_MS = 2500.0
 """After that long a key is not used any more: short lists are quickly written, read and judged."""
 
 

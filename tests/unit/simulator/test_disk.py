@@ -215,6 +215,20 @@ def test_power_can_fail_in_the_middle_of_an_operation() -> None:
         disk.exists("/a")
 
 
+def test_power_can_fail_when_something_is_about_to_become_durable() -> None:
+    disk = make_disk(1)
+    write_synced(disk, "/a", b"")
+    file = disk.open("/a")
+    disk.lose_power_at_sync(2)
+    file.sync()  # nothing is unsynced
+    file.write_at(0, b"1")
+    file.sync()
+    file.write_at(1, b"2")
+    with pytest.raises(PowerLost):
+        file.sync()
+    assert not disk.has_power
+
+
 def test_a_full_disk_refuses_what_grows_and_takes_what_does_not() -> None:
     disk = make_disk()
     write_synced(disk, "/a", b"x" * 100)
