@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 import sysconfig
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from quorumd import build
 from scripts import build_backend
+
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+SMALL_PROJECT = """
+[build-system]
+requires = []
+build-backend = "build_backend"
+backend-path = ["scripts"]
+[project]
+name = "small"
+version = "1"
+[tool.setuptools]
+packages = ["small", "small.warm"]
+[tool.quorumd]
+compiled = ["small/hot.py", "small/warm"]
+"""
 
 
 def test_the_hot_packages_are_named_and_there() -> None:
@@ -59,6 +77,43 @@ def test_a_checkout_is_interpreted_and_compiled_modules_are_seen(
     assert build.description() == "interpreted"
     package = tmp_path / "quorumd"
     (package / "raft").mkdir(parents=True)
-    (package / "raft" / f"engine{sysconfig.get_config_var('EXT_SUFFIX')}").touch()
+    (package / "raft" / f"engine{SUFFIX}").touch()
     monkeypatch.setattr(build, "__file__", str(package / "build.py"))
     assert build.description() == "compiled"
+
+
+@pytest.mark.parametrize("turned_off", [False, True])
+def test_a_wheel_has_what_is_named_compiled_and_nothing_of_an_earlier_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, turned_off: bool
+) -> None:
+    monkeypatch.setenv("QUORUMD_COMPILE", "0" if turned_off else "1")
+    project = tmp_path / "project"
+    (project / "small" / "warm").mkdir(parents=True)
+    (project / "small" / "__init__.py").touch()
+    (project / "small" / "warm" / "__init__.py").touch()
+    (project / "small" / "hot.py").write_text("def twice(number: int) -> int:\n    return number * 2\n")
+    (project / "pyproject.toml").write_text(SMALL_PROJECT)
+    (project / "scripts").mkdir()
+    shutil.copy(build_backend.__file__, project / "scripts")
+    for earlier in ("lib", f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"):
+        (project / "build" / earlier / "small").mkdir(parents=True)
+        (project / "build" / earlier / "small" / f"removed{SUFFIX}").touch()
+
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--verbose"]
+    built = subprocess.run(
+        [*command, "--wheel-dir", str(tmp_path), str(project)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+
+    assert built.returncode == 0, built.stdout
+    (wheel,) = tmp_path.glob("small-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    reason = build_backend.why_interpreted()
+    assert {"small/__init__.py", "small/hot.py"} <= names
+    for module in ("hot", "warm/__init__"):
+        assert (f"small/{module}{SUFFIX}" in names) is (reason is None)
+    assert f"small/removed{SUFFIX}" not in names
+    assert (f"installed interpreted: {reason}" in built.stdout) is (reason is not None)
