@@ -21,6 +21,10 @@ FUZZ_SEED ?= 1
 # The package as `pip install` makes it, with its hot parts compiled; COMPILED before a command makes it take that.
 COMPILED_READY := build/compiled/.ready
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR)
+WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *; print(why_interpreted() or "")'
+
+# More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
+BENCH ?=
 
 .PHONY: bench chaos check clean compile fuzz help messages mutants run setup test test-compiled
 
@@ -48,7 +52,9 @@ run: $(READY)
 test: check
 	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
 	$(PYTHON_BIN)/quorumd simulate --seeds $(SEEDS)
-	$(MAKE) test-compiled
+	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
+	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
+	else $(MAKE) test-compiled; fi
 
 # What needs no stand-ins inside: a compiled class takes no other class for its own.
 COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol)
@@ -75,12 +81,13 @@ fuzz: $(READY)
 compile: $(COMPILED_READY)
 
 $(COMPILED_READY): $(READY) scripts/build_backend.py $(shell find quorumd -name '*.py')
-	rm -rf build/compiled build/lib.* build/bdist.* build/temp.* build/__native*
+	rm -rf build/compiled
 	$(PYTHON_BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
-	@touch $@
+	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
+	if [ -n "$$reason" ]; then echo "build/compiled is interpreted: $$reason"; else touch $@; fi
 
 bench: $(COMPILED_READY)
-	$(COMPILED) $(PYTHON_BIN)/python -m scripts.bench
+	$(PYTHON_BIN)/python -m scripts.bench $(BENCH)
 
 chaos: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)

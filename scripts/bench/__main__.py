@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
 from scripts.bench.summary import Level, Report, Run
 
 BUILD = Path("build/bench")
+COMPILED = Path("build/compiled")
 VALUE_BYTES = 200
 IN_FLIGHT = (1, 16, 64, 256)
 CONNECTIONS = (1, 4, 16)
@@ -38,7 +40,10 @@ RunOf = Callable[[int, int, int, float], Run]
 @click.option("--seconds", default=10.0, show_default=True, help="Length of one run of one system.")
 @click.option("--rounds", default=5, show_default=True, help="Pairs of runs at each number in flight.")
 @click.option("--require-targets", is_flag=True, help="Exit with 1 when a target was missed.")
-def main(seconds: float, rounds: int, require_targets: bool) -> None:
+@click.option(
+    "--interpreted", is_flag=True, help="Measure the sources, not what `make compile` made of them."
+)
+def main(seconds: float, rounds: int, require_targets: bool, interpreted: bool) -> None:
     """Measure, print a table, and write build/bench/commit.json. Quick look: --seconds 3 --rounds 1."""
     console = Console(width=110)
     folder = BUILD / "tmp"
@@ -46,7 +51,11 @@ def main(seconds: float, rounds: int, require_targets: bool) -> None:
     folder.mkdir(parents=True)
     try:
         etcd.check_installed()
-        report = measure(folder.resolve(), seconds, rounds, lambda text: console.print(f"[dim]{text}[/dim]"))
+        package = choose_package(Path.cwd() if interpreted else COMPILED.resolve())
+        console.print(f"quorumd: {package}")
+        report = measure(
+            folder.resolve(), package, seconds, rounds, lambda text: console.print(f"[dim]{text}[/dim]")
+        )
     except BenchError as error:
         console.print(f"error: {error}", markup=False, style="red")
         sys.exit(1)
@@ -58,7 +67,25 @@ def main(seconds: float, rounds: int, require_targets: bool) -> None:
         sys.exit(1)
 
 
-def measure(folder: Path, seconds: float, rounds: int, tell: Callable[[str], None]) -> Report:
+def choose_package(folder: Path) -> str:
+    """Let all processes started from now on take quorumd from `folder`; says what that is. Raises BenchError."""
+    if not (folder / "quorumd").is_dir():
+        raise BenchError(
+            f"there is no quorumd in {folder}; `make compile` puts it there, --interpreted needs none"
+        )
+    os.environ["PYTHONPATH"] = str(folder)
+    # Without it the checkout, where this is started, goes before any folder.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    command = [sys.executable, "-m", "quorumd", "--version"]
+    version = subprocess.run(command, capture_output=True, text=True)
+    if version.returncode:
+        raise BenchError(f"quorumd in {folder} does not start: {version.stderr}")
+    if "(compiled)" in version.stdout:
+        return "compiled, as pip install and the image give it"
+    return "interpreted"
+
+
+def measure(folder: Path, package: str, seconds: float, rounds: int, tell: Callable[[str], None]) -> Report:
     """The whole benchmark. Raises BenchError; whatever it started is stopped in any case."""
     tell("bare disk")
     disk = measure_appends(folder, min(seconds, 3))
@@ -76,7 +103,7 @@ def measure(folder: Path, seconds: float, rounds: int, tell: Callable[[str], Non
             ours.stop()
     finally:
         theirs.stop()
-    return Report(_machine(), disk, levels, memory, starts)
+    return Report(_machine(), package, disk, levels, memory, starts)
 
 
 def _measure_level(

@@ -78,6 +78,8 @@ class Level:
 @dataclass(slots=True)
 class Report:
     machine: dict[str, Any]
+    package: str
+    """Which quorumd was measured, compiled or interpreted."""
     disk: Latency
     levels: list[Level]
     memory_mib: dict[str, float]
@@ -86,6 +88,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         return {
             "machine": self.machine,
+            "quorumd": self.package,
             "fdatasync": asdict(self.disk),
             "levels": [level.as_json() for level in self.levels],
             "resident_mib": self.memory_mib,
@@ -134,6 +137,7 @@ class Report:
                 "" if level.target is None else f"{level.target}",
             )
         console.print(table)
+        console.print(f"quorumd: {self.package}")
         disk = self.disk
         console.print(
             f"bare disk: fdatasync of a 250-byte append p50 {disk.p50_ms:.3f} ms, p99 {disk.p99_ms:.3f} ms"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from scripts.bench.etcd import put_request
 from scripts.bench.summary import Latency, Level, Report, Run
@@ -16,7 +18,7 @@ def run(writes_per_second: float) -> Run:
 
 
 def report(level: Level, mib: float = 50.0, start: float = 1.0) -> Report:
-    return Report({}, Latency(1, 0.1, 0.2), [level], {"quorumd-0": mib}, [start])
+    return Report({}, "compiled", Latency(1, 0.1, 0.2), [level], {"quorumd-0": mib}, [start])
 
 
 def test_percentiles_are_of_the_sorted_samples() -> None:
@@ -57,6 +59,13 @@ def test_json_holds_every_round(tmp_path: Path) -> None:
     assert level["quorumd"]["writes_per_second"] == 225
     assert [entry["writes_per_second"] for entry in level["etcd"]["rounds"]] == [100, 200]
     assert stored["missed"] == []
+    assert stored["quorumd"] == "compiled"
+
+
+def test_the_table_says_which_quorumd_was_measured() -> None:
+    console = Console(file=io.StringIO(), width=110)
+    report(Level(1, [run(100)], [run(150)])).print(console)
+    assert "quorumd: compiled\n" in console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO
 
 
 def test_put_is_one_uncompressed_grpc_message_of_etcds_put_request() -> None:
