@@ -154,7 +154,7 @@ class OnlyCandidatesBeginEpochs(Checker):
 
     promise = "only candidates begin epochs"
     looks_at = LEADERSHIP
-    beginners = ("candidate", "leader")
+    beginners = ("candidate", "leader", "resigned")
 
     def __init__(self) -> None:
         self._known: set[int] = {0}

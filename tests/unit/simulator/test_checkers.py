@@ -132,6 +132,7 @@ def test_an_epoch_that_decreases() -> None:
 def test_an_epoch_that_nobody_campaigned_for() -> None:
     candidate, follower = seen(1, 5, role="candidate"), seen(2, 5, role="follower")
     assert not breaks(OnlyCandidatesBeginEpochs(), candidate, follower)
+    assert not breaks(OnlyCandidatesBeginEpochs(), candidate, seen(2, 6, role="resigned")), "after it led it"
     for role in ("prospective", "unattached", "follower"):
         assert breaks(OnlyCandidatesBeginEpochs(), candidate, seen(2, 6, role=role))
     resigned = seen(1, 5, role="candidate"), seen(1, 5, role="resigned"), seen(1, 6, role="unattached")
