@@ -199,7 +199,7 @@ class _Draw:
             keys=random.choice((1, 1, 2, 3)),
             read_share=self._uniform(0.05, 0.95),
             list_share=random.choice((0.0, 0.0, random.random(), 1.0)),
-            longest_padding=random.choice((0, 300, 2000, 8000)),
+            longest_padding=random.choice((0, 1000, 3000, 10_000)),
             think_ms=(shortest_ms, shortest_ms * self._uniform(2.0, 15.0)),
             timeout_ms=self._by_magnitude(300.0, 4000.0),
             append_attempts=1 + random.randrange(4),

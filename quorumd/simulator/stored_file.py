@@ -93,6 +93,8 @@ class StoredFile:
     def certain_bytes(self) -> int:
         """How long the prefix is that every crash at this moment leaves as `durable` has it."""
         certain = len(self.durable)
+        if not self.pending:
+            return certain
         for change in self.pending:
             if isinstance(change, Write):
                 certain = min(certain, change.position)
@@ -112,7 +114,7 @@ class StoredFile:
         """Forget the page cache: what was synced stays exactly, of the rest a random legal part survives."""
         loss = Loss()
         # Crashes that lose all, nothing, or some are all likely: each finds other bugs.
-        survival = random.choice((0.0, 1.0, random.random()))
+        survival = random.choice((0.0, 1.0, random.random(), random.random()))
         resizes = sum(isinstance(change, Resize) for change in self.pending)
         surviving_resizes = resizes if survival == 1.0 else int((resizes + 1) * random.random() * survival)
         loss.lost_resizes = resizes - surviving_resizes

@@ -9,12 +9,16 @@ from quorumd.simulator.faults.base import ToRunningNode
 
 
 class PowerLoss(ToRunningNode):
-    """One machine, or all at once, lose power and what was not synced."""
+    """One machine, or all at once, lose power and what was not synced; half of the time when that is something."""
 
     name = "power loss"
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         victims = cluster.running() if random.random() < 0.15 else [machine]
+        if random.random() < 0.5:
+            for victim in victims:
+                victim.disk.lose_power_at_sync(1)
+            return
         for victim in victims:
             cluster.lose_power(victim.node_id)
             cluster.restart_later(victim.node_id)
