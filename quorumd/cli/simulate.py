@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from random import SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -92,11 +92,6 @@ class FaultNumbers(click.ParamType):  # type: ignore[type-arg]  # as above
 def simulate(
     seed: int | None,
     count: int,
-    profile: str,
-    only_faults: tuple[int, ...] | None,
-    safety_ms: float | None,
-    observers: int | None,
-    clients: int | None,
     no_shrink: bool,
     shrink_s: float,
     explain: bool,
@@ -106,6 +101,7 @@ def simulate(
     jobs: int | None,
     verbose: bool,
     output: str,
+    **changes: Any,
 ) -> None:
     """Run whole clusters in one thread, with faults.
 
@@ -126,7 +122,7 @@ def simulate(
       quorumd simulate --seed 7 --output json | jq '.[0].counters'
     """
     first = SystemRandom().randint(0, LARGEST_FRESH_SEED) if seed is None else seed
-    change = Change(profile, only_faults, safety_ms, observers, clients)
+    change = Change(**changes)
     if explain or html is not None:
         if count != 1:
             raise click.UsageError("--explain and --html are for one seed: leave --seeds out")
