@@ -148,8 +148,7 @@ def simulate(
         print_json([report.as_json() for report in reports])
     else:
         click.echo(summary(reports, time.monotonic() - begun))
-    if not all(report.ok for report in reports):
-        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(0 if all(report.ok for report in reports) else 1)
 
 
 @dataclass(frozen=True)
