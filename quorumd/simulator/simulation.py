@@ -120,7 +120,9 @@ class Simulation:
             machine = self._cluster.machines[touched.node_id]
             if machine.process is touched and not machine.disk.has_power:
                 self._cluster.lost_power(machine)
-            elif touched.alive and not machine.exiting:
+            # A node that ends may have committed and answered before that, in the same event. One that ends in good
+            # order has closed its log, and did so before.
+            elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.now_ms)
         return True
 
