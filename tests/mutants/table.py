@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.mutants.catalogue import Mutant
 from tests.mutants.hunt import Catch
 
 BEGIN = "<!-- mutants: written by `make mutants` -->"
 END = "<!-- end of mutants -->"
+HEADER = "| mutant | what it breaks | source | caught by the promise | seeds |\n|---|---|---|---|---:|\n"
 NOT_CAUGHT = "**not caught**"
 
 
-def render(mutants: Sequence[Mutant], catches: Sequence[Catch | None], seeds: int) -> str:
-    """One row a mutant, in their order; `catches` is beside `mutants`."""
-    rows = ["| mutant | what it breaks | source | caught by the promise | seeds |", "|---|---|---|---|---:|"]
-    for mutant, catch in zip(mutants, catches, strict=True):
-        promise = catch.promise if catch is not None else NOT_CAUGHT
-        needed = str(catch.seed) if catch is not None else f"> {seeds}"
-        if mutant.profile:
-            needed += f" ({mutant.profile})"
-        rows.append(f"| {mutant.name} | {mutant.breaks} | {mutant.source} | {promise} | {needed} |")
-    return "\n".join(rows) + "\n"
+def row(mutant: Mutant, catch: Catch | None, seeds: int) -> str:
+    """The line of one mutant; `catch` None if so many `seeds` held."""
+    promise = catch.promise if catch is not None else NOT_CAUGHT
+    needed = str(catch.seed) if catch is not None else f"> {seeds}"
+    if mutant.profile:
+        needed += f" ({mutant.profile})"
+    return f"| {mutant.name} | {mutant.breaks} | {mutant.source} | {promise} | {needed} |\n"
 
 
-def replace_table(readme: str, table: str) -> str:
-    """The README with this table between the markers. Raises ValueError if they are not there."""
+def replace_rows(readme: str, mutants: Sequence[Mutant], rows: Mapping[str, str]) -> str:
+    """The README with these rows, by mutant, in its table; it has one for each of `mutants` that ever had one.
+
+    Raises ValueError if the README has no place for it.
+    """
     before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    table, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"tests/README.md has no {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
+    known = {line.split(" | ")[0].removeprefix("| "): line for line in table.splitlines(keepends=True)}
+    known |= rows
+    lines = [known[mutant.name] for mutant in mutants if mutant.name in known]
+    return f"{before}{begin}\n\n{HEADER}{''.join(lines)}\n{end}{after}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from tests.mutants.catalogue import DoesNotApply, Edit, Mutant, load_mutants
 from tests.mutants.hunt import Catch
 from tests.mutants.planting import plant
-from tests.mutants.table import BEGIN, END, NOT_CAUGHT, render, replace_table
+from tests.mutants.table import BEGIN, END, HEADER, NOT_CAUGHT, replace_rows, row
 
 MUTANTS = load_mutants()
+README = Path(__file__).resolve().parent.parent / "README.md"
 EXAMPLE = Mutant("example", "nothing", "nowhere", (Edit("ids.py", "x = 1", "x = 2"),))
 
 
@@ -41,17 +45,26 @@ def test_names_are_unique_and_nothing_is_left_empty() -> None:
     assert all(mutant.breaks and mutant.source and mutant.edits for mutant in MUTANTS)
 
 
-def test_the_table_says_who_caught_it_and_when() -> None:
-    table = render([EXAMPLE, EXAMPLE], [Catch(7, "log matching", "node 1"), None], 2000)
-    assert table.splitlines()[2:] == [
-        "| example | nothing | nowhere | log matching | 7 |",
-        f"| example | nothing | nowhere | {NOT_CAUGHT} | > 2000 |",
-    ]
+def test_the_rows_of_the_table_are_of_mutants_as_they_are_now_and_all_caught() -> None:
+    table = README.read_text().partition(BEGIN)[2].partition(END)[0]
+    starts = tuple(f"| {mutant.name} | {mutant.breaks} | {mutant.source} | " for mutant in MUTANTS)
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 30
+    assert [each for each in rows if not each.startswith(starts)] == []
+    assert NOT_CAUGHT not in table
 
 
-def test_only_what_is_between_the_markers_is_replaced() -> None:
-    once = replace_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", "new\n")
-    assert once == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    assert replace_table(once, "new\n") == once
+def test_a_row_says_who_caught_it_and_when() -> None:
+    caught, escaped = row(EXAMPLE, Catch(7, "log matching", "node 1"), 2000), row(EXAMPLE, None, 2000)
+    assert caught == "| example | nothing | nowhere | log matching | 7 |\n"
+    assert escaped == f"| example | nothing | nowhere | {NOT_CAUGHT} | > 2000 |\n"
+
+
+def test_only_the_rows_of_a_run_are_replaced() -> None:
+    readme = f"before\n{BEGIN}\n\n{HEADER}| gone | x |\n| b | old |\n| example | old |\n\n{END}\nafter\n"
+    other = replace(EXAMPLE, name="b")
+    after = replace_rows(readme, [EXAMPLE, other], {"example": "| example | new |\n"})
+    assert after == f"before\n{BEGIN}\n\n{HEADER}| example | new |\n| b | old |\n\n{END}\nafter\n"
+    assert replace_rows(after, [EXAMPLE, other], {}) == after
     with pytest.raises(ValueError):
-        replace_table("no markers", "new\n")
+        replace_rows("no markers", [], {})
