@@ -225,6 +225,11 @@ class SimulatedDisk:
         entry = self._certain_entry(path)
         return entry if isinstance(entry, StoredFile) else None
 
+    def certain_folder(self, path: str) -> Directory | None:
+        """The same of a folder."""
+        entry = self._certain_entry(path)
+        return entry if isinstance(entry, Directory) else None
+
     def certain_length(self, path: str) -> int:
         """How many bytes of a file every crash leaves as `certain_bytes` shows them; 0 for no file."""
         file = self.certain_file(path)

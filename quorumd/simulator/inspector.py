@@ -78,14 +78,14 @@ class _View:
             return EVERYTHING
         changed = 0
         if role is not self._role or engine.epoch != seen.epoch or engine.leader_id != seen.leader_id:
-            # A leader that steps down takes back what it had applied: its image is another.
-            changed = LEADERSHIP | APPLIED
+            changed = LEADERSHIP
         if node.log.end_offset != self._end_offset or self._machine.disk.changes != self._disk_changes:
             changed |= LOG
         if engine.high_watermark != seen.high_watermark:
             changed |= HIGH_WATERMARK
         if role is Role.LEADER:
-            return changed | FETCHES if changed or self._silent else 0
+            # What it appends itself says nothing of fetches; the high watermark moves with them.
+            return changed | FETCHES if self._silent or changed & ~LOG else changed
         if node.state_machine.applied_offset != seen.applied_offset:
             changed |= APPLIED
         return changed
@@ -108,7 +108,8 @@ class _View:
         if seen.is_leader:
             # A leader's image holds what it has not committed yet.
             seen.applied_offset, seen.image = -1, None
-            self._look_at_fetches(node, now_ms)
+            if changed & FETCHES or seen.last_fetches_ms_ago is None:
+                self._look_at_fetches(node, now_ms)
         else:
             seen.last_fetches_ms_ago = None
             self._look_again_ms, self._silent = inf, False

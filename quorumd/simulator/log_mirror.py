@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quorumd.protocol.record_batch import headers
+from quorumd.simulator.directory import Directory
 from quorumd.simulator.disk import SimulatedDisk
+from quorumd.simulator.stored_file import StoredFile
 
 
 class Batch(NamedTuple):
@@ -67,16 +69,13 @@ class LogMirror:
 
 def batches_in(data: bytes) -> list[Batch]:
     """The batches that `data` is made of."""
-    return [
-        Batch(
-            header.base_offset,
-            header.end_offset,
-            header.epoch,
-            header.is_control,
-            data[header.position : header.position + header.size],
-        )
-        for header in headers(data)
-    ]
+    found = []
+    for header in headers(data):
+        start, size = header.position, header.size
+        # Of a log that grows, most looks find one batch: then nothing is copied.
+        batch = data if size == len(data) else data[start : start + size]
+        found.append(Batch(header.base_offset, header.end_offset, header.epoch, header.is_control, batch))
+    return found
 
 
 class DurableLog:
@@ -84,25 +83,30 @@ class DurableLog:
 
     def __init__(self, disk: SimulatedDisk, folder: str) -> None:
         self._disk = disk
-        self._folder = folder
+        self._path = folder
+        self._folder: Directory | None = None
         self._found: list[tuple[Batch, str, int]] = []
         """Batch, segment file and position, as last seen."""
         self._cuts = 0
 
     def holds(self, batches: Sequence[Batch]) -> int:
         """How many of these batches, the first of a log, are durable without a gap."""
-        found = self._found
-        if self._disk.cuts != self._cuts:
-            self._cuts = self._disk.cuts
+        found, disk = self._found, self._disk
+        if self._folder is None or disk.cuts != self._cuts:
+            # A folder that is certain to be there stays so until something is removed or lost.
+            self._cuts, self._folder = disk.cuts, disk.certain_folder(self._path)
             found.clear()
-        while found and not self._is_at(*found[-1]):
+        while found:
+            last, segment, position = found[-1]
+            file = self._file(segment)
+            if file is not None and file.holds(last.data, position):
+                break
             found.pop()
         if batches and len(found) >= len(batches) and found[len(batches) - 1][0] == batches[-1]:
             return len(batches)
         while found and (len(found) > len(batches) or found[-1][0] != batches[len(found) - 1]):
             found.pop()
-        if len(found) < len(batches):
-            self._find(batches)
+        self._find(batches)
         return len(found)
 
     def _find(self, batches: Sequence[Batch]) -> None:
@@ -111,17 +115,17 @@ class DurableLog:
         segment, position, file = "", 0, None
         if found:
             last, segment, start = found[-1]
-            position, file = start + len(last.data), self._disk.certain_file(segment)
+            position, file = start + len(last.data), self._file(segment)
         for index in range(len(found), len(batches)):
             batch = batches[index]
             if file is None or not file.holds(batch.data, position):
-                segment, position = f"{self._folder}/{batch.base_offset:020d}.log", 0
-                file = self._disk.certain_file(segment)
+                segment, position = f"{batch.base_offset:020d}.log", 0
+                file = self._file(segment)
                 if file is None or not file.holds(batch.data, position):
                     return
             found.append((batch, segment, position))
             position += len(batch.data)
 
-    def _is_at(self, batch: Batch, segment: str, position: int) -> bool:
-        file = self._disk.certain_file(segment)
-        return file is not None and file.holds(batch.data, position)
+    def _file(self, segment: str) -> StoredFile | None:
+        entry = self._folder.certain_entry(segment) if self._folder is not None else None
+        return entry if isinstance(entry, StoredFile) else None

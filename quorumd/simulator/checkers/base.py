@@ -25,7 +25,7 @@ LOG = 2
 HIGH_WATERMARK = 4
 APPLIED = 8
 FETCHES = 16
-"""Of a leader: who fetched when, and how late it is. Time passes, so every look at a leader counts as a change."""
+"""Of a leader: who fetched when, and how late it is. Time passes: it is looked at again and again."""
 EVERYTHING = LEADERSHIP | LOG | HIGH_WATERMARK | APPLIED | FETCHES
 
 

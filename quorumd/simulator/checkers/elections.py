@@ -211,7 +211,7 @@ class LeaderHearsOfMajority(Checker):
     """
 
     promise = "a leader hears of a majority"
-    looks_at = LEADERSHIP | LOG | FETCHES
+    looks_at = LEADERSHIP | FETCHES
 
     def __init__(self) -> None:
         self._overdue_since: dict[int, float] = {}

@@ -195,13 +195,17 @@ class CommittedOnMajority(Checker):
         batches = self._committed.batches
         if not seen.is_leader or len(batches) == self._checked:
             return
-        holding = [voter for voter in seen.voters if self._holds(voter, batches)]
-        if len(holding) <= len(seen.voters) // 2:
-            raise self.broken(
-                f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
-                f"of the voters {_ids(seen.voters)} only {_ids(holding)} have it on disk"
-            )
-        self._checked = len(batches)
+        holding = []
+        for voter in seen.voters:
+            if self._holds(voter, batches):
+                holding.append(voter)
+                if len(holding) > len(seen.voters) // 2:
+                    self._checked = len(batches)
+                    return
+        raise self.broken(
+            f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
+            f"of the voters {_ids(seen.voters)} only {_ids(holding)} have it on disk"
+        )
 
     def _holds(self, voter: int, batches: Sequence[Batch]) -> bool:
         lost = self._lost.get(voter)
