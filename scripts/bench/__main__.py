@@ -1,4 +1,5 @@
-"""`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk.
+"""`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk, and how fast
+the simulator is (`simulator`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -23,6 +24,7 @@ from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
+from scripts.bench.simulator import SimulatorReport, measure_simulator
 from scripts.bench.summary import Level, Report, Run
 
 BUILD = Path("build/bench")
@@ -32,39 +34,56 @@ IN_FLIGHT = (1, 16, 64, 256)
 CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
+PARTS = COMMIT, SIMULATOR = "commit", "simulator"
+RESULTS = BUILD / "commit.json"
 
 RunOf = Callable[[int, int, int, float], Run]
 
 
 @click.command()
 @click.option("--seconds", default=10.0, show_default=True, help="Length of one run of one system.")
-@click.option("--rounds", default=5, show_default=True, help="Pairs of runs at each number in flight.")
+@click.option("--rounds", default=5, show_default=True, help="Runs of each load; the medians are told.")
+@click.option("--only", type=click.Choice(PARTS), help="Measure one part; the figures of the other stay.")
 @click.option("--require-targets", is_flag=True, help="Exit with 1 when a target was missed.")
 @click.option(
     "--interpreted", is_flag=True, help="Measure the sources, not what `make compile` made of them."
 )
-def main(seconds: float, rounds: int, require_targets: bool, interpreted: bool) -> None:
-    """Measure, print a table, and write build/bench/commit.json. Quick look: --seconds 3 --rounds 1."""
+def main(seconds: float, rounds: int, only: str | None, require_targets: bool, interpreted: bool) -> None:
+    """Measure, print tables, and write build/bench/commit.json. Quick look: --seconds 3 --rounds 1."""
     console = Console(width=110)
-    folder = BUILD / "tmp"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    reports: list[Report | SimulatorReport] = []
+
+    def tell(text: str) -> None:
+        console.print(f"[dim]{text}[/dim]")
+
     try:
-        etcd.check_installed()
+        if only != SIMULATOR:
+            etcd.check_installed()
         package = choose_package(Path.cwd() if interpreted else COMPILED.resolve())
         console.print(f"quorumd: {package}")
-        report = measure(
-            folder.resolve(), package, seconds, rounds, lambda text: console.print(f"[dim]{text}[/dim]")
-        )
+        if only != COMMIT:
+            reports.append(measure_simulator(package, rounds, tell))
+        if only != SIMULATOR:
+            reports.append(measure_commits(package, seconds, rounds, tell))
     except BenchError as error:
         console.print(f"error: {error}", markup=False, style="red")
         sys.exit(1)
-    shutil.rmtree(folder)
-    report.write_json(BUILD / "commit.json")
-    report.print(console)
-    console.print(f"written to {BUILD / 'commit.json'}")
-    if require_targets and report.missed():
+    for report in reports:
+        report.write_json(RESULTS)
+        report.print(console)
+    console.print(f"written to {RESULTS}")
+    if require_targets and any(report.missed() for report in reports):
         sys.exit(1)
+
+
+def measure_commits(package: str, seconds: float, rounds: int, tell: Callable[[str], None]) -> Report:
+    """`measure` in a folder that is gone afterwards, unless it fails."""
+    folder = BUILD / "tmp"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    report = measure(folder.resolve(), package, seconds, rounds, tell)
+    shutil.rmtree(folder)
+    return report
 
 
 def choose_package(folder: Path) -> str:

@@ -116,8 +116,7 @@ class Report:
         return sentences
 
     def write_json(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.as_json(), indent=2) + "\n")
+        update_json(path, self.as_json())
 
     def print(self, console: Console) -> None:
         title = "Committed writes of 200 bytes, three nodes on loopback, median of the rounds"
@@ -151,6 +150,13 @@ class Report:
             console.print(f"[red]missed[/red]: {sentence}")
         if not missed:
             console.print("[green]every target reached[/green]")
+
+
+def update_json(path: Path, values: dict[str, Any]) -> None:
+    """Put values into the JSON object that a file has; what else is in it stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(stored | values, indent=2) + "\n")
 
 
 def _medians(runs: list[Run]) -> tuple[float, float, float]:

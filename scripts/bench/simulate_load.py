@@ -1,0 +1,72 @@
+"""Simulates one load in a process of its own and tells how long that took; started by `simulator`.
+
+    python simulate_load.py '{"clients": 3, "think_ms": [5, 80], "safety_ms": 10000, "faults": false, "seeds": 1}'
+
+Prints one JSON object, or exits with 1 for a broken promise. Imports nothing but quorumd, so that it can be run with
+whatever package is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
+from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.workload import WorkloadOptions
+
+REFERENCE_TURNS = 2_000_000
+
+
+def main(asked: dict[str, Any]) -> int:
+    options = SimulationOptions(
+        voters=5,
+        safety_ms=asked["safety_ms"],
+        faults=dict.fromkeys(FAULT_NAMES, 1.0) if asked["faults"] else {},
+        workload=WorkloadOptions(
+            clients=asked["clients"],
+            think_ms=tuple(asked["think_ms"]),
+            # Reads are cheaper than writes, which are what loads a quorum.
+            read_share=0.1,
+        ),
+    )
+    # Nodes complain about the faults that they are given.
+    logging.disable(logging.CRITICAL)
+    reference_ns = _reference_ns()
+    virtual_ms, events, writes, operations = 0.0, 0, 0, 0
+    cpu_began, wall_began = time.process_time(), time.perf_counter()
+    for seed in range(1, asked["seeds"] + 1):
+        report = Simulation(seed, options).run()
+        if not report.ok:
+            print(f"seed {seed}: {report.violations[0]}", file=sys.stderr)
+            return 1
+        virtual_ms += report.virtual_ms
+        events += report.events
+        writes += report.counters["acknowledged writes"]
+        operations += report.counters["operations"]
+    told = {
+        "cpu_seconds": time.process_time() - cpu_began,
+        "wall_seconds": time.perf_counter() - wall_began,
+        "virtual_seconds": virtual_ms / 1000.0,
+        "events": events,
+        "writes": writes,
+        "operations": operations,
+        "reference_ns": reference_ns,
+    }
+    print(json.dumps(told))
+    return 0
+
+
+def _reference_ns() -> float:
+    """CPU time of one turn of a loop that does nothing else: how fast this machine is with Python just now."""
+    began, total = time.process_time_ns(), 0
+    for turn in range(REFERENCE_TURNS):
+        total += turn
+    return (time.process_time_ns() - began) / REFERENCE_TURNS
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))
