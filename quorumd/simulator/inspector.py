@@ -126,7 +126,7 @@ class _View:
             for voter in node.engine.describe(own_ms).voters
             if voter.key.id != machine.node_id
         }
-        seen.fetch_timeout_ms = node.settings.raft.fetch_timeout_ms
+        seen.fetch_timeout_ms = float(node.settings.raft.fetch_timeout_ms)
         seen.awake_since_ms = inf if self.process.callback_ms else self.process.busy_until_ms
         self._look_again_ms = now_ms + LEADER_LOOKS_MS
         self._silent = inf in seen.last_fetches_ms_ago.values()
