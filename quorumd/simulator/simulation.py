@@ -113,8 +113,6 @@ class Simulation:
             text = "".join(traceback.format_exception(error))
             raise Broken("no unexpected errors", f"{who}: {error!r}\n{text}") from error
         self._see_time_move()
-        if self._timeline is not None:
-            self._timeline.look()
         touched = heap.touched
         if touched is not None and touched.node_id >= 0:
             machine = self._cluster.machines[touched.node_id]
@@ -124,6 +122,9 @@ class Simulation:
             # order has closed its log, and did so before.
             elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.now_ms)
+        if self._timeline is not None:
+            # After the inspector, whose copies of logs it reads, and when who lost power is gone.
+            self._timeline.look()
         return True
 
     def _see_time_move(self) -> None:

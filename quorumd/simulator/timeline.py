@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from quorumd.node.node import Node
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.event_heap import EventHeap
 from quorumd.simulator.inspector import QUORUM_STATE
@@ -68,6 +69,8 @@ class _Seen:
 
     life: int = 0
     runs: bool = False
+    opened: bool = False
+    """Whether this life came as far as to have its log open."""
     role: str = ""
     epoch: int = 0
     leader_id: int = -1
@@ -120,16 +123,18 @@ class Timeline:
 
     def _look_at(self, machine: Machine, seen: _Seen, lane: str) -> None:
         if seen.runs and (machine.process is None or machine.life != seen.life):
-            seen.runs = False
-            seen.role = ""
-            self._tell("process", lane, "is gone")
-        if not seen.runs and machine.process is not None:
-            seen.runs, seen.life = True, machine.life
+            self._tell_end(seen, lane)
+        if machine.life != seen.life:
+            seen.runs, seen.opened, seen.life, seen.high_watermark = True, False, machine.life, -1
             self._tell("process", lane, f"starts, life {machine.life}")
-        self._look_at_disk(machine, seen, lane)
-        if machine.node is None:
+            if machine.process is None:
+                self._tell_end(seen, lane)
+        # A process that ends while it starts never comes to have an engine.
+        node = machine.node if hasattr(machine.node, "engine") else None
+        self._look_at_disk(machine, node, seen, lane)
+        if node is None:
             return
-        engine = machine.node.engine
+        engine = node.engine
         role = (engine.role_name, engine.epoch, engine.leader_id)
         if role != (seen.role, seen.epoch, seen.leader_id):
             seen.role, seen.epoch, seen.leader_id = role
@@ -139,18 +144,33 @@ class Timeline:
             seen.high_watermark = engine.high_watermark
             self._tell("disk", lane, f"high watermark {engine.high_watermark}")
 
-    def _look_at_disk(self, machine: Machine, seen: _Seen, lane: str) -> None:
-        batches = machine.mirror.batches if machine.node is not None else machine.kept
-        end = batches[-1].end_offset if batches else 0
+    def _tell_end(self, seen: _Seen, lane: str) -> None:
+        seen.runs, seen.role = False, ""
+        self._tell("process", lane, "is gone")
+
+    def _look_at_disk(self, machine: Machine, node: Node | None, seen: _Seen, lane: str) -> None:
+        self._look_at_saved(machine, seen, lane)
+        if node is not None:
+            seen.opened = True
+            end, batches = node.log.end_offset, machine.mirror.batches
+        elif machine.process is None and seen.opened:
+            batches = machine.kept
+            end = batches[-1].end_offset if batches else 0
+        else:
+            return
         if end != seen.log_end:
             what = "appended up to" if end > seen.log_end else "log cut to"
             seen.log_end = end
             self._tell("disk", lane, f"{what} offset {end}")
+        if end != (batches[-1].end_offset if batches else 0):
+            return  # The mirror is not up to date yet: it is when the node has been looked at.
         held = machine.durable_log.holds(batches)
         durable_end = batches[held - 1].end_offset if held else 0
         if durable_end != seen.durable_end:
             seen.durable_end = durable_end
             self._tell("disk", lane, f"durable up to offset {durable_end}")
+
+    def _look_at_saved(self, machine: Machine, seen: _Seen, lane: str) -> None:
         saved = machine.disk.certain_bytes(QUORUM_STATE, 0, 1 << 16)
         if saved != seen.saved:
             seen.saved = saved

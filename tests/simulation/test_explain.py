@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from quorumd.cli.root import run
+from quorumd.node.node import Node
 from quorumd.raft import election
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles import draw_options
@@ -33,6 +34,50 @@ def simulate(seed: int, options: SimulationOptions) -> Report:
 
 def test_a_run_is_the_same_with_and_without_a_timeline(told: tuple[Report, Timeline]) -> None:
     assert told[0].trace_hash == Simulation(SEED).run().trace_hash
+
+
+@pytest.mark.parametrize("profile", ["disk", "operator", "clocks"])
+def test_so_it_is_in_other_profiles(profile: str) -> None:
+    options = replace(draw_options(SEED, profile), safety_ms=3000.0)
+    plain, told = simulate(SEED, options), Simulation(SEED, options, Timeline()).run()
+    assert (told.trace_hash, told.counters) == (plain.trace_hash, plain.counters)
+
+
+def test_who_loses_power_while_it_starts_is_told_of() -> None:
+    """And its log, which nobody has opened, is not said to be cut."""
+    options = SimulationOptions(faults={"power loss in a disk call": 1.0}, fault_interval_ms=200.0)
+    ended_at_once = 0
+    for seed in range(1, 6):
+        timeline = Timeline()
+        Simulation(seed, options, timeline).run()
+        entries = [entry for entry in timeline.entries if entry.lane != "clients"]
+        for index, entry in enumerate(entries):
+            if entry.text != "is gone" or not entries[index - 1].text.startswith("starts"):
+                continue
+            ended_at_once += 1
+            until = next(
+                (i for i in range(index, len(entries)) if entries[i].text.startswith("starts")), None
+            )
+            down = [e.text for e in entries[index + 1 : until] if e.lane == entry.lane]
+            assert not [text for text in down if text.startswith(("log cut", "durable"))]
+    assert ended_at_once
+
+
+def test_restarts_do_not_cut_logs() -> None:
+    timeline = Timeline()
+    Simulation(1, SimulationOptions(faults={"kill": 1.0}, safety_ms=5000.0), timeline).run()
+    assert sum(entry.text.startswith("starts, life 2") for entry in timeline.entries) > 0
+    assert not [entry.text for entry in timeline.entries if entry.text == "log cut to offset 0"]
+
+
+def test_a_promise_broken_while_a_node_starts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(node: Node) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(Node, "_wire", broken)
+    timeline = Timeline()
+    assert not Simulation(SEED, timeline=timeline).run().ok
+    assert timeline.entries[-1].text == "BROKEN: no unexpected errors"
 
 
 def test_the_timeline_tells_elections_disks_messages_and_clients(told: tuple[Report, Timeline]) -> None:
