@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
-from quorumd.cli.output import print_json, progress
+from quorumd.cli.output import Progress, print_json, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -129,26 +129,43 @@ def simulate(
         _set_logging(verbose)
         report = explain_run(first, change, (from_ms, to_ms), explain, html, output)
         raise click.exceptions.Exit(0 if report.ok else 1)
-    jobs = min(count, jobs or os.cpu_count() or 1)
     begun = time.monotonic()
     reports: list[Report] = []
+    shorter: dict[int, str] = {}
     with progress(f"simulating seed {first}") as show:
-        for report in _reports(first, count, change, jobs, verbose):
+        for report in _reports(first, count, change, min(count, jobs or os.cpu_count() or 1), verbose):
             reports.append(report)
-            if not report.ok and output == "text":
-                click.echo(str(report))
-            if not report.ok and not no_shrink:
-                show(f"seed {report.seed} is broken: looking for a shorter run")
-                reports[-1] = _shrunk(report, shrink_s)
-                if output == "text":
-                    click.echo(f"  shorter:   {reports[-1].reproduce}")
+            if not report.ok:
+                _tell_broken(report, None if no_shrink else shrink_s, output, show, shorter)
             broken = sum(not each.ok for each in reports)
             show(f"{len(reports)} of {count} seeds done, {broken} broken; seed {report.seed + 1} is next")
     if output == "json":
-        print_json([report.as_json() for report in reports])
+        print_json([_as_json(report, shorter) for report in reports])
     else:
         click.echo(summary(reports, time.monotonic() - begun))
     raise click.exceptions.Exit(0 if all(report.ok for report in reports) else 1)
+
+
+def _tell_broken(
+    report: Report, shrink_s: float | None, output: str, show: Progress, shorter: dict[int, str]
+) -> None:
+    """Print a broken seed; unless `shrink_s` is None, also put the line of a shorter run into `shorter`."""
+    if output == "text":
+        click.echo(str(report))
+    if shrink_s is None:
+        return
+    show(f"seed {report.seed} is broken: looking for a shorter run")
+    shorter[report.seed] = _shrunk(report, shrink_s).reproduce
+    if output == "text":
+        click.echo(f"  shorter:   {shorter[report.seed]}")
+
+
+def _as_json(report: Report, shorter: dict[int, str]) -> dict[str, Any]:
+    """The report is of the seed as it was asked for; what it was shrunk to is one more line in it."""
+    document = report.as_json()
+    if report.seed in shorter:
+        document["shorter"] = shorter[report.seed]
+    return document
 
 
 @dataclass(frozen=True)

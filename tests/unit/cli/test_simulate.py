@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from quorumd.cli import simulate
 from quorumd.cli.root import run
 from quorumd.simulator import run as simulator_run
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report, Violation
 
 
@@ -61,6 +64,27 @@ def test_json_says_which_promise_broke(seeds: list[int], capsys: pytest.CaptureF
     assert run(["simulate", "--seed", "13", "--output", "json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)
     assert (report["ok"], report["violations"][0]["promise"]) == (False, "one leader per epoch")
+
+
+def test_a_shorter_run_is_told_beside_the_report_and_not_instead_of_it(
+    seeds: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shrunk(report: Report, seconds: float) -> Report:
+        options = replace(draw_options(report.seed, "swarm"), only_faults=(2, 5))
+        return replace(report, options=options, trace_hash="shorter", events=1)
+
+    monkeypatch.setattr(simulate, "_shrunk", shrunk)
+    line = "quorumd simulate --seed 13 --only-faults 2,5"
+    assert run(["simulate", "--seed", "13"]) == 1
+    out = capsys.readouterr().out
+    assert f"  shorter:   {line}\n" in out
+    assert "10 events" in out
+    assert out.endswith("; trace abc\n")
+    assert run(["simulate", "--seed", "13", "--output", "json"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["trace_hash"], report["events"], report["shorter"]) == ("abc", 10, line)
+    assert run(["simulate", "--seed", "13", "--no-shrink", "--output", "json"]) == 1
+    assert "shorter" not in json.loads(capsys.readouterr().out)[0]
 
 
 def test_more_processes_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
