@@ -6,6 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
 from math import inf
 
 from quorumd.simulator.timeline import KINDS, Entry
@@ -14,6 +15,8 @@ ROW, TOP, LEFT, LANE, LETTER = 20, 20, 110, 250, 7
 """Pixels."""
 MOST_ROWS = 4000
 """More of a run than that is left out from the beginning: browsers and readers have an end, too."""
+FOLDED_FROM = 3
+"""So many messages in a row that say nothing new are one row."""
 CAMPAIGNING = ("prospective", "candidate")
 
 STYLE = """
@@ -26,7 +29,8 @@ STYLE = """
 header{padding:14px 20px 8px}h1{font-size:17px;margin:0 0 4px}p{margin:2px 0;color:var(--soft);max-width:110ch}
 p.broken{color:var(--fault);font-weight:600;white-space:pre-wrap}
 nav{position:sticky;top:0;z-index:2;background:var(--paper);border-bottom:1px solid var(--line);padding:6px 20px 0}
-nav label{margin-right:14px;cursor:pointer}nav i{display:inline-block;width:11px;height:11px;border-radius:2px;
+nav label{display:inline-block;white-space:nowrap;margin-right:14px;cursor:pointer}
+nav i{display:inline-block;width:11px;height:11px;border-radius:2px;
 margin:0 4px 0 12px;vertical-align:-1px}#lanes{position:relative;height:22px;font-weight:600}
 #lanes span{position:absolute;transform:translateX(-50%);white-space:nowrap}#drawing{padding:0 20px 120px}
 svg{display:block}text{fill:var(--ink);font:11px ui-monospace,Menlo,Consolas,monospace}.time{fill:var(--soft)}
@@ -34,16 +38,21 @@ svg{display:block}text{fill:var(--ink);font:11px ui-monospace,Menlo,Consolas,mon
 .message line{stroke:var(--message)}.message polygon{fill:var(--message)}.idle{opacity:.35}
 .lost line{stroke:var(--fault);stroke-dasharray:5 4}.lost text{fill:var(--fault)}
 .fault text,.process text,.verdict text{fill:var(--fault);font-weight:600}.disk text{fill:var(--disk)}
-.client text{fill:var(--client)}.label{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
+.client text{fill:var(--client)}nav i.arrow{height:0;border-top:2px solid var(--message);vertical-align:4px}
+nav i.never{border-top:2px dashed var(--fault)}nav details{padding:4px 0}
+.folded{opacity:1}.folded text{fill:var(--soft)}
+.label{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
 #detail{position:fixed;left:0;right:0;bottom:0;max-height:30vh;overflow:auto;background:var(--panel);
 border-top:1px solid var(--line);padding:8px 20px;white-space:pre-wrap;
 font:12px ui-monospace,Menlo,Consolas,monospace}
 """
 SCRIPT = """
 const detail=document.getElementById('detail');
-document.querySelectorAll('.entry').forEach((e,i)=>e.addEventListener('click',()=>detail.textContent=DETAILS[i]));
-document.querySelectorAll('nav input').forEach(box=>box.addEventListener('change',()=>
- document.querySelectorAll('.'+box.value).forEach(e=>e.style.display=box.checked?'':'none')));
+const entries=document.querySelectorAll('.entry'),hidden=new Set();
+entries.forEach((e,i)=>e.addEventListener('click',()=>detail.textContent=DETAILS[i]));
+document.querySelectorAll('nav input').forEach(box=>box.addEventListener('change',()=>{
+ box.checked?hidden.delete(box.value):hidden.add(box.value);
+ entries.forEach(e=>e.style.display=[...e.classList,e.dataset.name].some(kind=>hidden.has(kind))?'none':'');}));
 """
 
 
@@ -60,42 +69,66 @@ def page(
     """
     entries = [entry for entry in entries if entry.time_ms <= span_ms[1]]
     since = bisect_left(entries, span_ms[0], key=lambda entry: entry.time_ms)
-    left_out = max(since, len(entries) - MOST_ROWS)
-    shown = entries[left_out:]
+    rows = _folded(entries[since:])[-MOST_ROWS:]
+    count = sum(map(len, rows))
+    left_out = len(entries) - count
     x = {lane: LEFT + LANE // 2 + LANE * index for index, lane in enumerate(lanes)}
-    height = TOP * 2 + ROW * len(shown)
+    height = TOP * 2 + ROW * len(rows)
     width = LEFT + LANE * len(lanes) + LANE // 2
-    told = f"{len(shown):,} entries" + (f"; the {left_out:,} before them are not shown" if left_out else "")
+    told = f"{count:,} entries" + (f"; the {left_out:,} before them are not shown" if left_out else "")
     drawing = "".join(
         [
-            *_bands(entries, left_out, x),
+            *_bands(entries[:left_out], rows, x),
             *_lifelines(x, height),
-            *_rows(shown, x, [entry.time_ms for entry in shown]),
+            *_rows(rows, x, [row[0].time_ms for row in rows]),
         ]
     )
-    details = json.dumps([_detail(entry) for entry in shown]).replace("</", "<\\/")
+    names = sorted(
+        {entry.text for row in rows for entry in row if len(row) == 1 and entry.message is not None}
+    )
+    details = json.dumps(["\n".join(map(_detail, row)) for row in rows]).replace("</", "<\\/")
     broken = "".join(f'<p class="broken">{escape(text)}</p>' for text in verdict)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
-        f"<header><h1>{escape(title)}</h1>{broken}<p>{told}. Time runs downwards, a row an entry; at the left "
-        "milliseconds of virtual time. An arrow ends where the message arrived, a dashed one never did. Click on an "
-        f"entry for all of it.</p></header>{_navigation(x)}"
+        f"<header><h1>{escape(title)}</h1>{broken}<p>{told}. Time runs downwards, at the left in milliseconds of "
+        f"virtual time; a row an entry, or {FOLDED_FROM} and more messages with nothing new that follow each other. "
+        "An arrow ends where the message arrived, a dashed one never did. Click on a row for all of it.</p></header>"
+        f"{_navigation(x, names)}"
         f'<div id="drawing"><svg width="{width}" height="{height}">{drawing}</svg></div><div id="detail">'
-        f"Click on an entry.</div><script>const DETAILS={details};{SCRIPT}</script></html>"
+        f"Click on a row.</div><script>const DETAILS={details};{SCRIPT}</script></html>"
     )
 
 
-def _navigation(x: dict[str, int]) -> str:
-    boxes = "".join(
-        f'<label><input type="checkbox" checked value="{kind}"> {kind}</label>' for kind in (*KINDS, "idle")
-    )
+def _folded(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """The rows: an entry each, or all of some messages in a row that say nothing new."""
+    rows: list[list[Entry]] = []
+    for is_idle, group in groupby(entries, key=lambda entry: entry.is_idle):
+        together = list(group)
+        if is_idle and len(together) >= FOLDED_FROM:
+            rows.append(together)
+        else:
+            rows += [[entry] for entry in together]
+    return rows
+
+
+def _navigation(x: dict[str, int], names: Sequence[str]) -> str:
+    boxes = "".join(_box(kind) for kind in (*KINDS, "idle"))
+    messages = "".join(_box(name) for name in names)
     colours = (("leader", "leader"), ("follower", "follower"), ("campaign", "campaigning"), ("other", "other role"),
                ("down", "not running"))  # fmt: skip
     legend = "".join(f'<i style="background:var(--{name})"></i>{text}' for name, text in colours)
-    names = "".join(f'<span style="left:{place}px">{escape(lane)}</span>' for lane, place in x.items())
+    legend += '<i class="arrow"></i>message<i class="arrow never"></i>never arrives'
+    lanes = "".join(f'<span style="left:{place}px">{escape(lane)}</span>' for lane, place in x.items())
     width = max(x.values()) + LANE
-    return f'<nav style="min-width:{width}px">{boxes}{legend}<div id="lanes">{names}</div></nav>'
+    return (
+        f'<nav style="min-width:{width}px">{boxes}{legend}<details><summary>messages by name</summary>{messages}'
+        f'</details><div id="lanes">{lanes}</div></nav>'
+    )
+
+
+def _box(value: str) -> str:
+    return f'<label><input type="checkbox" checked value="{escape(value)}"> {escape(value)}</label>'
 
 
 def _lifelines(x: dict[str, int], height: int) -> Iterable[str]:
@@ -103,18 +136,21 @@ def _lifelines(x: dict[str, int], height: int) -> Iterable[str]:
         yield f'<line class="lifeline" x1="{place}" x2="{place}" y1="0" y2="{height}"/>'
 
 
-def _bands(entries: Sequence[Entry], left_out: int, x: dict[str, int]) -> Iterable[str]:
-    """What each node was, as a coloured stretch of its lifeline."""
-    end = TOP + ROW * (len(entries) - left_out)
+def _bands(before: Sequence[Entry], rows: Sequence[Sequence[Entry]], x: dict[str, int]) -> Iterable[str]:
+    """What each node was, as a coloured stretch of its lifeline; at first what it was `before` the rows."""
     for lane in list(x)[1:]:
-        colour, since = "down", 0
-        for index, entry in enumerate(entries):
-            if entry.lane != lane or entry.kind not in ("role", "process"):
-                continue
-            row = max(0, TOP + ROW * (index - left_out))
-            yield from _band(x[lane], since, row, colour)
-            colour, since = _colour(entry), row
-        yield from _band(x[lane], since, end, colour)
+        earlier = [entry for entry in before if _colours(entry, lane)]
+        colour, since = _colour(earlier[-1]) if earlier else "down", 0
+        for index, (entry, *_) in enumerate(rows):
+            if _colours(entry, lane):
+                y = TOP + ROW * index
+                yield from _band(x[lane], since, y, colour)
+                colour, since = _colour(entry), y
+        yield from _band(x[lane], since, TOP + ROW * len(rows), colour)
+
+
+def _colours(entry: Entry, lane: str) -> bool:
+    return entry.lane == lane and entry.kind in ("role", "process")
 
 
 def _band(place: int, top: int, bottom: int, colour: str) -> Iterable[str]:
@@ -132,20 +168,30 @@ def _colour(entry: Entry) -> str:
     return "campaign" if role in CAMPAIGNING else role if role in ("leader", "follower") else "other"
 
 
-def _rows(shown: Sequence[Entry], x: dict[str, int], times: Sequence[float]) -> Iterable[str]:
-    for index, entry in enumerate(shown):
+def _rows(rows: Sequence[Sequence[Entry]], x: dict[str, int], times: Sequence[float]) -> Iterable[str]:
+    for index, (entry, *more) in enumerate(rows):
         y = TOP + ROW * index
         time = ""
-        if index == 0 or entry.time_ms != shown[index - 1].time_ms:
-            time = f'<text class="time" x="{LEFT - 12}" y="{y + 4}" text-anchor="end">{entry.time_ms:,.1f}</text>'
+        if index == 0 or times[index] != times[index - 1]:
+            time = (
+                f'<text class="time" x="{LEFT - 12}" y="{y + 4}" text-anchor="end">{times[index]:,.1f}</text>'
+            )
         kind = f"{entry.kind} idle" if entry.is_idle else entry.kind
-        if entry.message is not None:
+        name = ""
+        if more:
+            drawn = _label(f"… {1 + len(more)} routine", LEFT + 10, y)
+            kind += " folded"
+        elif entry.message is not None:
             drawn, lost = _arrow(entry, y, x, times)
             kind += " lost" if lost else ""
+            name = f' data-name="{escape(entry.text)}"'
         else:
-            text = escape(_short(entry.text, 34))
-            drawn = f'<text class="label" x="{x[entry.lane] + 10}" y="{y + 4}">{text}</text>'
-        yield f'{time}<g class="entry {kind}">{drawn}</g>'
+            drawn = _label(_short(entry.text, 34), x[entry.lane] + 10, y)
+        yield f'{time}<g class="entry {kind}"{name}>{drawn}</g>'
+
+
+def _label(text: str, left: int, y: int) -> str:
+    return f'<text class="label" x="{left}" y="{y + 4}">{escape(text)}</text>'
 
 
 def _arrow(entry: Entry, y: int, x: dict[str, int], times: Sequence[float]) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ from quorumd.raft import election
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report
-from quorumd.simulator.sequence_diagram import MOST_ROWS, page
+from quorumd.simulator.sequence_diagram import FOLDED_FROM, MOST_ROWS, page
 from quorumd.simulator.shrink import MOST_RUNS, shrink
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.timeline import Entry, Timeline, lines, window
@@ -137,9 +137,29 @@ def test_the_page_holds_everything_and_needs_nothing(told: tuple[Report, Timelin
     assert "a title &lt;&amp;&gt;" in text
     assert "it &lt;broke&gt;" in text
     assert not re.search(r"(src|href)=|https?://|@import|url\(", text)
-    assert text.count('class="entry') == len(timeline.entries)
     details = json.loads(text.split("const DETAILS=")[1].split(";\n")[0].replace("<\\/", "</"))
-    assert len(details) == len(timeline.entries)
+    assert text.count('class="entry') == len(details)
+    assert "\n".join(details).split("\n") == [
+        line for entry in timeline.entries for line in str(entry).strip().split("\n")
+    ]
+    assert f"{len(timeline.entries):,} entries" in text
+
+
+def test_messages_with_nothing_new_share_a_row_of_the_page(told: tuple[Report, Timeline]) -> None:
+    timeline = told[1]
+    text = page("", [], timeline.lanes, timeline.entries)
+    together = [int(count) for count in re.findall(r"… (\d+) routine", text)]
+    assert together
+    assert min(together) >= FOLDED_FROM
+    assert text.count('class="entry') == len(timeline.entries) - sum(together) + len(together)
+
+
+def test_every_message_drawn_can_be_hidden_by_its_name(told: tuple[Report, Timeline]) -> None:
+    timeline = told[1]
+    text = page("", [], timeline.lanes, timeline.entries)
+    drawn = set(re.findall(r'data-name="(\w+)"', text))
+    assert {"VoteRequest", "VoteResponse"} <= drawn
+    assert drawn <= set(re.findall(r'<input type="checkbox" checked value="(\w+)">', text))
 
 
 def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
