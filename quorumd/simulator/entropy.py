@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from random import Random
+from struct import Struct
 
 from quorumd.ids import METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
+
+_STATE = Struct("<625I")
+"""Of a Mersenne Twister: its words, and how many of them were used."""
 
 
 class Streams:
@@ -13,10 +18,22 @@ class Streams:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self._opened: list[tuple[str, Random]] = []
 
     def stream(self, *name: str | int) -> Random:
         # Random hashes a text with SHA-512, never with the hash() that PYTHONHASHSEED changes.
-        return Random("/".join(str(part) for part in (self.seed, *name)))
+        text = "/".join(str(part) for part in (self.seed, *name))
+        stream = Random(text)
+        self._opened.append((text, stream))
+        return stream
+
+    def draws_hash(self) -> str:
+        """Hex digest over all streams in the order in which they were opened, and how far each was drawn."""
+        digest = blake2b(digest_size=16)
+        for name, stream in self._opened:
+            _, words, _ = stream.getstate()
+            digest.update(name.encode() + _STATE.pack(*words))
+        return digest.hexdigest()
 
 
 class SimulatedEntropy:

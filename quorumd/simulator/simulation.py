@@ -26,6 +26,7 @@ from quorumd.simulator.workload import History, SimulatedClient
 
 MOST_EVENTS_AT_ONCE = 20_000
 """More callbacks than that at one moment of virtual time: something calls itself for ever."""
+LONGEST_BOOT_MS = 100.0
 WRITES_TO_PROVE_LIFE = 3
 ANSWER_MS = 500.0
 """How long a node of a whole cluster may take for an answer."""
@@ -47,7 +48,8 @@ class Simulation:
         self._inspector = Inspector()
         self._cluster = Cluster(self._heap, streams, self._options, self._inspector)
         self._history = History(self._inspector.acknowledged, self._inspector.read)
-        self._random = streams.stream("faults")
+        # From streams of their own: fewer machines or less time change neither when faults come nor of what kind.
+        self._schedule = streams.stream("fault schedule")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
         self._injecting = bool(self._faults)
         self._moment_ms = -1.0
@@ -68,9 +70,8 @@ class Simulation:
         violations: tuple[Violation, ...] = ()
         try:
             for node_id in self._cluster.machines:
-                self._heap.call_later(
-                    self._random.random() * 100.0, partial(self._cluster.boot, node_id), b"boot"
-                )
+                delay_ms = self._streams.stream("boot", node_id).random() * LONGEST_BOOT_MS
+                self._heap.call_later(delay_ms, partial(self._cluster.boot, node_id), b"boot")
             for client in self._clients:
                 client.start()
             self._schedule_fault()
@@ -92,6 +93,10 @@ class Simulation:
             self._counters(),
             tuple(self._injected),
         )
+
+    def draws_hash(self) -> str:
+        """The same whenever the same code runs the same seed with the same options, see `Streams.draws_hash`."""
+        return self._streams.draws_hash()
 
     # ---- running
 
@@ -137,14 +142,14 @@ class Simulation:
 
     def _schedule_fault(self) -> None:
         if self._faults:
-            delay = self._random.random() * 2 * self._options.fault_interval_ms
+            delay = self._schedule.random() * 2 * self._options.fault_interval_ms
             self._heap.call_later(delay, self._inject_fault, b"fault")
 
     def _inject_fault(self) -> None:
         if not self._injecting:
             return
         weights = [self._options.faults[fault.name] for fault in self._faults]
-        (fault,) = self._random.choices(self._faults, weights)
+        (fault,) = self._schedule.choices(self._faults, weights)
         number = self._drawn_faults
         self._drawn_faults += 1
         wanted = self._options.only_faults is None or number in self._options.only_faults
@@ -209,6 +214,7 @@ class Simulation:
         remembers to have taken part in the first election (hole 40 of the KIP-595 draft); one whose disk was
         replaced is no voter any more. They do not count for the majority.
         """
+        random = self._streams.stream("core")
         machines, voters = list(self._cluster.machines), list(self._cluster.voters)
         begun = [machine.mirror.batches[:1] for machine in self._cluster.machines.values()]
         first = self._inspector.committed.batches[:1] or next((log for log in begun if log), [])
@@ -219,11 +225,11 @@ class Simulation:
             and (machine.durable_log.holds(first) == len(first) or _remembers_its_vote(machine))
         ]
         majority = len(voters) // 2 + 1
-        if self._random.random() < 0.5 or len(counting) < majority:
+        if random.random() < 0.5 or len(counting) < majority:
             return machines
-        core = self._random.sample(counting, majority)
+        core = random.sample(counting, majority)
         observers = [node_id for node_id in machines if node_id not in voters]
-        return sorted(core + [node_id for node_id in observers if self._random.random() < 0.5])
+        return sorted(core + [node_id for node_id in observers if random.random() < 0.5])
 
     def _wait(self, deadline: float, text: str) -> None:
         if self._heap.now_ms >= deadline:

@@ -1,4 +1,6 @@
-"""One seed is one run: the same trace in this process, in another one, and under another PYTHONHASHSEED."""
+"""One seed is one run: the same trace and the same random draws in this process, in another one, and under another
+PYTHONHASHSEED.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,28 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.simulation import Simulation
 
 SEEDS = (3, 28, 38, 96)
 PROGRAM = """
 import logging, sys
 logging.disable()
-from quorumd.simulator.run import run_seeds
+from quorumd.simulator.simulation import Simulation
 for seed in map(int, sys.argv[1:]):
-    run_seeds(seed, 1, None, lambda report: print(report.trace_hash, sorted(report.counters.items())))
+    simulation = Simulation(seed)
+    report = simulation.run()
+    print(report.trace_hash, simulation.draws_hash(), sorted(report.counters.items()), report.injected)
 """
+
+
+def in_this_process(seed: int) -> str:
+    simulation = Simulation(seed)
+    report = simulation.run()
+    counters = sorted(report.counters.items())
+    return f"{report.trace_hash} {simulation.draws_hash()} {counters} {report.injected}\n"
 
 
 def in_another_process(hash_seed: int) -> str:
@@ -25,13 +39,27 @@ def in_another_process(hash_seed: int) -> str:
     return done.stdout
 
 
-def test_a_seed_gives_the_same_trace_in_every_process() -> None:
-    reports = [Simulation(seed).run() for seed in SEEDS]
-    again = [Simulation(seed).run() for seed in SEEDS]
-    expected = "".join(f"{report.trace_hash} {sorted(report.counters.items())}\n" for report in reports)
-    assert [report.trace_hash for report in again] == [report.trace_hash for report in reports]
-    assert in_another_process(1) == in_another_process(2) == expected
+def test_a_seed_gives_the_same_trace_and_the_same_draws_in_every_process() -> None:
+    expected = [in_this_process(seed) for seed in SEEDS]
+    assert [in_this_process(seed) for seed in SEEDS] == expected
+    assert in_another_process(1) == in_another_process(2) == "".join(expected)
 
 
 def test_different_seeds_give_different_traces() -> None:
     assert len({Simulation(seed).run().trace_hash for seed in SEEDS}) == len(SEEDS)
+
+
+def test_a_draw_that_changes_nothing_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the hash of draws is there for: the trace alone would not tell."""
+    before = Simulation(SEEDS[0])
+    trace_hash = before.run().trace_hash
+    repair = Cluster.repair
+
+    def repair_with_one_more_draw(cluster: Cluster) -> None:
+        repair(cluster)
+        cluster.streams.stream("nobody's").random()
+
+    monkeypatch.setattr(Cluster, "repair", repair_with_one_more_draw)
+    after = Simulation(SEEDS[0])
+    assert after.run().trace_hash == trace_hash
+    assert after.draws_hash() != before.draws_hash()

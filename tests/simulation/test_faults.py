@@ -11,6 +11,7 @@ from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.timeline import Timeline, window
 from quorumd.simulator.workload import WorkloadOptions
 
 
@@ -33,10 +34,13 @@ def test_the_swarm_draws_from_all_faults() -> None:
 
 @pytest.mark.parametrize("name", FAULT_NAMES)
 def test_happens_and_is_survived(name: str) -> None:
-    report = run_with(name)
-    assert report.ok, str(report)
-    assert report.counters[f"fault: {name}"] >= 3
-    assert report.counters["acknowledged writes"] > 0
+    happened = 0
+    for seed in (1, 2):
+        report = run_with(name, seed)
+        assert report.ok, str(report)
+        assert report.counters["acknowledged writes"] > 0
+        happened += report.counters[f"fault: {name}"]
+    assert happened >= 3
 
 
 EFFECTS = {
@@ -68,9 +72,12 @@ BUSY = WorkloadOptions(clients=6, think_ms=(2.0, 20.0), read_share=0.2, longest_
 
 
 def test_power_losses_in_a_sync_tear_writes_whatever_the_disk() -> None:
-    report = run_with("power loss in a disk call", 1, safety_ms=10_000.0, workload=BUSY)
-    assert report.ok, str(report)
-    assert report.counters["torn writes"] > 0
+    torn = 0
+    for seed in (1, 2):
+        report = run_with("power loss in a disk call", seed, safety_ms=10_000.0, workload=BUSY)
+        assert report.ok, str(report)
+        torn += report.counters["torn writes"]
+    assert torn > 0
 
 
 def test_power_losses_tear_and_reorder_what_a_slow_disk_had_not_synced() -> None:
@@ -86,10 +93,16 @@ def test_power_losses_tear_and_reorder_what_a_slow_disk_had_not_synced() -> None
     assert counters["overtaking sectors"] > 0
 
 
+SAFETY_MS = 5000.0
+
+
 def test_an_unharmed_cluster_elects_once_and_answers_everything() -> None:
-    report = Simulation(1, SimulationOptions(safety_ms=5000.0)).run()
+    timeline = Timeline()
+    report = Simulation(1, SimulationOptions(safety_ms=SAFETY_MS), timeline).run()
     assert report.ok, str(report)
-    assert report.counters["elections"] == 1
+    # Later the leader may be one of those that the liveness phase does without.
+    elected = [entry.text for entry in window(timeline.entries, 0.0, SAFETY_MS) if "leader in" in entry.text]
+    assert len(elected) == 1
     unanswered = report.counters["operations"] - (
         report.counters["acknowledged writes"] + report.counters["answered reads"]
     )
