@@ -18,4 +18,7 @@ checkers        one class a promise; linearizability of histories
 options         what one seed simulates; report: what came out
 simulation      seed in, verdict out: safety phase, liveness phase, report
 run             many seeds
+shrink          the shortest run that still breaks the same promise
+timeline        what happened in a run, entry by entry; wire_tap: the messages of it
+sequence_diagram  a timeline as one HTML page
 """

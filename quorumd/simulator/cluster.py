@@ -82,6 +82,8 @@ class Machine:
     """Whether the running process was asked to stop."""
     exiting: bool = False
     """Whether it has said that it ends now; its files are closed."""
+    starting: bool = False
+    """Whether its node has not got through its start: the mirror shows nothing of it."""
 
 
 class Cluster:
@@ -115,6 +117,7 @@ class Cluster:
         machine.life += 1
         machine.process = process = Process(f"node-{node_id}", node_id, machine.life)
         machine.stopping = machine.exiting = False
+        machine.starting = True
         machine.syncs_failed_before = machine.disk.syncs_failed
         machine.disk.mount(process)
         machine.disk.lose_power_within(machine.unlucky_calls)
@@ -131,6 +134,7 @@ class Cluster:
                 raise Broken("a node starts after every crash", f"node {node_id}: {error}") from error
             self._end_by_disk(machine)
             return
+        machine.starting = False
         if machine.disk.is_rotten:
             raise Broken("damaged files are noticed at the start", f"node {node_id} runs on them")
 
@@ -256,7 +260,8 @@ class Cluster:
     def _end(self, machine: Machine, *, without_power: bool = False) -> None:
         process = machine.process
         assert process is not None
-        log = machine.mirror.batches
+        # A start changes nothing of what the process before was promised.
+        log = machine.kept if machine.starting else machine.mirror.batches
         kept = log[: machine.durable_log.holds(log)] if without_power else list(log)
         process.alive = False
         machine.process = machine.node = None
