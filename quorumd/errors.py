@@ -6,6 +6,7 @@
       ConfigError           a properties file or an option that cannot be used
       StorageError
         CorruptLog          files that must not be repaired silently; the node refuses to run on them
+        CorruptSnapshot     a snapshot that is not sound; the log does not depend on it
         DiskFull            no room: nothing was written, what is acknowledged stays
         FlushFailed         a flush failed: what is durable is unknown, the node must stop at once
       RequestFailed         a request of a client that got no answer or an error for an answer
@@ -40,6 +41,10 @@ class StorageError(QuorumdError):
 
 class CorruptLog(StorageError):
     """A file of the data folder is damaged in a way that repairing it could lose acknowledged data."""
+
+
+class CorruptSnapshot(StorageError):
+    """A snapshot that is not sound. It costs nothing but the snapshot: it is fetched or built again."""
 
 
 class DiskFull(StorageError):
@@ -85,12 +90,16 @@ class ErrorCode(IntEnum):
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     INCONSISTENT_VOTER_SET = 94
+    INVALID_UPDATE_VERSION = 95
     SNAPSHOT_NOT_FOUND = 98
     POSITION_OUT_OF_RANGE = 99
     UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_CLUSTER_ID = 104
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
+    INVALID_VOTER_KEY = 125
+    DUPLICATE_VOTER = 126
+    VOTER_NOT_FOUND = 127
     NOT_FOLLOWER = 1001
     INVALID_QUORUM_STATE = 1002
 

@@ -10,6 +10,8 @@
         partition.metadata                        version: 0, topic_id: AAAAAAAAAAAAAAAAAAAAAQ
         leader-epoch-checkpoint                   0, count, "epoch start_offset" lines (.epoch_cache)
         %020d.log %020d.index %020d.timeindex     RecordBatches v2, sparse indexes (.segment, .indexes)
+        %020d-%010d.checkpoint                    snapshots by end offset and epoch (.snapshot_file); .part is
+                                                  added while one is written or fetched
 
 `SegmentedLog` (.segmented_log) is what a node uses:
 
@@ -33,6 +35,31 @@
         False after DiskFull until the file system has room again.
     log.close()
         Flushes, trims preallocated blocks, writes indexes: the folder is what a stock reader expects.
+
+    log.snapshots -> SnapshotStore (.snapshot_store)
+        ids                 of the whole snapshots here, as OffsetAndEpoch(end offset, epoch), ascending
+        size(id), read(id, position, limit)
+                            bytes for FetchSnapshot; None where that snapshot is not here (any longer)
+        part_size(id)       bytes of a snapshot that is being fetched which are here already
+        write_part(id, position, data)
+                            keep fetched bytes; parts of other snapshots are removed. Raises DiskFull
+        finish_part(id) -> SnapshotSummary
+                            Blocks, run it through Disk.submit: checks every CRC, that the batches follow on each
+                            other from offset 0 to a footer, and that the header names voters; syncs, renames,
+                            syncs the folder. Raises CorruptSnapshot with the part removed
+        rescan()            another process may have put a snapshot there
+    log.latest_snapshot     the newest id, None for none
+    log.restart_at(snapshot)
+        The log becomes empty and begins at the end of that snapshot, durably.
+    log.delete_below(snapshot)
+        The log begins at the end of that snapshot; segments wholly below it and older snapshots are removed.
+        `.retention` decides, pure, when and which.
+
+A log that does not begin at offset 0 begins where one of its snapshots ends; `end_of_epoch` and `last_epoch` count
+the epoch of that snapshot as that of the record before. If the newest snapshot is ahead of the log (a crash between
+the two steps of an installation), opening finishes it. A snapshot is batches with offsets from 0 and the epoch of its
+id: a control batch (SnapshotHeader, KRaftVersion, KRaftVoters), data batches, a control batch (SnapshotFooter).
+Fetched and built snapshots are renamed into place whole and checked: what is at its name is sound or the disk rotted.
 
 A segment's file may be longer than its batches while it is active: blocks are allocated ahead because a flush
 of a growing file costs more. The rest is zeros; recovery and `log dump` stop there. When the disk is full,
@@ -60,3 +87,11 @@ class LogSettings:
     """How far ahead of the end blocks are allocated; 0 for never."""
     reserve_bytes: int = 16 * 1024 * 1024
     """Room that must be free on the disk before a log that was full takes appends again."""
+    snapshot_bytes: int = 20 * 1024 * 1024
+    """So many bytes of committed batches behind the newest snapshot ask for another one."""
+    snapshot_ms: int = 3600 * 1000
+    """So long after the newest snapshot there shall be another one, if anything was committed since; 0 for never."""
+    retention_bytes: int = 100 * 1024 * 1024
+    """Segments and snapshots that a newer snapshot makes superfluous are kept up to this size, -1 for any,"""
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    """and up to this age of their newest record, -1 for any; what either limit says goes is removed."""

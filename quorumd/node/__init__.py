@@ -22,6 +22,11 @@ state_machine      applies committed records (leader: its own at append, with un
 proposals          gathers records of many requests into one batch, answers them when it is committed
 bootstrap_records  what a new log needs before stock readers publish anything
 
+voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VotersAsked, and their answers
+snapshot_wire      flat engine values <-> FetchSnapshot
+snapshot_builder   (previous snapshot, log) -> a newer snapshot: files only, runs in a process of its own
+snapshot_keeper    when a snapshot is built, which segments and snapshots are removed
+
 server_session     one incoming connection: frames in, answers out in order
 request_router     API key -> handler; which APIs are spoken here
 *_requests         one file a family of APIs: quorum, cluster, config

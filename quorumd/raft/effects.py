@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from quorumd.errors import ErrorCode
+from quorumd.ids import OffsetAndEpoch
 from quorumd.raft.messages import Request, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment
@@ -61,6 +63,26 @@ class ReadReady:
 
 
 @dataclass(slots=True)
+class VotersAnswer:
+    """What came of a VotersAsked. `message` says why not, "" for an error-free one."""
+
+    token: Any
+    error: ErrorCode
+    message: str = ""
+
+
+@dataclass(slots=True)
+class SnapshotPart:
+    """Bytes of a snapshot to keep, next to those that came before. Once `position + len(data)` is `size` the
+    caller checks the whole and steps SnapshotChecked. Bytes of other snapshots need not be kept any longer."""
+
+    snapshot: OffsetAndEpoch
+    position: int
+    data: bytes
+    size: int
+
+
+@dataclass(slots=True)
 class Effects:
     """What one step wants done; the contract in `quorumd.raft` gives the order."""
 
@@ -76,6 +98,11 @@ class Effects:
     """The high watermark, where it advanced: records below it may be applied."""
     reads_ready: list[ReadReady] = field(default_factory=list)
     reads_failed: list[Any] = field(default_factory=list)
+    voters_answered: list[VotersAnswer] = field(default_factory=list)
+    snapshot_part: SnapshotPart | None = None
+    restart_at: OffsetAndEpoch | None = None
+    """Replace the whole log by the snapshot that was checked: it is empty then and begins at its end offset.
+    Takes the place of `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
     leadership_changed: bool = False
     """Role, epoch or leader differ from before the step."""
     fatal: str | None = None

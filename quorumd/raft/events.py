@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.messages import Request, Response
+from quorumd.raft.voters import Voter, VoterAssignment
 
 
 @dataclass(slots=True)
@@ -80,6 +81,59 @@ class ReadAsked:
     token back with the offset to have applied, `reads_failed` when this node lost leadership or leads none."""
 
     token: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TargetVoters:
+    """AlterQuorum: let the quorum become these node ids, one voter a record; None stays with who votes now."""
+
+    ids: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    """AddRaftVoter (KIP-853)."""
+
+    voter: Voter
+    ack_when_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    """RemoveRaftVoter (KIP-853)."""
+
+    key: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVoter:
+    """UpdateRaftVoter (KIP-853): a voter is reached elsewhere now. `epoch` is the sender's."""
+
+    voter: Voter
+    epoch: int
+
+
+VoterChange = TargetVoters | AddVoter | RemoveVoter | UpdateVoter
+
+
+@dataclass(slots=True)
+class VotersAsked:
+    """Somebody wants other voters. `Effects.voters_answered` hands the token back once it is known what came of
+    it: when the record is committed, not when a reassignment has come to its end."""
+
+    token: Any
+    change: VoterChange
+
+
+@dataclass(slots=True)
+class SnapshotChecked:
+    """All bytes of a snapshot had come (`Effects.snapshot_part`) and the caller has checked them.
+
+    `voters` is the VoterAssignment in it; None: it is not sound, or the disk had no room, and its bytes are gone.
+    """
+
+    snapshot: OffsetAndEpoch
+    voters: VoterAssignment | None
 
 
 @dataclass(slots=True)

@@ -108,6 +108,8 @@ class FetchResponse:
     """Follower's side: the batches as they came."""
     batches: tuple[FetchedBatch, ...] = ()
     """Follower's side: their headers, CRC checked, contiguous, in order."""
+    snapshot: OffsetAndEpoch | None = None
+    """Set when the leader's log does not reach back to the position fetched from: fetch this snapshot first."""
 
 
 @dataclass(slots=True)
@@ -121,6 +123,38 @@ class FetchedBatch:
     """Where it begins in FetchResponse.records."""
     voters: tuple[tuple[int, VoterAssignment], ...] = ()
     """(offset, VoterAssignment) of each voter record in it."""
+
+
+@dataclass(slots=True)
+class SnapshotRequest:
+    """FetchSnapshot (key 59): the bytes of one of the leader's snapshots from `position` on (KIP-630)."""
+
+    replica: ReplicaKey
+    epoch: int
+    snapshot: OffsetAndEpoch
+    """By the position of the log that it ends at."""
+    position: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class SnapshotResponse:
+    """Both sides of FetchSnapshot: the leader says what may be read, its caller adds size and bytes.
+
+    The caller also finds SNAPSHOT_NOT_FOUND and POSITION_OUT_OF_RANGE: the engine does not know the files.
+    """
+
+    error: ErrorCode
+    leader_id: int
+    epoch: int
+    snapshot: OffsetAndEpoch
+    position: int = -1
+    read_limit: int = 0
+    """Leader's side: at most this many bytes from `position`."""
+    size: int = -1
+    """Follower's side: bytes of the whole snapshot."""
+    data: bytes = b""
+    """Follower's side: the bytes from `position` on; they may begin and end within a batch."""
 
 
 Request = VoteRequest | BeginRequest | EndRequest | FetchRequest

@@ -20,6 +20,8 @@ class RaftSettings:
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 * 1024 * 1024
+    snapshot_max_bytes: int = 1024 * 1024
+    """How much of a snapshot one FetchSnapshot asks for."""
     high_watermark_linger_ms: int = 5
     """How long a parked fetch may wait before it is told of a higher watermark when no record wakes it."""
     observer_session_ms: int = 300_000
