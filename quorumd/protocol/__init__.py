@@ -24,7 +24,8 @@ Departures from the KIP-595 draft of June 2020, and why
        1001, 1002 and 1003. FetchQuorumRecords has the flat form of the drafts before topics and partitions
        were added: there is one log, and the nesting was a tenth of what a single commit costs. It says
        ReadRound in both directions, so that a leader can tell a fetch sent after its answer from an older one
-       (read-index). DiscoverBrokers also carries directory ids (tagged), AlterQuorum's answer the leader (tagged).
+       (read-index). DiscoverBrokers also carries directory ids (tagged), AlterQuorum's answer the leader and
+       a text for people (tagged).
     4. NOT_FOLLOWER and INVALID_QUORUM_STATE, which have no Kafka number, are 1001 and 1002 and never appear in an
        answer that a stock client parses.
     5. A fetch at a diverged position is answered with NONE and the diverging epoch, as Kafka ships it, not with

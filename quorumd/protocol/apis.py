@@ -18,7 +18,14 @@ from quorumd.protocol.wire import Message
 FIRST_PRIVATE_KEY: Final = 1001
 
 FORWARDABLE: Final = frozenset(
-    {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.DESCRIBE_QUORUM}
+    {
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.ALTER_QUORUM,
+    }
 )
 """APIs whose requests a node may wrap into an Envelope for the leader, as Kafka's brokers do (KIP-590)."""
 

@@ -20,6 +20,9 @@ class ApiKey(IntEnum):
     ENVELOPE = 58
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
     FETCH_QUORUM_RECORDS = 1001
     DISCOVER_BROKERS = 1002
     ALTER_QUORUM = 1003
@@ -40,6 +43,9 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     58: ("Envelope", 0, 0, 0),
     59: ("FetchSnapshot", 0, 1, 0),
     60: ("DescribeCluster", 0, 2, 0),
+    80: ("AddRaftVoter", 0, 1, 0),
+    81: ("RemoveRaftVoter", 0, 0, 0),
+    82: ("UpdateRaftVoter", 0, 0, 0),
     1001: ("FetchQuorumRecords", 0, 0, 0),
     1002: ("DiscoverBrokers", 0, 0, 0),
     1003: ("AlterQuorum", 0, 0, 0),
@@ -79,6 +85,8 @@ RECORDS: dict[int, str] = {
 MODULES: dict[str, str] = {
     "AbortTransactionRecord": "abort_transaction_record",
     "AccessControlEntryRecord": "access_control_entry_record",
+    "AddRaftVoterRequest": "add_raft_voter_request",
+    "AddRaftVoterResponse": "add_raft_voter_response",
     "AlterConfigsRequest": "alter_configs_request",
     "AlterConfigsResponse": "alter_configs_response",
     "AlterQuorumRequest": "alter_quorum_request",
@@ -129,6 +137,8 @@ MODULES: dict[str, str] = {
     "RegisterControllerRecord": "register_controller_record",
     "RemoveAccessControlEntryRecord": "remove_access_control_entry_record",
     "RemoveDelegationTokenRecord": "remove_delegation_token_record",
+    "RemoveRaftVoterRequest": "remove_raft_voter_request",
+    "RemoveRaftVoterResponse": "remove_raft_voter_response",
     "RemoveTopicRecord": "remove_topic_record",
     "RemoveUserScramCredentialRecord": "remove_user_scram_credential_record",
     "RequestHeader": "request_header",
@@ -138,6 +148,8 @@ MODULES: dict[str, str] = {
     "TopicRecord": "topic_record",
     "UnfenceBrokerRecord": "unfence_broker_record",
     "UnregisterBrokerRecord": "unregister_broker_record",
+    "UpdateRaftVoterRequest": "update_raft_voter_request",
+    "UpdateRaftVoterResponse": "update_raft_voter_response",
     "UserScramCredentialRecord": "user_scram_credential_record",
     "VoteRequest": "vote_request",
     "VoteResponse": "vote_response",

@@ -11,6 +11,7 @@ from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_ELEMENTS,
     check_elements,
     read_compact_count,
+    read_compact_nullable_string,
     read_compact_string,
     read_tag,
     read_uvarint,
@@ -38,6 +39,8 @@ class PartitionData(MessageStruct):
         "leader_id",
         # int32 0+, tag 10001 in 0+. The epoch of that leader.
         "leader_epoch",
+        # string 0+, null 0+, tag 10002 in 0+. For people; null if nothing went wrong.
+        "error_message",
     )
 
     def __init__(
@@ -46,11 +49,13 @@ class PartitionData(MessageStruct):
         error_code: int = 0,
         leader_id: int = -1,
         leader_epoch: int = -1,
+        error_message: str | None = None,
     ) -> None:
         self.partition_index = partition_index
         self.error_code = error_code
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
+        self.error_message = error_message
 
 
 class TopicData(MessageStruct):
@@ -105,12 +110,18 @@ def encode_v0(message: AlterQuorumResponse, out: bytearray) -> None:
                 partition_data_tags += 1
             if partition_data.leader_epoch != -1:
                 partition_data_tags += 1
+            if partition_data.error_message is not None:
+                partition_data_tags += 1
             out.append(partition_data_tags)
             if partition_data_tags:
                 if partition_data.leader_id != -1:
                     write_tag(out, 10000, PACK_i(partition_data.leader_id))
                 if partition_data.leader_epoch != -1:
                     write_tag(out, 10001, PACK_i(partition_data.leader_epoch))
+                if partition_data.error_message is not None:
+                    error_message_payload = bytearray()
+                    write_compact_string(error_message_payload, partition_data.error_message)
+                    write_tag(out, 10002, error_message_payload)
         out.append(0)
     out.append(0)
 
@@ -132,6 +143,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
         for _ in range(count):
             partition_data_leader_id: int = -1
             partition_data_leader_epoch: int = -1
+            partition_data_error_message: str | None = None
             partition_data_partition_index, partition_data_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -146,6 +158,8 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
                     elif partition_data_tag == 10001:
                         (partition_data_leader_epoch,) = UNPACK_i(buf, pos)
                         pos += 4
+                    elif partition_data_tag == 10002:
+                        partition_data_error_message, pos = read_compact_nullable_string(buf, pos)
                     else:
                         pos = partition_data_end
                     if pos != partition_data_end:
@@ -155,6 +169,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
                 partition_data_error_code,
                 partition_data_leader_id,
                 partition_data_leader_epoch,
+                partition_data_error_message,
             ))
         if buf[pos] == 0:
             pos += 1

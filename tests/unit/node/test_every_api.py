@@ -12,7 +12,13 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest
 from tests.support.full_requests import full_request
 from tests.support.nodes import Cluster
 
-NOT_SPOKEN = (ApiKey.FETCH_SNAPSHOT, ApiKey.ALTER_QUORUM)
+NOT_SPOKEN = (
+    ApiKey.FETCH_SNAPSHOT,
+    ApiKey.ALTER_QUORUM,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+    ApiKey.UPDATE_RAFT_VOTER,
+)
 """Schemas that are there for later."""
 VERSIONS = [
     (key, version)

@@ -48,11 +48,14 @@ def test_private_apis_are_those_that_kafka_never_shipped() -> None:
     ]
 
 
-def test_forwardable_apis_are_those_that_kafka_brokers_forward() -> None:
+def test_forwardable_apis_are_those_that_kafka_brokers_forward_and_alter_quorum() -> None:
     assert {entry.name for entry in APIS.values() if entry.forwardable} == {
         "AlterConfigs",
         "IncrementalAlterConfigs",
         "DescribeQuorum",
+        "AddRaftVoter",
+        "RemoveRaftVoter",
+        "AlterQuorum",
     }
 
 

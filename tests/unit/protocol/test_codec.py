@@ -168,6 +168,13 @@ OWN: list[tuple[str, Message, str]] = [
         f"0213{TOPIC_HEX}0200000000000602904e0400000002914e04000000070000",
     ),
     (
+        "AlterQuorum response that says why not",
+        alter_response.AlterQuorumResponse(
+            [alter_response.TopicData(TOPIC, [alter_response.PartitionData(0, 42, error_message="no")])]
+        ),
+        f"0213{TOPIC_HEX}0200000000002a01924e03036e6f0000",
+    ),
+    (
         "FetchQuorumRecords request",
         fetch_request.FetchQuorumRecordsRequest(
             "C",
