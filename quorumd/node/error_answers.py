@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quorumd.errors import ErrorCode
+from quorumd.node import voter_wire
 from quorumd.node.quorum_wire import refused_slots
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import ApiKey
@@ -19,6 +20,7 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.wire import Message
 
 TEXTS = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not the leader of the quorum, or is not any longer: try again.",
     ErrorCode.NOT_CONTROLLER: "This node is not the leader of the quorum, or is not any longer: try again.",
     ErrorCode.REQUEST_TIMED_OUT: "The leader did not answer in time; the change may or may not have been made.",
     ErrorCode.KAFKA_STORAGE_ERROR: "The leader has no room on its disk.",
@@ -75,6 +77,21 @@ def _alter_configs(request: Request, error: ErrorCode) -> Message:
     return wire.AlterConfigsResponse(0, _resources(request, error, wire.AlterConfigsResourceResponse))
 
 
+def _alter_quorum(request: Request, error: ErrorCode) -> Message:
+    message: Any = request.message
+    return voter_wire.alter_quorum_answer(message, error, text_of(error))
+
+
+def _add_raft_voter(request: Request, error: ErrorCode) -> Message:
+    del request
+    return voter_wire.add_voter_answer(error, text_of(error))
+
+
+def _remove_raft_voter(request: Request, error: ErrorCode) -> Message:
+    del request
+    return voter_wire.remove_voter_answer(error, text_of(error))
+
+
 def _resources(request: Request, error: ErrorCode, response: Callable[..., Any]) -> list[Any]:
     message: Any = request.message
     return [response(int(error), text_of(error), r.resource_type, r.resource_name) for r in message.resources]
@@ -85,6 +102,9 @@ _ANSWERS: dict[int, Callable[[Request, ErrorCode], Message]] = {
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.ALTER_QUORUM: _alter_quorum,
+    ApiKey.ADD_RAFT_VOTER: _add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: _remove_raft_voter,
 }
 
 MAY_BE_FORWARDED = frozenset(_ANSWERS)

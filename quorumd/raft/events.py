@@ -165,6 +165,8 @@ Event = (
     | Flushed
     | Propose
     | ReadAsked
+    | VotersAsked
+    | SnapshotChecked
     | TimerFired
     | ShutDown
     | StorageFull

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
 from quorumd.protocol.apis import ApiKey, request_class
 from quorumd.protocol.messages import (
+    add_raft_voter_request,
     alter_configs_request,
+    alter_quorum_request,
     begin_quorum_epoch_request,
     describe_configs_request,
     describe_quorum_request,
@@ -15,8 +17,10 @@ from quorumd.protocol.messages import (
     fetch_request,
     incremental_alter_configs_request,
     metadata_request,
+    update_raft_voter_request,
     vote_request,
 )
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.wire import Message
 
 
@@ -85,6 +89,33 @@ def end_quorum_epoch(version: int) -> Message:
     return wire.EndQuorumEpochRequest(None, [wire.TopicData(METADATA_TOPIC, [partition])])
 
 
+STRANGER = KafkaUuid(bytes(15) + b"\x99")
+
+
+def alter_quorum(version: int) -> Message:
+    """To a voter whom nobody has heard of: it is refused."""
+    wire = alter_quorum_request
+    partition = wire.PartitionData(0, [wire.TargetVoter(901)])
+    return wire.AlterQuorumRequest("", [wire.TopicData(METADATA_TOPIC, [partition])])
+
+
+def add_raft_voter(version: int) -> Message:
+    wire = add_raft_voter_request
+    return wire.AddRaftVoterRequest(
+        None, 100, 901, STRANGER, [wire.Listener("CONTROLLER", "127.0.0.1", 1)], True
+    )
+
+
+def remove_raft_voter(version: int) -> Message:
+    return RemoveRaftVoterRequest(None, 901, STRANGER)
+
+
+def update_raft_voter(version: int) -> Message:
+    wire = update_raft_voter_request
+    listeners = [wire.Listener("CONTROLLER", "127.0.0.1", 1)]
+    return wire.UpdateRaftVoterRequest(None, 1, 901, STRANGER, listeners, wire.KRaftVersionFeature(0, 1))
+
+
 REQUESTS: dict[int, Any] = {
     ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.METADATA: metadata,
@@ -95,4 +126,8 @@ REQUESTS: dict[int, Any] = {
     ApiKey.VOTE: vote,
     ApiKey.BEGIN_QUORUM_EPOCH: begin_quorum_epoch,
     ApiKey.END_QUORUM_EPOCH: end_quorum_epoch,
+    ApiKey.ALTER_QUORUM: alter_quorum,
+    ApiKey.ADD_RAFT_VOTER: add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
+    ApiKey.UPDATE_RAFT_VOTER: update_raft_voter,
 }
