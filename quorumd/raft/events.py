@@ -165,8 +165,6 @@ Event = (
     | Flushed
     | Propose
     | ReadAsked
-    | VotersAsked
-    | SnapshotChecked
     | TimerFired
     | ShutDown
     | StorageFull
