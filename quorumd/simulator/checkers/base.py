@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorumd.simulator.log_mirror import Batch
@@ -50,7 +50,7 @@ class Observation:
     appended: Sequence[Batch] = ()
     """What was cut from and then added to the log since the last observation of this life."""
     applied_offset: int = -1
-    image: object = field(default=None)
+    image: tuple[object, ...] | None = None
     """What everything below `applied_offset` adds up to; None while that cannot be told."""
     role: str = ""
     """As `raft.roles.Role` names it."""
