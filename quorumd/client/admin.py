@@ -3,6 +3,7 @@
     async with AdminClient([("127.0.0.1", 9192)]) as admin:
         quorum = await admin.describe_quorum()
         await admin.alter_configs(ResourceType.TOPIC, "orders", {"retention.ms": "1000"})
+        await admin.alter_quorum([0, 3, 4])
 
 A request is sent again, after a wait that grows (KIP-580), when a connection fails, when a node does not answer
 in time, and when the answer says that the leader is elsewhere; so it may be carried out more than once. All of
@@ -21,10 +22,12 @@ from typing import Literal, NamedTuple, TypeVar
 from quorumd.client.backoff import backoff_ms
 from quorumd.client.connection import NodeConnection
 from quorumd.errors import ErrorCode, RequestFailed
-from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, NO_NODE
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, NO_NODE, Endpoint, ReplicaKey
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import VersionRanges
-from quorumd.protocol.messages import describe_quorum_request
+from quorumd.protocol.messages import add_raft_voter_request, alter_quorum_request, describe_quorum_request
+from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
+from quorumd.protocol.messages.alter_quorum_response import AlterQuorumResponse
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -41,6 +44,8 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from quorumd.protocol.wire import Message, MessageStruct
 
 R = TypeVar("R", bound=Message)
@@ -143,6 +148,43 @@ class AdminClient:
         _raise_for(partitions[0].error_code, partitions[0].error_message, "DescribeQuorum")
         return partitions[0]
 
+    async def alter_quorum(self, voters: Sequence[int] | None) -> None:
+        """Set the target that the leader leads the voters to, one after the other; None stays with those of now.
+
+        Returns when the target is committed, before it is reached (KIP-595 draft). Raises RequestFailed.
+        """
+        wire = alter_quorum_request
+        targets = None if voters is None else [wire.TargetVoter(voter) for voter in voters]
+        partition = wire.PartitionData(METADATA_PARTITION, targets)
+        request = wire.AlterQuorumRequest("", [wire.TopicData(METADATA_TOPIC, [partition])])
+        response = await self._ask(request, AlterQuorumResponse, "leader")
+        for topic in response.topics:
+            for answer in topic.partitions:
+                _raise_for(answer.error_code, answer.error_message, "AlterQuorum")
+
+    async def add_voter(self, voter: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
+        """Give one replica a vote (KIP-853); returns when that is committed. While it is not caught up, or other
+        voters are changing, it is tried again until the deadline. Raises RequestFailed.
+        """
+        wire = add_raft_voter_request
+        listeners = [wire.Listener(*endpoint) for endpoint in endpoints]
+        patience_ms = int(self._attempt_timeout_ms * 2 / 3)
+        request = wire.AddRaftVoterRequest(None, patience_ms, *voter, listeners)
+        response, attempts = await self._sent(request, "leader")
+        assert isinstance(response, AddRaftVoterResponse)
+        was_before = response.error_code == ErrorCode.DUPLICATE_VOTER and attempts > 1
+        if not (was_before and await self._votes(voter)):
+            _raise_for(response.error_code, response.error_message, f"voter {voter.id}")
+
+    async def remove_voter(self, voter: ReplicaKey) -> None:
+        """Take one replica its vote (KIP-853); returns when that is committed. Raises RequestFailed."""
+        request = RemoveRaftVoterRequest(None, *voter)
+        response, attempts = await self._sent(request, "leader")
+        assert isinstance(response, RemoveRaftVoterResponse)
+        was_before = response.error_code == ErrorCode.VOTER_NOT_FOUND and attempts > 1
+        if not (was_before and not await self._votes(voter)):
+            _raise_for(response.error_code, response.error_message, f"voter {voter.id}")
+
     async def describe_cluster(self, node: Target = None) -> DescribeClusterResponse:
         """The nodes of the quorum and their leader as controllers (endpoint type 2). Raises RequestFailed."""
         request = DescribeClusterRequest(endpoint_type=_ENDPOINTS_OF_CONTROLLERS)
@@ -207,18 +249,28 @@ class AdminClient:
         RequestFailed at the deadline, with the last error code if there was one, and UnsupportedVersion for a
         request that the node does not know.
         """
-        target = node
+        return (await self._sent(message, node))[0]
+
+    async def _sent(self, message: Message, node: Target) -> tuple[Message, int]:
+        """As `send`, and how often it was sent: an earlier attempt may have done what the last one came late for."""
+        target, attempts = node, 0
 
         async def once() -> Message:
-            nonlocal target
+            nonlocal target, attempts
+            attempts += 1
             response = await self._exchange(await self._connection_to(target), message)
-            code = next((code for code in _error_codes(response) if code in ASK_AGAIN), 0)
-            if code == 0 or isinstance(node, int):
+            error = next((error for error in _errors(response) if error[0] in ASK_AGAIN), None)
+            if error is None or isinstance(node, int):
                 return response
             target = "leader"
-            raise RequestFailed(f"{message.NAME} was answered with {ErrorCode.describe(code)}", code)
+            raise RequestFailed(f"{message.NAME} was answered with {_described(*error)}", error[0])
 
-        return await self._retried(message.NAME, node, once)
+        return await self._retried(message.NAME, node, once), attempts
+
+    async def _votes(self, voter: ReplicaKey) -> bool:
+        """Whether exactly this replica votes now."""
+        quorum = await self.describe_quorum()
+        return any((v.replica_id, v.replica_directory_id) == voter for v in quorum.current_voters)
 
     async def _ask(self, message: Message, response_class: type[R], node: Target) -> R:
         response = await self.send(message, node)
@@ -313,21 +365,25 @@ class AdminClient:
         self._leader = leader if leader != NO_NODE and leader in nodes else None
 
 
-def _error_codes(part: MessageStruct) -> Iterator[int]:
-    """Every error code in a response, from the outside in."""
+def _errors(part: MessageStruct) -> Iterator[tuple[int, str | None]]:
+    """Every error code in a response with the text beside it, from the outside in."""
     for name in part.__slots__:
         value = getattr(part, name)
         if name == "error_code":
-            yield value
+            yield value, getattr(part, "error_message", None)
         elif isinstance(value, list):
             for item in value:
                 if isinstance(item, MessageStruct):
-                    yield from _error_codes(item)
+                    yield from _errors(item)
+
+
+def _described(code: int, text: str | None) -> str:
+    return f"{ErrorCode.describe(code)}: {text}" if text else ErrorCode.describe(code)
 
 
 def _raise_for(code: int, text: str | None, what: str) -> None:
     if code != ErrorCode.NONE:
-        raise RequestFailed(f"{what}: {ErrorCode.describe(code)}{': ' if text else ''}{text or ''}", code)
+        raise RequestFailed(f"{what}: {_described(code, text)}", code)
 
 
 def _resource(resource_type: int, name: str) -> str:
