@@ -11,6 +11,7 @@ durability_gate    holds messages back until the disk has what they promise
 voter_records      control records of the engine <-> batches in the log
 cluster_identity   the cluster id: made by the first leader, validated ever after
 quorum_wire        flat engine values <-> Vote, BeginQuorumEpoch, EndQuorumEpoch
+voter_wire         flat engine values <-> AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter
 fetch_wire         flat engine values <-> FetchQuorumRecords, stock Fetch
 
 peers              outgoing connections to other nodes: version negotiation, time-outs
@@ -28,8 +29,10 @@ snapshot_builder   (previous snapshot, log) -> a newer snapshot: files only, run
 snapshot_keeper    when a snapshot is built, which segments and snapshots are removed
 
 server_session     one incoming connection: frames in, answers out in order
+request_handlers   makes the *_requests of a node
 request_router     API key -> handler; which APIs are spoken here
 *_requests         one file a family of APIs: quorum, cluster, config
 forwarding         Envelope: a broker-type request that reached a non-leader goes to the leader
+authorization      who may do what
 error_answers      how each API tells an error
 """

@@ -16,17 +16,12 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.address_book import Address
 from quorumd.node.bootstrap_records import propose_bootstrap_records
 from quorumd.node.cluster_identity import ClusterIdentity
-from quorumd.node.cluster_requests import ClusterRequests
-from quorumd.node.config_requests import ConfigRequests
 from quorumd.node.discovery import Discovery
-from quorumd.node.error_answers import MAY_BE_FORWARDED, counting
-from quorumd.node.forwarding import EnvelopeRequests, Forwarder
 from quorumd.node.identity_files import load_saved_node, next_boot_timestamp, to_save
 from quorumd.node.peer_requests import PeerRequests
-from quorumd.node.peers import Call, Purpose
 from quorumd.node.proposals import Proposals
-from quorumd.node.quorum_requests import QuorumRequests
 from quorumd.node.raft_runner import RaftRunner
+from quorumd.node.request_handlers import Parts, add_handlers
 from quorumd.node.request_router import RequestRouter
 from quorumd.node.server_session import ServerSession
 from quorumd.node.settings import NodeSettings
@@ -35,11 +30,10 @@ from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
 from quorumd.node.voter_records import VoterRecord, encode_control_records, scan_voter_records
 from quorumd.ports import Clock, Disk, Entropy, Listener, Network
-from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send
 from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import ReadAsked, ShutDown
+from quorumd.raft.events import ShutDown
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment, VoterHistory
 
@@ -212,45 +206,21 @@ class Node:
         self._add_handlers()
 
     def _add_handlers(self) -> None:
-        router, settings = self._router, self.settings
-        forwarder = Forwarder(
+        parts = Parts(
+            self.settings,
             self._clock,
-            self._call_leader,
-            self._leads,
-            router.route,
-            counting(self.statistics),
-            settings.request_timeout_ms,
-        )
-        self._quorum_requests = QuorumRequests(
             self.engine,
             self.log,
-            self._clock,
             self.identity,
             self.statistics,
-            self._runner.step,
-            self.discovery.endpoint_of,
-            forwarder.forward,
-        )
-        configs = ConfigRequests(
-            settings.node_id,
-            settings.static_configs,
-            self._leads,
-            self.log.has_room,
             self.state_machine,
-            self.statistics,
             self._proposals,
-            lambda outcome: self._runner.step(ReadAsked(outcome)),
-            forwarder.forward,
+            self.discovery,
+            self._peers,
+            self._runner.step,
+            self._leads,
         )
-        envelopes = EnvelopeRequests(self._leads, router.route, MAY_BE_FORWARDED, router.spoken)
-        router.add(self._quorum_requests.handlers())
-        router.add(configs.handlers())
-        router.add(self.discovery.handlers())
-        router.add([(ApiKey.ENVELOPE, envelopes.envelope)])
-        cluster = ClusterRequests(
-            self.engine, self.identity, self.discovery, self.state_machine, router.spoken
-        )
-        router.add(cluster.handlers())
+        self._quorum_requests = add_handlers(self._router, parts)
 
     def _accept(self) -> ServerSession:
         session = ServerSession(
@@ -274,12 +244,6 @@ class Node:
     def _leads(self) -> bool:
         """Whether requests for the leader are for this node: not while it is handing over."""
         return self.engine.is_leader and not self._is_draining
-
-    def _call_leader(self, call: Call) -> bool:
-        leader_id = self.engine.leader_id
-        if leader_id < 0 or leader_id == self.settings.node_id:
-            return False
-        return self._peers.call_node(leader_id, call, Purpose.FORWARD)
 
     # What the runner hands on
 
