@@ -10,7 +10,6 @@ TESTS = Path(__file__).resolve().parents[1]
 HOLES = frozenset(range(1, 43))
 
 OF_ALTER_QUORUM = {
-    4: "the answer of AlterQuorum has no leader: where a client asks instead",
     6: "single steps towards the target, never a joint majority",
     8: "order of the steps, and when a new voter has caught up",
     35: "AlterQuorum while a step is uncommitted",
