@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from quorumd.ids import Endpoint, KafkaUuid
 
 Addresses: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -23,6 +26,40 @@ def _host_and_port(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise click.BadParameter(f"{text!r} is not host:port with a port from 1 to 65535")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def node_ids(text: str) -> tuple[int, ...]:
+    """`0,3,4` as node ids, at least one, none of them twice. A parameter type of click."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and int(part) < 2**31 for part in parts):
+        raise click.BadParameter(f"{text!r} is not a list of node ids, such as 0,3,4")
+    ids = tuple(int(part) for part in parts)
+    if len(set(ids)) < len(ids):
+        raise click.BadParameter(f"{text!r} names a node twice")
+    return ids
+
+
+def directory_id(text: str) -> KafkaUuid:
+    """22 characters as a Uuid. A parameter type of click."""
+    from quorumd.ids import KafkaUuid
+
+    try:
+        return KafkaUuid.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def endpoint(text: str) -> Endpoint:
+    """`NAME://host:port` as others reach it. A parameter type of click."""
+    from quorumd.config.values import ADVERTISED_LISTENER
+
+    try:
+        found = ADVERTISED_LISTENER.read(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}; expected NAME://host:port") from None
+    if found is None or found.port == 0:
+        raise click.BadParameter(f"{text!r} is not NAME://host:port with a port from 1 to 65535")
+    return found
 
 
 def positive_integers(text: str) -> tuple[int, ...]:

@@ -82,6 +82,34 @@ def progress(first: str, only_on_terminal: bool = False) -> Iterator[Progress]:
     yield show
 
 
+class Steps(Protocol):
+    """How a task of several steps tells how far it is."""
+
+    def __call__(self, done: int, total: int, text: str) -> None:
+        """`text` says what the next steps wait for."""
+
+
+@contextmanager
+def steps() -> Iterator[Steps]:
+    """A bar with the steps done and the time it takes, on a terminal; elsewhere lines on stderr."""
+    if not sys.stderr.isatty():
+        with progress("waiting") as show_line:
+            yield lambda done, total, text: show_line(f"{done} of {total} steps done; {text}")
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    shown = (
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Bars(*shown, console=console(), transient=True) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, total, text: bars.update(task, completed=done, total=total, description=text)
+
+
 def console() -> Console:
     """Rich's console on stderr: what it shows never mixes with a result on stdout."""
     from rich.console import Console

@@ -1,121 +1,25 @@
-"""`quorumd quorum`: who leads, how far the log is committed, how far each replica is behind (KIP-595
-draft)."""
+"""`quorumd quorum`: ask for the state of the quorum, and change who votes in it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from quorumd.cli import options
-from quorumd.cli.asking import ask
-from quorumd.cli.output import print_json, tabbed
-
-if TYPE_CHECKING:
-    from quorumd.cli.options import Addresses
-    from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState
-
-REPLICATION_COLUMNS = ("ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget")
+from quorumd.cli.quorum_alter import alter
+from quorumd.cli.quorum_describe import describe
+from quorumd.cli.quorum_voters import add_voter, remove_voter
 
 
 @click.group()
 def quorum() -> None:
-    """Ask for the state of the quorum.
+    """Show the state of the quorum, and change who votes in it.
 
     \b
     Examples:
       quorumd quorum describe --bootstrap-server 127.0.0.1:9192
       quorumd quorum describe replication --bootstrap-server 127.0.0.1:9192
+      quorumd quorum alter --bootstrap-server 127.0.0.1:9192 --voters 0,3,4 --wait
     """
 
 
-@quorum.command()
-@click.argument("what", type=click.Choice(["status", "replication"]), default="status")
-@options.bootstrap_server
-@options.output
-def describe(what: str, servers: Addresses, output: str) -> None:
-    """Show the quorum as its leader sees it; any node can be asked.
-
-    status: the leader, its epoch, the high watermark, and the largest lag of a voter. replication: a line
-    for each replica. Lag counts records, LagTimeMs how long ago a replica had all that the leader has now;
-    -1 is unknown.
-
-    \b
-    Examples:
-      quorumd quorum describe --bootstrap-server 127.0.0.1:9192
-      quorumd quorum describe replication --bootstrap-server 127.0.0.1:9192 --output json
-    """
-    described = ask(servers, lambda admin: admin.describe_quorum())
-    if what == "status":
-        status = status_of(described)
-        print_json(status) if output == "json" else click.echo(status_text(status))
-    else:
-        rows = replication_of(described)
-        print_json(rows) if output == "json" else click.echo(replication_text(rows))
-
-
-def status_of(quorum: PartitionData) -> dict[str, Any]:
-    """The draft's status. Followers are the voters besides the leader."""
-    followers = [row for row in replication_of(quorum) if row["status"] == "Follower"]
-    times = [row["lagTimeMs"] for row in followers]
-    return {
-        "leaderId": quorum.leader_id,
-        "leaderEpoch": quorum.leader_epoch,
-        "highWatermark": quorum.high_watermark,
-        "maxFollowerLag": max((row["lag"] for row in followers), default=0),
-        "maxFollowerLagTimeMs": -1 if -1 in times else max(times, default=0),
-        "currentVoters": [voter.replica_id for voter in quorum.current_voters],
-        "targetVoters": [target.voter_id for target in quorum.target_voters or ()],
-    }
-
-
-def replication_of(quorum: PartitionData) -> list[dict[str, Any]]:
-    """The draft's replication rows: leader, followers, observers."""
-    leader = next(voter for voter in quorum.current_voters if voter.replica_id == quorum.leader_id)
-    targets = {target.voter_id for target in quorum.target_voters or ()}
-    followers = [voter for voter in quorum.current_voters if voter is not leader]
-    groups = (("Leader", [leader]), ("Follower", followers), ("Observer", quorum.observers))
-    return [
-        {
-            "replicaId": replica.replica_id,
-            "directoryId": str(replica.replica_directory_id),
-            "logEndOffset": replica.log_end_offset,
-            # A replica that has not fetched yet (-1) lacks everything, as far as the leader knows.
-            "lag": leader.log_end_offset - max(0, replica.log_end_offset),
-            "lagTimeMs": _lag_time_ms(leader, replica),
-            "status": status,
-            "isReassignTarget": replica.replica_id in targets,
-        }
-        for status, replicas in groups
-        for replica in replicas
-    ]
-
-
-def _lag_time_ms(leader: ReplicaState, replica: ReplicaState) -> int:
-    """Both timestamps are the leader's clock; the leader's own is the time of its answer."""
-    if replica is leader:
-        return 0
-    if replica.last_caught_up_timestamp < 0 or leader.last_caught_up_timestamp < 0:
-        return -1
-    return max(0, leader.last_caught_up_timestamp - replica.last_caught_up_timestamp)
-
-
-def status_text(status: dict[str, Any]) -> str:
-    """The draft's lines, `Key:` and value separated by tabs."""
-    return tabbed([(f"{key[0].upper()}{key[1:]}:", value) for key, value in status.items()])
-
-
-def replication_text(rows: list[dict[str, Any]]) -> str:
-    """The draft's columns, separated by tabs."""
-    cells = [
-        (
-            row["replicaId"],
-            row["logEndOffset"],
-            row["lag"],
-            row["lagTimeMs"],
-            row["status"],
-            "Yes" if row["isReassignTarget"] else "No",
-        )
-        for row in rows
-    ]
-    return tabbed([REPLICATION_COLUMNS, *cells])
+for _command in (describe, alter, add_voter, remove_voter):
+    quorum.add_command(_command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.cli.output import columns, progress, tabbed
+from quorumd.cli.output import columns, progress, steps, tabbed
 
 
 def test_columns_line_up_and_numbers_stand_right() -> None:
@@ -35,3 +35,26 @@ def test_progress_off_a_terminal_is_a_line_now_and_then_on_stderr(
         show("1 of 3")
         show("3 of 3")
     assert capsys.readouterr() == ("", shown)
+
+
+def test_steps_off_a_terminal_are_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
+    with steps() as show:
+        show(1, 3, "next: this")
+    assert capsys.readouterr() == ("", "waiting\n1 of 3 steps done; next: this\n")
+
+
+def test_steps_on_a_terminal_are_a_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with steps() as show:
+        show(1, 3, "to be added: 4 [17 behind]")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "1/3" in said.err
+    assert "to be added: 4 [17 behind]" in said.err

@@ -46,8 +46,8 @@ ALL = dict(commands(root.quorumd))
 def test_the_commands_that_are_promised_are_there() -> None:
     names = {" ".join(path) for path in ALL}
     promised = (
-        "format, start, cluster up, cluster status, cluster down, quorum describe, configs get, configs set, "
-        "configs delete, log dump, simulate, bench"
+        "format, start, cluster up, cluster status, cluster down, quorum describe, quorum alter, quorum add-voter, "
+        "quorum remove-voter, configs get, configs set, configs delete, log dump, simulate, bench"
     )
     assert set(promised.split(", ")) <= names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.cli.quorum import replication_of, replication_text, status_of, status_text
+from quorumd.cli.quorum_describe import replication_of, replication_text, status_of, status_text
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState, TargetVoter
 
@@ -65,3 +65,22 @@ def test_a_follower_that_never_fetched_lacks_all_and_its_time_is_unknown(
 def test_a_single_voter_has_no_lag() -> None:
     status = status_of(PartitionData(0, 0, None, 7, 1, 3, [replica(7, 3)], []))
     assert (status["maxFollowerLag"], status["maxFollowerLagTimeMs"], status["targetVoters"]) == (0, 0, [])
+
+
+def test_a_target_that_was_never_heard_of_is_told(drafts_example: PartitionData) -> None:
+    assert drafts_example.target_voters is not None
+    drafts_example.target_voters.append(TargetVoter(4))
+    *_, last = replication_text(replication_of(drafts_example)).splitlines()
+    assert last.split() == ["4", "-1", "234134", "-1", "Observer", "Yes"]
+
+
+def test_a_leader_that_is_leaving_is_no_voter_and_has_no_row(drafts_example: PartitionData) -> None:
+    drafts_example.leader_id = 9
+    rows = replication_of(drafts_example)
+    assert [(row["replicaId"], row["status"], row["lag"], row["lagTimeMs"]) for row in rows] == [
+        (1, "Follower", 4, -1),
+        (0, "Follower", 0, -1),
+        (2, "Follower", 34, -1),
+        (3, "Observer", 10, -1),
+    ]
+    assert status_of(drafts_example)["leaderId"] == 9

@@ -1,0 +1,147 @@
+"""`quorumd quorum add-voter` and `remove-voter`: one voter, named with its directory id (KIP-853)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.asking import ask
+from quorumd.cli.output import print_json
+from quorumd.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+
+PATIENCE_S = 30.0
+
+_timeout = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=PATIENCE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to try.",
+)
+
+
+@click.command("add-voter")
+@click.option("--id", "node_id", type=click.IntRange(0, 2**31 - 1), help="The node that is to vote.")
+@click.option("--directory-id", type=options.directory_id, help="The directory.id of its meta.properties.")
+@click.option("--endpoint", type=options.endpoint, metavar="NAME://HOST:PORT", help="Where it is reached.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Read all three from that node's properties file and its formatted data folder.",
+)
+@_timeout
+@options.bootstrap_server
+@options.output
+def add_voter(
+    node_id: int | None,
+    directory_id: KafkaUuid | None,
+    endpoint: Endpoint | None,
+    config_path: Path | None,
+    timeout_s: float,
+    servers: Addresses,
+    output: str,
+) -> None:
+    """Give one running node a vote. It must be reachable and catch up with the leader within the timeout.
+
+    \b
+    Examples:
+      quorumd quorum add-voter --bootstrap-server 127.0.0.1:9192 --config config/three-nodes/3.properties
+      quorumd quorum add-voter --bootstrap-server 127.0.0.1:9192 --id 3 \\
+        --directory-id 0pAyWDFIRL2KnTKaKOyN9Q --endpoint CONTROLLER://127.0.0.1:9195
+    """
+    from quorumd.ids import ReplicaKey
+
+    given = (node_id, directory_id, endpoint)
+    if config_path is not None:
+        if any(each is not None for each in given):
+            raise click.UsageError("--config says it all: leave --id, --directory-id and --endpoint out")
+        voter, endpoint = voter_of(config_path)
+    elif node_id is None or directory_id is None or endpoint is None:
+        raise click.UsageError("a voter is named by --config, or by --id, --directory-id and --endpoint")
+    else:
+        voter = ReplicaKey(node_id, directory_id)
+    where = endpoint
+    ask(servers, lambda admin: admin.add_voter(voter, [where]), timeout_s * 1000)
+    at = f"{where.name}://{_bracketed(where.host)}:{where.port}"
+    if output == "json":
+        print_json({"voterId": voter.id, "directoryId": str(voter.directory_id), "endpoints": [at]})
+    else:
+        click.echo(f"Added voter {voter.id} with directory id {voter.directory_id} and endpoints: {at}")
+
+
+@click.command("remove-voter")
+@click.option(
+    "--id", "node_id", type=click.IntRange(0, 2**31 - 1), required=True, help="The node that is not to vote."
+)
+@click.option(
+    "--directory-id",
+    type=options.directory_id,
+    required=True,
+    help="Its directory id, as `describe replication --output json` tells it.",
+)
+@_timeout
+@options.bootstrap_server
+@options.output
+def remove_voter(
+    node_id: int, directory_id: KafkaUuid, timeout_s: float, servers: Addresses, output: str
+) -> None:
+    """Take one node its vote; it goes on as an observer. A leader hands over first; the last voter stays.
+
+    \b
+    Example:
+      quorumd quorum remove-voter --bootstrap-server 127.0.0.1:9192 --id 3 \\
+        --directory-id 0pAyWDFIRL2KnTKaKOyN9Q
+    """
+    from quorumd.ids import ReplicaKey
+
+    voter = ReplicaKey(node_id, directory_id)
+    ask(servers, lambda admin: admin.remove_voter(voter), timeout_s * 1000)
+    if output == "json":
+        print_json({"voterId": node_id, "directoryId": str(directory_id)})
+    else:
+        click.echo(f"Removed voter {node_id} with directory id {directory_id}")
+
+
+def voter_of(config_path: Path) -> tuple[ReplicaKey, Endpoint]:
+    """The replica that a properties file describes, and where others reach it.
+
+    Raises ConfigError, and StorageError where the data folder is not formatted yet or another node's.
+    """
+    from quorumd.config import load
+    from quorumd.ids import ReplicaKey
+    from quorumd.log.meta_properties import load_meta_properties
+    from quorumd.runtime.disk import OsDisk
+
+    settings = load(str(config_path)).node_settings()
+    if settings.advertised.port == 0:
+        raise ConfigError(
+            f"{config_path}: the port of the listener is 0: name the one that others connect to"
+        )
+    disk = OsDisk(lambda callback: None)
+    try:
+        meta = load_meta_properties(disk, settings.data_directory)
+    finally:
+        disk.close()
+    if meta is None:
+        raise StorageError(
+            f"{settings.data_directory}: not formatted yet; run: quorumd format --config {config_path}"
+        )
+    if meta.node_id != settings.node_id:
+        raise StorageError(
+            f"{settings.data_directory}: the folder of node {meta.node_id}, not of node {settings.node_id}"
+        )
+    return ReplicaKey(meta.node_id, meta.directory_id), settings.advertised
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

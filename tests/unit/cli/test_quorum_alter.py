@@ -1,0 +1,188 @@
+"""`quorum alter`: what is asked for, what is printed, and how the way there is shown and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from quorumd.cli import quorum_alter
+from quorumd.cli.quorum_alter import (
+    NotReached,
+    changes_left,
+    check_still_wanted,
+    is_reached,
+    still_to_come,
+    wait_until_reached,
+)
+from quorumd.cli.root import run
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState, TargetVoter
+
+SERVER = ("--bootstrap-server", "127.0.0.1:1")
+SERVERS = (("127.0.0.1", 1),)
+
+
+def quorum(
+    voters: Sequence[int], targets: Sequence[int] | None = None, observers: dict[int, int] | None = None
+) -> PartitionData:
+    """The first voter leads and has 1000 records; observers have so many."""
+    target = None if targets is None else [TargetVoter(node) for node in targets]
+    ends = [ReplicaState(node, KafkaUuid(bytes(16)), 1000) for node in voters]
+    watching = [ReplicaState(node, KafkaUuid(bytes(16)), end) for node, end in (observers or {}).items()]
+    return PartitionData(0, 0, None, voters[0], 5, 1000, ends, watching, target)
+
+
+class FakeAdmin:
+    """Describes one after the other, the last one for ever."""
+
+    def __init__(self, *described: PartitionData) -> None:
+        self.described = list(described)
+        self.altered: list[Any] = []
+
+    async def alter_quorum(self, voters: Any) -> None:
+        self.altered.append(voters)
+
+    async def describe_quorum(self) -> PartitionData:
+        return self.described.pop(0) if len(self.described) > 1 else self.described[0]
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    made = FakeAdmin(quorum([0, 1, 2]))
+
+    def ask(
+        servers: object,
+        question: Callable[[Any], Awaitable[Any]],
+        patience_ms: float = 0,
+        *,
+        silent: bool = False,
+    ) -> Any:
+        async def asked() -> Any:
+            return await question(made)
+
+        return asyncio.run(asked())
+
+    monkeypatch.setattr(quorum_alter, "ask", ask)
+    monkeypatch.setattr(quorum_alter, "POLL_S", 0.0)
+    monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
+    return made
+
+
+def test_a_target_is_set_and_the_drafts_lines_are_printed(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.described = [quorum([0, 1, 2], [0, 3, 4])]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,3,4"]) == 0
+    assert admin.altered == [(0, 3, 4)]
+    assert capsys.readouterr() == ("CurrentVoters:\t[0, 1, 2]\nTargetVoters:\t[0, 3, 4]\n", "")
+
+
+def test_json(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.described = [quorum([0, 1], [0, 3])]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0, 3", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"currentVoters": [0, 1], "targetVoters": [0, 3]}
+
+
+def test_cancelling(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quorum", "alter", *SERVER, "--cancel"]) == 0
+    assert admin.altered == [None]
+    assert capsys.readouterr().out == "CurrentVoters:\t[0, 1, 2]\nTargetVoters:\t[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ([], "either --voters or --cancel"),
+        (["--voters", "0", "--cancel"], "either --voters or --cancel"),
+        (["--cancel", "--wait"], "nothing to --wait for"),
+        (["--voters", "0", "--timeout", "3"], "--timeout is how long to --wait"),
+        (["--voters", "0", "--wait", "--timeout", "0"], "0"),
+        (["--voters", "0,x"], "not a list of node ids"),
+        (["--voters", ""], "not a list of node ids"),
+        (["--voters", "-1"], "not a list of node ids"),
+        (["--voters", "2147483648"], "not a list of node ids"),
+        (["--voters", "0,1,0"], "names a node twice"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
+) -> None:
+    assert run(["quorum", "alter", *SERVER, *arguments]) == 2
+    assert wrong in capsys.readouterr().err
+    assert admin.altered == []
+
+
+def test_waiting_shows_every_step_and_ends_with_the_voters(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.described = [
+        quorum([0, 1], [0, 3]),
+        quorum([0, 1], [0, 3], {3: 200}),
+        quorum([0, 1], [0, 3], {3: 1000}),
+        quorum([0, 1, 3], [0, 3]),
+        quorum([0, 3], [0, 3]),
+        quorum([0, 3]),
+    ]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,3", "--wait"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "CurrentVoters:\t[0, 3]\nTargetVoters:\t[]\n"
+    assert said.err.splitlines() == [
+        "waiting",
+        "0 of 2 steps done; to be added: 3 (has not fetched from the leader); to be removed: 1",
+        "0 of 2 steps done; to be added: 3 (800 records behind); to be removed: 1",
+        "0 of 2 steps done; to be added: 3 (caught up); to be removed: 1",
+        "1 of 2 steps done; to be removed: 1",
+        "2 of 2 steps done; the last step is being committed",
+    ]
+
+
+def test_waiting_in_vain_says_what_is_missing(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.described = [quorum([0, 1], [0, 1, 3, 4], {3: 1000})]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,1,3,4", "--wait", "--timeout", "0.05"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[-1] == (
+        "error: after 0.05 s the voters are [0, 1]; to be added: 3 (caught up), 4 (has not fetched from the leader). "
+        "The change goes on, until it is there or cancelled with: quorumd quorum alter --cancel"
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        (quorum([0, 1, 3]), "was cancelled; the voters are"),
+        (quorum([0, 1], [0, 5]), r"replaced this one, to \[0, 5\]"),
+    ],
+)
+def test_waiting_ends_when_somebody_wants_something_else(
+    admin: FakeAdmin, then: PartitionData, said: str
+) -> None:
+    admin.described = [then]
+    with pytest.raises(NotReached, match=said):
+        wait_until_reached(SERVERS, quorum([0, 1], [0, 3]), (0, 3), 5.0)
+
+
+def test_the_order_of_the_targets_says_nothing() -> None:
+    check_still_wanted(quorum([0], [3, 0]), (0, 3))
+    assert is_reached(quorum([3, 0]), (0, 3))
+
+
+def test_a_target_that_is_reached_but_not_taken_away_yet_is_not_the_end() -> None:
+    assert not is_reached(quorum([0, 3], [0, 3]), (0, 3))
+    assert changes_left(quorum([0, 3], [0, 3]), (0, 3)) == 0
+
+
+def test_steps_are_voters_that_come_and_go() -> None:
+    assert changes_left(quorum([1, 2, 3]), (4, 5, 6)) == 6
+    assert changes_left(quorum([0, 1, 2]), (0, 3)) == 3
+
+
+def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
+    """It is no voter any more, and answers until its successor does."""
+    leaving = quorum([2, 3], [2, 3], {1: 1000})
+    leaving.leader_id = 1
+    assert still_to_come(leaving, (2, 3)) == "the last step is being committed"

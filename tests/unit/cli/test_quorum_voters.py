@@ -1,0 +1,133 @@
+"""`quorum add-voter` and `remove-voter`: which voter is meant, and what is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quorumd.cli import quorum_voters
+from quorumd.cli.root import run
+from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+
+SERVER = ("--bootstrap-server", "127.0.0.1:1")
+DIRECTORY = KafkaUuid(bytes(range(16)))
+VOTER = ReplicaKey(3, DIRECTORY)
+NAMED = ("--id", "3", "--directory-id", str(DIRECTORY))
+ENDPOINT = ("--endpoint", "controller://[::1]:9195")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    made: list[tuple[Any, ...]] = []
+    admin = SimpleNamespace(
+        add_voter=lambda *asked: made.append(("add", *asked)),
+        remove_voter=lambda *asked: made.append(("remove", *asked)),
+    )
+
+    def ask(servers: object, question: Callable[[Any], Any], patience_ms: float) -> None:
+        question(admin)
+        made.append((patience_ms,))
+
+    monkeypatch.setattr(quorum_voters, "ask", ask)
+    return made
+
+
+def test_a_voter_is_added(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quorum", "add-voter", *SERVER, *NAMED, *ENDPOINT, "--timeout", "7"]) == 0
+    assert calls == [("add", VOTER, [Endpoint("CONTROLLER", "::1", 9195)]), (7000,)]
+    added = f"Added voter 3 with directory id {DIRECTORY} and endpoints: CONTROLLER://[::1]:9195\n"
+    assert capsys.readouterr() == (added, "")
+
+
+def test_a_voter_is_removed(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quorum", "remove-voter", *SERVER, *NAMED]) == 0
+    assert calls == [("remove", VOTER), (30_000,)]
+    assert capsys.readouterr() == (f"Removed voter 3 with directory id {DIRECTORY}\n", "")
+
+
+def test_json(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quorum", "add-voter", *SERVER, *NAMED, *ENDPOINT, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "voterId": 3,
+        "directoryId": str(DIRECTORY),
+        "endpoints": ["CONTROLLER://[::1]:9195"],
+    }
+    assert run(["quorum", "remove-voter", *SERVER, *NAMED, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"voterId": 3, "directoryId": str(DIRECTORY)}
+
+
+@pytest.fixture
+def node_config(tmp_path: Path) -> Path:
+    file = tmp_path / "node.properties"
+    file.write_text(
+        "node.id=3\nlisteners=CONTROLLER://127.0.0.1:9195\nbootstrap.servers=127.0.0.1:9192\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    return file
+
+
+def test_a_properties_file_says_it_all(
+    calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["format", "--config", str(node_config)]) == 0
+    capsys.readouterr()
+    assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 0
+    ((_, voter, endpoints), _) = calls
+    assert voter.id == 3
+    assert endpoints == [Endpoint("CONTROLLER", "127.0.0.1", 9195)]
+    meta = (node_config.parent / "data" / "meta.properties").read_text()
+    assert f"directory.id={voter.directory_id}\n" in meta
+
+
+def test_a_folder_that_is_not_formatted_has_no_directory_id(
+    calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 3
+    assert f"not formatted yet; run: quorumd format --config {node_config}" in capsys.readouterr().err
+    assert calls == []
+
+
+def test_the_folder_of_another_node_is_refused(
+    calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["format", "--config", str(node_config)])
+    node_config.write_text(node_config.read_text().replace("node.id=3", "node.id=4"))
+    assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 3
+    assert "the folder of node 3, not of node 4" in capsys.readouterr().err
+    assert calls == []
+
+
+def test_a_port_that_changes_with_every_start_is_refused(
+    calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node_config.write_text(node_config.read_text().replace(":9195", ":0"))
+    assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 2
+    assert "the port of the listener is 0" in capsys.readouterr().err
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ([], "a voter is named by --config, or by"),
+        ([*NAMED], "a voter is named by --config, or by"),
+        (["--config", "x", "--id", "3"], "--config says it all"),
+        ([*NAMED, "--endpoint", "127.0.0.1:9195"], "expected NAME://host:port"),
+        ([*NAMED, "--endpoint", "C://127.0.0.1:0"], "with a port from 1 to 65535"),
+        ([*NAMED, "--endpoint", "C://:9195"], "wildcard"),
+        ([*NAMED, "--endpoint", ""], "NAME://host:port"),
+        (["--id", "3", "--directory-id", "x", *ENDPOINT], "not a Kafka Uuid"),
+        (["--id", "-1", "--directory-id", str(DIRECTORY), *ENDPOINT], "-1"),
+    ],
+)
+def test_what_names_no_voter_is_told_before_anything_is_asked(
+    calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
+) -> None:
+    assert run(["quorum", "add-voter", *SERVER, *arguments]) == 2
+    assert wrong in capsys.readouterr().err
+    assert calls == []
