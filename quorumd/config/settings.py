@@ -331,12 +331,6 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
 
 def _quorum_problems(settings: Settings) -> Iterator[Problem]:
     voters, servers = settings.quorum_voters, settings.bootstrap_servers
-    if not voters and not servers:
-        yield Problem(
-            ("quorum_voters", "bootstrap_servers"),
-            "the node would know nobody",
-            "the voters of the first election, for example 1,2,3, or bootstrap.servers to join a quorum",
-        )
     unreachable = [str(voter.id) for voter in voters if not voter.port and voter.id != settings.node_id]
     if unreachable and not servers:
         yield Problem(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from quorumd.errors import DiskFull, FlushFailed, StorageError
+from quorumd.errors import ConfigError, DiskFull, FlushFailed, StorageError
 from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -48,7 +48,7 @@ LINGER_MS = 10.0
 
 
 class Node:
-    """One node of the quorum. `start` may raise StorageError or OSError; afterwards `on_stop` is called once.
+    """One node of the quorum. `start` may raise ConfigError, StorageError or OSError; then `on_stop` comes once.
 
     Attributes that may be read from outside: `engine`, `log`, `state_machine`, `statistics`, `identity`,
     `discovery`, `recovery_report`, `boot_timestamp`. `on_stop(exit_code, reason)`: see `quorumd.runtime`.
@@ -86,6 +86,7 @@ class Node:
         try:
             self._open_files()
             self._wire()
+            self._check_that_somebody_is_known()
             self._listener: Listener = self._network.listen(
                 settings.listen.host, settings.listen.port, self._accept
             )
@@ -204,6 +205,17 @@ class Node:
         self._peers.use(self.discovery)
         self._router = RequestRouter()
         self._add_handlers()
+
+    def _check_that_somebody_is_known(self) -> None:
+        """Once the log names the voters, the configuration need not (KIP-595 draft 6.1)."""
+        settings = self.settings
+        if not (
+            self.engine.voters.current.ids or settings.raft.bootstrap_voters or settings.bootstrap_servers
+        ):
+            raise ConfigError(
+                f"node {settings.node_id} would know nobody, its log names no voters yet: set quorum.voters to "
+                "those of the first election, for example 1,2,3, or bootstrap.servers to join a quorum"
+            )
 
     def _add_handlers(self) -> None:
         parts = Parts(

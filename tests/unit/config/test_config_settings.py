@@ -116,7 +116,6 @@ def test_settings_are_frozen() -> None:
         ({"inter_broker_listener_name": "INSIDE"}, "there is no listener INSIDE"),
         ({"metrics_listener": "127.0.0.1:9092"}, "another port"),
         ({"metrics_listener": ":9092"}, "another port"),
-        ({"quorum_voters": ""}, "would know nobody"),
         ({"quorum_voters": "1,2@h:1,3"}, "no way to find voter 3"),
         ({"process_roles": "broker"}, "a pure broker never votes"),
         ({"connections_max_idle_ms": "2s"}, "more than quorum.fetch.timeout.ms (2000)"),
@@ -186,3 +185,9 @@ def test_documentation_has_every_setting_with_all_its_keys() -> None:
 def test_the_drafts_key_and_kafkas_key_are_one_setting(draft: str, shipped: str) -> None:
     (row,) = [row for row in documentation() if draft in row.keys]
     assert shipped in row.keys
+
+
+def test_a_node_whose_log_names_the_voters_needs_neither_voters_nor_servers() -> None:
+    """The draft: once the voters are in the log, quorum.voters may be dropped. The start looks into the log."""
+    settings = make(quorum_voters="", bootstrap_servers="")
+    assert settings.node_settings().raft.bootstrap_voters == ()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import METADATA_VERSION
-from quorumd.errors import CorruptLog, DiskFull, ErrorCode, StorageError
+from quorumd.errors import ConfigError, CorruptLog, DiskFull, ErrorCode, StorageError
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
@@ -96,6 +96,17 @@ def test_a_taken_address_leaves_the_folder_free() -> None:
     assert not cluster.disks[1].exists(f"{FOLDER}/boot-timestamp"), "nothing is written before it may run"
     squatter.close()
     cluster.start(1).leader()
+
+
+def test_a_node_that_would_know_nobody_is_refused() -> None:
+    cluster = Cluster()
+    nobody: dict[str, Any] = {"voter_addresses": (), "raft": RaftSettings(bootstrap_voters=())}
+    with pytest.raises(ConfigError, match=r"node 1 would know nobody.*set quorum\.voters"):
+        cluster.make(1, **nobody).start()
+    cluster.start().leader()
+    cluster.kill(1)
+    cluster.make(1, **nobody).start()
+    assert cluster.leader().engine.voters.current.ids == (1,), "its log knows"
 
 
 def test_a_start_that_fails_late_leaves_neither_address_nor_folder_taken() -> None:
