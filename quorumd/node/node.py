@@ -254,8 +254,11 @@ class Node:
         return self.settings.advertised.port or self._listener.port
 
     def _leads(self) -> bool:
-        """Whether requests for the leader are for this node: not while it is handing over."""
-        return self.engine.is_leader and not self._is_draining
+        """Whether requests for the leader are for this node: not while it is handing over, nor when it is no voter
+        any more and leads only until that is committed."""
+        engine = self.engine
+        is_voter = engine.voters.current.by_id(self.settings.node_id) is not None
+        return engine.is_leader and is_voter and not self._is_draining
 
     # What the runner hands on
 

@@ -58,6 +58,7 @@ class QuorumRequests:
         statistics: NodeStatistics,
         step: Callable[[Event], None],
         leader_endpoint: Callable[[int], Endpoint | None],
+        leads: Callable[[], bool],
         forward: Handler,
     ) -> None:
         self._engine = engine
@@ -67,6 +68,7 @@ class QuorumRequests:
         self._statistics = statistics
         self._step = step
         self._leader_endpoint = leader_endpoint
+        self._leads = leads
         self._forward = forward
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
@@ -159,8 +161,12 @@ class QuorumRequests:
         )
 
     def describe_quorum(self, session: Session, request: Request) -> None:
-        """Only the leader knows: a broker-type client is forwarded there, others are told who leads."""
-        if not self._engine.is_leader and not session.asked_as_controller_client:
+        """Only the leader knows: a broker-type client is forwarded there, others are told who leads.
+
+        A leader on its way out does not lead here: stock tools fail where the leader is none of the voters.
+        """
+        leads = self._leads()
+        if not leads and not session.asked_as_controller_client:
             self._forward(session, request)
             return
         message: Any = request.message
@@ -179,7 +185,7 @@ class QuorumRequests:
             engine.high_watermark,
         )
         nodes = []
-        if engine.is_leader:
+        if leads:
             description = engine.describe(self._clock.now_ms())
             version = request.api_version
             partition.current_voters = [self._replica_state(r, version) for r in description.voters]

@@ -69,6 +69,7 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
         parts.statistics,
         parts.step,
         parts.discovery.endpoint_of,
+        leads,
         forwarder.forward,
     )
     configs = ConfigRequests(

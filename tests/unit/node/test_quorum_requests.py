@@ -80,6 +80,7 @@ class World:
         self.events: list[Event] = []
         self.forwarded: list[Request] = []
         self.session = RecordingSession()
+        self.leads = True
         self.statistics = NodeStatistics()
         self.requests = QuorumRequests(
             cast(RaftEngine, self.engine),
@@ -89,6 +90,7 @@ class World:
             self.statistics,
             self.events.append,
             lambda node_id: self.endpoint,
+            lambda: self.leads and self.engine.is_leader,
             self._forward,
         )
         self.handlers = dict(self.requests.handlers())
@@ -267,6 +269,16 @@ def test_who_does_not_lead_tells_clients_of_controllers_who_does(world: World, v
     assert (partition.leader_id, partition.leader_epoch) == (2, 5)
     assert bool(partition.error_message) == (version >= 2)
     assert world.forwarded == []
+
+
+def test_a_leader_on_its_way_out_describes_nothing(world: World) -> None:
+    """Stock tools fail where the leader is none of the voters."""
+    world.leads, world.session.asked_as_controller_client = False, True
+    (partition,) = world.ask(describe(), 2).topics[0].partitions
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.session.asked_as_controller_client = False
+    world.ask(describe(), 2)
+    assert len(world.forwarded) == 1
 
 
 def test_clients_of_brokers_get_it_from_the_leader(world: World) -> None:
