@@ -31,7 +31,7 @@ from quorumd.node.turn import Turn
 from quorumd.node.voter_records import VoterRecord, encode_control_records, scan_voter_records
 from quorumd.ports import Clock, Disk, Entropy, Listener, Network
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send
+from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send, VotersAnswer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import ShutDown
 from quorumd.raft.quorum_state import QuorumState
@@ -352,6 +352,9 @@ class Node:
 
     def read_failed(self, token: Callable[[bool], None]) -> None:
         token(False)
+
+    def voters_answered(self, answer: VotersAnswer) -> None:
+        answer.token(answer)
 
     def storage_full(self) -> None:
         logger.error(

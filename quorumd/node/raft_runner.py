@@ -15,7 +15,7 @@ from quorumd.node.durability_gate import DurabilityGate, Message
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
 from quorumd.ports import Clock, Disk, Timer
-from quorumd.raft.effects import Answer, ControlBatch, Effects, ReadReady, Send
+from quorumd.raft.effects import Answer, ControlBatch, Effects, ReadReady, Send, VotersAnswer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, Flushed, PeerFailed, Propose, StorageFree, StorageFull, TimerFired
 from quorumd.raft.quorum_state import QuorumState
@@ -53,6 +53,9 @@ class RunnerOwner(Protocol):
     def read_ready(self, ready: ReadReady) -> None: ...
 
     def read_failed(self, token: Any) -> None: ...
+
+    def voters_answered(self, answer: VotersAnswer) -> None:
+        """What came of a request for other voters."""
 
     def storage_full(self) -> None: ...
 
@@ -165,6 +168,8 @@ class RaftRunner:
             self._owner.read_ready(ready)
         for token in effects.reads_failed:
             self._owner.read_failed(token)
+        for answered in effects.voters_answered:
+            self._owner.voters_answered(answered)
         if not appended:
             self._storage_full()
         self._arm_timer()

@@ -29,9 +29,11 @@ Files, in reading order
     roles                       the roles, which may follow which, what each remembers
     replica                     what a replica remembers in all roles, and the verbs on it
     transitions                 newer epochs and leaders found: moves that any role can make
-    start, unattached, election, candidate, leader, fetch_service, follower, other
+    start, unattached, election, candidate, leader, fetch_service, voter_changes, follower, other
                                 what each does on which event; vote rules are in `election`, the leader's side of
-                                fetching in `fetch_service`, what most roles do alike in `other`
+                                fetching in `fetch_service` and of who votes in `voter_changes`, what most roles do
+                                alike in `other`
+    membership                  from the voters of now to those that shall be, one voter a step
     reads                       read-index rounds
     description                 DescribeQuorum
     engine                      the table (event, role) -> handler, and the read-only view

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
-from quorumd.raft import candidate, election, fetch_service, follower, leader, other, unattached
+from quorumd.raft import (
+    candidate,
+    election,
+    fetch_service,
+    follower,
+    leader,
+    other,
+    unattached,
+    voter_changes,
+)
 from quorumd.raft.description import QuorumDescription, describe
 from quorumd.raft.effects import Effects
 from quorumd.raft.events import (
@@ -23,6 +32,7 @@ from quorumd.raft.events import (
     StorageFree,
     StorageFull,
     TimerFired,
+    VotersAsked,
 )
 from quorumd.raft.log_view import LogView
 from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, VoteRequest
@@ -78,6 +88,7 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
     Flushed: in_every_role(other.flushed) | {Role.LEADER: leader.flushed},
     Propose: in_every_role(other.proposed_to_non_leader) | {Role.LEADER: leader.propose},
     ReadAsked: in_every_role(other.read_asked_of_non_leader) | {Role.LEADER: leader.read_asked},
+    VotersAsked: in_every_role(voter_changes.refuse_voters) | {Role.LEADER: voter_changes.voters_asked},
     ShutDown: in_every_role(other.shut_down)
     | {Role.LEADER: leader.shut_down, Role.PROSPECTIVE: candidate.shut_down},
     StorageFull: in_every_role(other.storage_full)

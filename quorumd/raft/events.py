@@ -165,6 +165,7 @@ Event = (
     | Flushed
     | Propose
     | ReadAsked
+    | VotersAsked
     | TimerFired
     | ShutDown
     | StorageFull

@@ -110,7 +110,7 @@ def append(replica: Replica, response: FetchResponse) -> bool:
     replica.append(response.records[wanted[0].position : stop], OffsetAndEpoch(last.end_offset, last.epoch))
     for batch in wanted:
         for offset, assignment in batch.voters:
-            replica.voters.append(offset, assignment)
+            replica.take_voters(offset, assignment)
             replica.downgraded = False
     return True
 

@@ -1,4 +1,5 @@
-"""Leading: taking office, the high watermark, check-quorum, leaving. Serving fetches is in `fetch_service`.
+"""Leading: taking office, the high watermark, check-quorum, leaving. Serving fetches is in `fetch_service`, who
+votes in `voter_changes`.
 
 Raft paper 5.3 and 5.4.2, KIP-595, KIP-996 (check-quorum), KIP-853 (directory ids in voter records).
 """
@@ -25,17 +26,19 @@ from quorumd.raft.fetch_service import (
     answer_or_park,
     confirm_reads,
     record_fetch,
+    refuse,
     release_for_high_watermark,
     release_replicas,
     release_voters,
     serve_consumer,
 )
-from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, LeaderResponse
+from quorumd.raft.messages import EndRequest, FetchRequest, LeaderResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import BrokenPromise, Replica
-from quorumd.raft.roles import Leader, Progress, Resigned
+from quorumd.raft.roles import Leader, Resigned
 from quorumd.raft.transitions import leave_leadership, observe
-from quorumd.raft.voters import Voter, VoterAssignment, VoterSet, reached_by_majority
+from quorumd.raft.voter_changes import announce, answer_changes, discovered, follow_voter_set, improve_voters
+from quorumd.raft.voters import VoterAssignment, reached_by_majority
 
 CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns after this many fetch timeouts without fetches of a majority, as in Kafka (hole 14)."""
@@ -71,42 +74,6 @@ def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
     for progress in leader.voters.values():
         announce(replica, progress)
     advance_high_watermark(replica, leader)
-
-
-def follow_voter_set(replica: Replica, leader: Leader) -> None:
-    """Take over the newest voter set; what is known of voters that stay is kept."""
-    known = leader.voters
-    leader.in_voter_set = replica.voter_set.includes(replica.identity)
-    leader.voters = {}
-    for voter in replica.voter_set.voters:
-        if voter.key.id != replica.id:
-            progress = known.get(voter.key.id) or Progress(voter.key, replica.now)
-            progress.key = voter.key
-            leader.voters[voter.key.id] = progress
-
-
-def discovered(replica: Replica, voters: VoterSet) -> VoterSet:
-    """`voters` with the directory ids and endpoints that are missing in it and known by now."""
-    return VoterSet(tuple(completed(replica, voter) for voter in voters.voters))
-
-
-def completed(replica: Replica, voter: Voter) -> Voter:
-    key = voter.key
-    if key.directory_id == ZERO_UUID:
-        state = replica.state
-        progress = state.voters.get(key.id) if isinstance(state, Leader) else None
-        fetched_from = progress.directory_seen if progress is not None else ZERO_UUID
-        key = (
-            ReplicaKey(key.id, fetched_from) if fetched_from != ZERO_UUID else replica.discovered_key(key.id)
-        )
-    return Voter(key, voter.endpoints or replica.endpoints_of(key.id))
-
-
-def announce(replica: Replica, progress: Progress) -> None:
-    own = replica.voter_set.by_id(replica.id)
-    endpoints = (own.endpoints if own is not None else ()) or replica.endpoints_of(replica.id)
-    progress.begin = BeginRequest(replica.id, replica.epoch, progress.key, endpoints)
-    replica.send(progress.key.id, progress.begin)
 
 
 def announce_to_silent(replica: Replica, leader: Leader) -> None:
@@ -152,7 +119,9 @@ def propose(replica: Replica, leader: Leader, event: Propose) -> None:
 def flushed(replica: Replica, leader: Leader, event: Flushed) -> None:
     replica.flushed = event.end_offset
     advance_high_watermark(replica, leader)
-    pin_directories(replica, leader)
+    if leader.pending_changes:
+        answer_changes(replica, leader)
+    look_after_voters(replica, leader)
 
 
 def advance_high_watermark(replica: Replica, leader: Leader) -> None:
@@ -165,33 +134,25 @@ def advance_high_watermark(replica: Replica, leader: Leader) -> None:
     if reached > leader.epoch_start and reached > leader.high_watermark:
         leader.high_watermark = reached
         replica.commit(reached)
+        if leader.pending_changes:
+            answer_changes(replica, leader)
         release_for_high_watermark(replica, leader)
         confirm_reads(replica, leader)
 
 
-def pin_directories(replica: Replica, leader: Leader) -> None:
-    """Complete the voter record: directory ids and endpoints that were not known at the first bootstrap.
-
-    The voters stay the same nodes, so no majority changes; still one record at a time and only after a commit of
-    this epoch, as for every change of the voter set (hole 7).
-    """
-    committed = replica.voters.latest_offset < leader.high_watermark
-    if not leader.pin_wanted or not committed or replica.effects.append is not None:
-        return
-    leader.pin_wanted = False
-    latest = replica.voters.latest
-    assert latest is not None
-    pinned = discovered(replica, latest.current)
-    if pinned != latest.current:
-        replica.append_control((VoterAssignment(pinned, latest.target),))
-        follow_voter_set(replica, leader)
-        release_replicas(replica, leader)
+def look_after_voters(replica: Replica, leader: Leader) -> None:
+    """What follows from a commit, a fetch or an address for who votes: the next voter record, or, once it is
+    committed that this leader is no voter, its end (Raft thesis 4.2.2, hole 9)."""
+    if leader.in_voter_set:
+        improve_voters(replica, leader)
+    elif replica.voters.latest_offset < leader.high_watermark:
+        resign(replica, leader)
 
 
 def peer_discovered(replica: Replica, leader: Leader, event: PeerDiscovered) -> None:
     other.peer_discovered(replica, leader, event)
     leader.pin_wanted = True
-    pin_directories(replica, leader)
+    look_after_voters(replica, leader)
 
 
 # Fetches and reads
@@ -211,9 +172,12 @@ def fetch_asked(replica: Replica, leader: Leader, event: PeerAsked) -> None:
         advance_high_watermark(replica, leader)
         if progress.directory_seen != ZERO_UUID and progress.key.directory_id == ZERO_UUID:
             leader.pin_wanted = True
-        pin_directories(replica, leader)
         confirm_reads(replica, leader)
-    answer_or_park(replica, leader, event)
+    look_after_voters(replica, leader)
+    if replica.state is leader:
+        answer_or_park(replica, leader, event)
+    else:
+        refuse(replica, replica.state, event)
 
 
 def read_asked(replica: Replica, leader: Leader, event: ReadAsked) -> None:

@@ -14,6 +14,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import Answer, ControlBatch, Effects, KRaftVersion, LeaderChange, Send
 from quorumd.raft.log_view import LogView
+from quorumd.raft.membership import changed_voters
 from quorumd.raft.messages import FetchRequest, Request, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import HIGHER_EPOCH, SAME_EPOCH, Role, RoleState, Unattached
@@ -210,8 +211,19 @@ class Replica:
         """Append control records of the own epoch; a voter set among them counts from now on."""
         for position, record in enumerate(records):
             if isinstance(record, VoterAssignment):
-                self.voters.append(self.end.offset + position, record)
+                self.take_voters(self.end.offset + position, record)
         self.append(ControlBatch(records), OffsetAndEpoch(self.end.offset + len(records), self.epoch))
+
+    def take_voters(self, offset: int, assignment: VoterAssignment) -> None:
+        """Go by a voter record from now on. Raises BrokenPromise for one that changes more than one voter: two
+        majorities that do not meet could come of it (Raft thesis 4.1, hole 5)."""
+        latest = self.voters.latest
+        if latest is not None and changed_voters(latest.current, assignment.current) > 1:
+            raise BrokenPromise(
+                f"the voter record at offset {offset} leads from {latest.current.ids} to "
+                f"{assignment.current.ids}: more than one voter at once"
+            )
+        self.voters.append(offset, assignment)
 
     def append(self, batches: bytes | ControlBatch, end: OffsetAndEpoch) -> None:
         self.effects.append = batches

@@ -7,7 +7,7 @@
         PROSPECTIVE --> UNATTACHED (gave its vote, or pre-vote lost), FOLLOWER (leader found, or pre-vote lost)
         CANDIDATE   --> LEADER (majority), PROSPECTIVE (lost, after back-off), FOLLOWER (leader found)
         FOLLOWER    --> PROSPECTIVE (leader silent), UNATTACHED (leader silent and it may not campaign)
-        LEADER      --> RESIGNED (shutdown, full disk, no majority fetches)
+        LEADER      --> RESIGNED (shutdown, full disk, no majority fetches, no voter any more)
     with a higher epoch
         any         --> UNATTACHED, FOLLOWER
         PROSPECTIVE --> CANDIDATE (majority of pre-votes)
@@ -195,6 +195,16 @@ class ParkedFetch:
 
 
 @dataclass(slots=True)
+class PendingChange:
+    """A request for other voters whose record is in the log and not committed yet."""
+
+    token: Any
+    offset: int
+    until_committed: bool
+    """False: it is answered as soon as the record is durable here."""
+
+
+@dataclass(slots=True)
 class Leader:
     """Times are monotonic milliseconds."""
 
@@ -216,6 +226,9 @@ class Leader:
     """No parked fetch is due before this."""
     pin_wanted: bool = True
     """Something was learned that may complete the voter record (directory ids, endpoints)."""
+    reassigning: bool = False
+    """Whether the newest voter record has a target."""
+    pending_changes: list[PendingChange] = field(default_factory=list)
 
     @property
     def role(self) -> Role:

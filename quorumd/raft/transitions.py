@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
+from quorumd.raft.effects import VotersAnswer
 from quorumd.raft.messages import FetchResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import BrokenPromise, Replica
@@ -88,6 +89,14 @@ def leave_leadership(replica: Replica, old: object) -> None:
     if not isinstance(old, Leader):
         return
     replica.effects.reads_failed += old.reads.abandon()
+    replica.effects.voters_answered += [
+        VotersAnswer(
+            pending.token,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            "The leader changed before this was committed: look whether it was.",
+        )
+        for pending in old.pending_changes
+    ]
     for parked in [*old.parked.values(), *old.parked_consumers]:
         error = replica.fetch_error(parked.request.epoch)
         if error is ErrorCode.NONE:

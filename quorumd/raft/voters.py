@@ -49,6 +49,15 @@ class VoterSet:
                 return voter
         return None
 
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """This set with one voter more, or with that one in place of the one of its id."""
+        others = [other for other in self.voters if other.key.id != voter.key.id]
+        return VoterSet(tuple(sorted([*others, voter], key=lambda each: each.key.id)))
+
+    def without(self, node_id: int) -> VoterSet:
+        """This set without the voter of that id."""
+        return VoterSet(tuple(voter for voter in self.voters if voter.key.id != node_id))
+
     def includes(self, replica: ReplicaKey) -> bool:
         """Whether `replica` is one of the voters.
 

@@ -1,7 +1,7 @@
 """The holes and contradictions of the KIP-595 draft that the engine decides, a test or more each, by number.
 
-Those of gossip, files and the wire are in tests/unit/node and tests/unit/protocol; `test_every_hole_has_a_test` knows
-which belong to AlterQuorum, which is not there yet.
+Those of gossip, files and the wire are in tests/unit/node and tests/unit/protocol, those of changing the voters in
+tests/unit/raft too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import ControlBatch, ReadReady
-from quorumd.raft.events import Flushed, PeerAsked, ReadAsked, ShutDown
+from quorumd.raft.events import Flushed, PeerAsked, ReadAsked, RemoveVoter, ShutDown, VotersAsked
 from quorumd.raft.messages import EndRequest, FetchRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
@@ -44,16 +44,15 @@ def test_hole_7_no_voter_record_before_an_own_commit_and_never_two_at_once(hindr
 
 def test_hole_9_a_leader_outside_the_voter_set_serves_and_does_not_count_itself() -> None:
     bench = Single(voters=voter_set(1, 2, 3)).to_leader()
-    replica = bench.engine._replica
-    bench.history.append(bench.log.end_offset, VoterAssignment(voter_set(2, 3)))
-    bench.log.batches.append(Batch(bench.log.end_offset, bench.log.end_offset + 1, 2, voter_record(2, 3)))
-    replica.state.in_voter_set = False  # it is Leader
+    bench.step(VotersAsked("asker", RemoveVoter(key(1))))
     bench.flush()
     bench.ask(bench.fetch_of(2))
     assert bench.engine.high_watermark < bench.log.end_offset
+    assert bench.engine.is_leader
     bench.ask(bench.fetch_of(3))
     assert bench.engine.high_watermark == bench.log.end_offset
-    assert bench.engine.is_leader
+    assert bench.engine.role is Role.RESIGNED
+    assert sorted(bench.requests(EndRequest)) == [2, 3]
 
 
 class TestHole10:

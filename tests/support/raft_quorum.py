@@ -286,6 +286,13 @@ class Quorum:
                     return node.id
         return None
 
+    def leader_of_voters(self) -> int | None:
+        """Who leads the newest epoch and has committed in it, whoever votes by now."""
+        leading = [
+            n for n in self.nodes.values() if n.up and n.engine.is_leader and n.engine.high_watermark >= 0
+        ]
+        return max(leading, key=lambda n: n.engine.epoch).id if leading else None
+
     def run_to_commit(self, offset: int, *ids: int, duration_ms: float = 30_000) -> None:
         nodes = [self.nodes[n] for n in ids or tuple(self.nodes)]
         reached = self.run(duration_ms, lambda: all(node.committed >= offset for node in nodes))
@@ -322,6 +329,8 @@ class Quorum:
         for read in effects.reads_ready:
             node.ready[read.token] = read.offset
         node.failed += effects.reads_failed
+        for answer in effects.voters_answered:
+            answer.token(answer)
         self.check(node)
         if node.flushes:
             self.flush(node)

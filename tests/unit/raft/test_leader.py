@@ -93,8 +93,6 @@ class TestHighWatermark:
         bench.flush()
         bench.ask(bench.fetch_of(2))
         assert bench.engine.high_watermark == 2
-        bench.ask(bench.fetch_of(3))
-        assert bench.engine.high_watermark == 3
 
 
 class TestAnnouncing:

@@ -1,0 +1,366 @@
+"""The leader's voters: requests for others, steps towards a target, its own end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID, Endpoint, ReplicaKey
+from quorumd.raft.effects import ControlBatch, VotersAnswer
+from quorumd.raft.events import AddVoter, PeerDiscovered, RemoveVoter, TargetVoters, UpdateVoter, VotersAsked
+from quorumd.raft.messages import BeginRequest, EndRequest
+from quorumd.raft.roles import Role
+from quorumd.raft.voters import Voter, VoterAssignment
+from tests.support.raft_quorum import Batch, Quorum, directory, endpoint, key, voter_set
+from tests.support.raft_single import ME, Single
+
+ALL = voter_set(1, 2, 3)
+
+
+def leader(committed: bool = True) -> Single:
+    bench = Single(voters=ALL)
+    bench.discover(ME, key(2), key(3), key(4), key(5))
+    return bench.to_leader(committed)
+
+
+def asked(bench: Single, change: Any) -> list[VotersAnswer]:
+    return bench.step(VotersAsked("asker", change)).voters_answered
+
+
+def refused(bench: Single, change: Any) -> ErrorCode:
+    before = bench.log.end_offset
+    (answer,) = asked(bench, change)
+    assert answer.token == "asker"
+    assert answer.message or answer.error is ErrorCode.NONE
+    assert bench.log.end_offset == before
+    return answer.error
+
+
+def commit(bench: Single, *peers: int) -> list[VotersAnswer]:
+    """Flush, and let peers fetch all there is; what was answered meanwhile."""
+    answered = list(bench.flush().voters_answered)
+    for peer in peers:
+        bench.ask(bench.fetch_of(peer), reply=peer)
+        answered += bench.effects.voters_answered
+    return answered
+
+
+def newest_record(bench: Single) -> VoterAssignment:
+    latest = bench.history.latest
+    assert latest is not None
+    return latest
+
+
+class TestTargets:
+    def test_is_answered_when_the_target_is_committed_not_when_it_is_reached(self) -> None:
+        bench = leader()
+        assert asked(bench, TargetVoters((4, 5))) == []
+        assert newest_record(bench) == VoterAssignment(ALL, (4, 5))
+        assert commit(bench, 2) == [VotersAnswer("asker", ErrorCode.NONE)]
+        assert newest_record(bench).target == (4, 5)
+
+    @pytest.mark.parametrize("ids", [(), (1, 1), (-1, 2), (1, 9)])
+    def test_a_set_that_cannot_be_is_refused(self, ids: tuple[int, ...]) -> None:
+        assert refused(leader(), TargetVoters(ids)) is ErrorCode.INVALID_REQUEST
+
+    def test_waits_for_a_commit_of_the_own_epoch(self) -> None:
+        assert refused(leader(committed=False), TargetVoters((1, 2))) is ErrorCode.REQUEST_TIMED_OUT
+
+    def test_only_the_leader_does_it(self) -> None:
+        bench = Single(voters=ALL).to_follower(2)
+        assert refused(bench, TargetVoters((1, 2))) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_who_loses_leadership_says_that_the_outcome_is_not_known(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((4, 5)))
+        bench.to_follower(2, bench.engine.epoch + 1)
+        (answer,) = bench.effects.voters_answered
+        assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class TestHole35:
+    def test_a_target_may_change_while_the_last_one_is_not_committed(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((4, 5)))
+        assert asked(bench, TargetVoters((2, 3))) == []
+        assert newest_record(bench) == VoterAssignment(ALL, (2, 3))
+
+    def test_cancelling_keeps_who_votes_now(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((4, 5)))
+        asked(bench, TargetVoters(None))
+        assert newest_record(bench) == VoterAssignment(ALL)
+
+    def test_cancelling_nothing_is_done_at_once(self) -> None:
+        assert refused(leader(), TargetVoters(None)) is ErrorCode.NONE
+
+
+def test_hole_36_a_target_of_those_who_vote_already_ends_what_runs() -> None:
+    bench = leader()
+    asked(bench, TargetVoters((4, 5)))
+    asked(bench, TargetVoters((3, 1, 2)))
+    assert newest_record(bench) == VoterAssignment(ALL)
+
+
+class TestSteps:
+    def test_a_caught_up_target_becomes_a_voter_by_the_folder_it_fetches_with(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((1, 2, 3, 4)))
+        commit(bench, 2)
+        bench.ask(bench.fetch_of(4), reply=4)
+        assert newest_record(bench) == VoterAssignment(voter_set(1, 2, 3, 4))
+        assert list(bench.requests(BeginRequest)) == [4]
+
+    def test_not_before_it_has_caught_up(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((1, 2, 3, 4)))
+        commit(bench, 2)
+        bench.ask(bench.fetch_of(4, offset=1), reply=4)
+        assert newest_record(bench).current == ALL
+
+    def test_not_when_that_was_long_ago(self) -> None:
+        bench = leader()
+        bench.ask(bench.fetch_of(4), reply=4)
+        bench.now += bench.settings.fetch_timeout_ms + 1
+        bench.ask(bench.fetch_of(2), reply=2)
+        asked(bench, TargetVoters((1, 2, 3, 4)))
+        commit(bench, 2)
+        assert newest_record(bench).current == ALL
+
+    def test_not_before_the_record_of_the_step_before_is_committed(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((1, 2, 3, 4, 5)))
+        commit(bench, 2)
+        bench.ask(bench.fetch_of(4), reply=4)
+        bench.ask(bench.fetch_of(5), reply=5)
+        assert newest_record(bench).current == voter_set(1, 2, 3, 4)
+
+    def test_a_new_voter_counts_with_what_it_had_fetched(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((1, 2, 3, 4)))
+        commit(bench, 2)
+        bench.ask(bench.fetch_of(4), reply=4)
+        voters = bench.engine._replica.state.voters  # it is Leader
+        assert voters[4].end_offset == bench.log.end_offset - 1
+
+    def test_a_removed_voter_counts_no_more_and_is_shown_as_an_observer(self) -> None:
+        bench = leader()
+        asked(bench, TargetVoters((1, 2)))
+        commit(bench, 2)
+        assert newest_record(bench) == VoterAssignment(voter_set(1, 2))
+        described = bench.engine.describe(bench.now)
+        assert [voter.key.id for voter in described.voters] == [1, 2]
+        assert [observer.key.id for observer in described.observers] == [3]
+
+    def test_a_record_that_changes_two_voters_stops_a_follower(self) -> None:
+        bench = Single((1, 1), voters=ALL).to_follower(2)
+        record = ControlBatch((VoterAssignment(voter_set(1, 4, 5)),))
+        bench.answer(2, bench.records(Batch(2, 3, 1, record)))
+        assert bench.effects.fatal is not None
+        assert "more than one voter" in bench.effects.fatal
+
+
+class TestLeaving:
+    def test_a_removed_leader_leads_until_that_is_committed_by_the_others(self) -> None:
+        bench = leader()
+        asked(bench, RemoveVoter(ME))
+        assert commit(bench, 2) == []
+        assert bench.engine.is_leader
+        assert bench.engine.high_watermark < bench.log.end_offset
+        bench.ask(bench.fetch_of(3), reply=3)
+        assert bench.effects.voters_answered == [VotersAnswer("asker", ErrorCode.NONE)]
+        assert bench.engine.role is Role.RESIGNED
+        assert sorted(bench.requests(EndRequest)) == [2, 3]
+
+    def test_the_fetch_that_ended_it_is_answered(self) -> None:
+        bench = leader()
+        asked(bench, RemoveVoter(ME))
+        commit(bench, 2)
+        answer = bench.ask(bench.fetch_of(3), reply=3)
+        assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_it_does_not_campaign_afterwards(self) -> None:
+        bench = leader()
+        asked(bench, RemoveVoter(ME))
+        commit(bench, 2, 3)
+        for _ in range(20):
+            bench.fire()
+            assert bench.engine.role not in (Role.PROSPECTIVE, Role.CANDIDATE)
+        assert bench.engine.epoch <= bench.saves[0].epoch + 1
+
+
+class TestOneVoter:
+    def caught_up(self) -> Single:
+        bench = leader()
+        bench.ask(bench.fetch_of(4), reply=4)
+        return bench
+
+    def new(self, life: int = 1) -> Voter:
+        return Voter(key(4, life), (Endpoint("CONTROLLER", "elsewhere", 1),))
+
+    def test_is_added_with_the_endpoints_it_was_given(self) -> None:
+        bench = self.caught_up()
+        asked(bench, AddVoter(self.new()))
+        assert newest_record(bench).current.by_id(4) == self.new()
+
+    def test_is_told_at_once_where_that_was_asked_for_but_not_before_it_is_durable(self) -> None:
+        bench = self.caught_up()
+        assert asked(bench, AddVoter(self.new(), ack_when_committed=False)) == []
+        assert bench.flush().voters_answered == [VotersAnswer("asker", ErrorCode.NONE)]
+
+    def test_is_refused_while_it_is_behind(self) -> None:
+        bench = leader()
+        bench.ask(bench.fetch_of(4, offset=1), reply=4)
+        assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
+
+    def test_another_folder_of_the_node_has_not_caught_up(self) -> None:
+        assert refused(self.caught_up(), AddVoter(self.new(life=2))) is ErrorCode.REQUEST_TIMED_OUT
+
+    @pytest.mark.parametrize("life", [1, 2])
+    def test_an_id_votes_once(self, life: int) -> None:
+        voter = Voter(key(2, life), (endpoint(2),))
+        assert refused(leader(), AddVoter(voter)) is ErrorCode.DUPLICATE_VOTER
+
+    @pytest.mark.parametrize(
+        "voter", [Voter(key(4), ()), Voter(ReplicaKey(4, ZERO_UUID), (endpoint(4),))], ids=str
+    )
+    def test_is_named_whole(self, voter: Voter) -> None:
+        assert refused(self.caught_up(), AddVoter(voter)) is ErrorCode.INVALID_REQUEST
+
+    def test_not_while_another_change_is_not_committed(self) -> None:
+        bench = self.caught_up()
+        asked(bench, RemoveVoter(key(3)))
+        assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
+
+    def test_not_while_a_reassignment_runs(self) -> None:
+        bench = self.caught_up()
+        asked(bench, TargetVoters((1, 2, 5)))
+        commit(bench, 2)
+        assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
+        assert refused(bench, RemoveVoter(key(3))) is ErrorCode.REQUEST_TIMED_OUT
+
+    @pytest.mark.parametrize("wrong", [key(4), key(2, 2), ReplicaKey(2)], ids=str)
+    def test_who_does_not_vote_cannot_be_removed(self, wrong: ReplicaKey) -> None:
+        assert refused(leader(), RemoveVoter(wrong)) is ErrorCode.VOTER_NOT_FOUND
+
+    def test_the_last_one_cannot_be_removed(self) -> None:
+        bench = Single(voters=voter_set(1))
+        bench.fire()
+        bench.flush()
+        assert bench.engine.high_watermark > 0
+        assert refused(bench, RemoveVoter(ME)) is ErrorCode.VOTER_NOT_FOUND
+
+
+class TestEndpoints:
+    MOVED = Endpoint("CONTROLLER", "elsewhere", 9)
+
+    def test_are_updated_without_changing_who_votes(self) -> None:
+        bench = leader()
+        asked(bench, UpdateVoter(Voter(key(2), (self.MOVED,)), bench.engine.epoch))
+        voter = newest_record(bench).current.by_id(2)
+        assert voter == Voter(key(2), (self.MOVED,))
+
+    def test_that_are_known_need_no_record(self) -> None:
+        bench = leader()
+        change = UpdateVoter(Voter(key(2), (endpoint(2),)), bench.engine.epoch)
+        assert refused(bench, change) is ErrorCode.NONE
+
+    @pytest.mark.parametrize(
+        ("difference", "error"),
+        [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+    )
+    def test_of_another_epoch_are_refused(self, difference: int, error: ErrorCode) -> None:
+        bench = leader()
+        change = UpdateVoter(Voter(key(2), (self.MOVED,)), bench.engine.epoch + difference)
+        assert refused(bench, change) is error
+
+    def test_of_another_folder_are_refused(self) -> None:
+        bench = leader()
+        change = UpdateVoter(Voter(key(2, 2), (self.MOVED,)), bench.engine.epoch)
+        assert refused(bench, change) is ErrorCode.VOTER_NOT_FOUND
+
+    def test_that_gossip_tells_anew_are_recorded_by_the_leader(self) -> None:
+        bench = leader()
+        bench.step(PeerDiscovered(key(2), self.MOVED))
+        assert newest_record(bench).current.by_id(2) == Voter(key(2), (self.MOVED,))
+
+    def test_of_another_folder_with_the_id_of_a_voter_are_not(self) -> None:
+        bench = leader()
+        bench.step(PeerDiscovered(key(2, 2), self.MOVED))
+        assert newest_record(bench).current.by_id(2) == Voter(key(2), (endpoint(2),))
+
+
+class TestWholeQuorum:
+    """All engines together: reassignments under crashes of the leader."""
+
+    def reassign(self, quorum: Quorum, *target: int) -> None:
+        done: list[VotersAnswer] = []
+
+        def finished() -> bool:
+            up = quorum.leader_of_voters()
+            if up is None:
+                return False
+            voters = quorum.nodes[up].engine.voters
+            if voters.target is None and voters.current.ids == target:
+                return quorum.nodes[up].committed > quorum.nodes[up].engine._replica.voters.latest_offset
+            if voters.target != target:
+                quorum.step(up, VotersAsked(done.append, TargetVoters(target)))
+            return False
+
+        assert quorum.run(120_000, finished), f"{target} not reached: {quorum}"
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_three_voters_are_replaced_by_three_others(self, seed: int) -> None:
+        quorum = Quorum(voters=3, observers=3, seed=seed)
+        quorum.start()
+        quorum.run_to_leader()
+        self.reassign(quorum, 4, 5, 6)
+        leader_id = quorum.leader_of_voters()
+        assert leader_id in (4, 5, 6)
+        for removed in (1, 2, 3):
+            quorum.crash(removed)
+        assert leader_id is not None
+        end = quorum.propose(leader_id)
+        quorum.run_to_commit(end, 4, 5, 6)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_it_goes_on_after_crashes_of_the_leader(self, seed: int) -> None:
+        quorum = Quorum(voters=3, observers=3, seed=seed)
+        quorum.start()
+        first = quorum.run_to_leader()
+        quorum.step(first, VotersAsked(lambda answer: None, TargetVoters((4, 5, 6))))
+        quorum.run(20)
+        for _ in range(3):
+            quorum.run(400)
+            leading = quorum.leader_of_voters()
+            if leading is not None:
+                quorum.crash(leading)
+                quorum.run(3000)
+                quorum.start(leading)
+        self.reassign(quorum, 4, 5, 6)
+
+    def test_a_node_with_an_empty_disk_is_a_new_replica(self) -> None:
+        quorum = Quorum(voters=3, observers=0, seed=1)
+        quorum.start()
+        leader_id = quorum.run_to_leader()
+        lost = 1 if leader_id != 1 else 2
+        quorum.wipe(lost)
+        quorum.start(lost)
+        quorum.run(3000)
+        engine = quorum.nodes[leader_id].engine
+        described = engine.describe(quorum.now)
+        assert [observer.key for observer in described.observers] == [key(lost, 2)]
+        assert engine.voters.current.by_id(lost) is not None
+        assert not quorum.nodes[lost].engine.is_voter
+        answers: list[VotersAnswer] = []
+        quorum.step(leader_id, VotersAsked(answers.append, RemoveVoter(key(lost))))
+        quorum.run(2000)
+        quorum.step(leader_id, VotersAsked(answers.append, AddVoter(Voter(key(lost, 2), (endpoint(lost),)))))
+        quorum.run(2000)
+        assert [answer.error for answer in answers] == [ErrorCode.NONE, ErrorCode.NONE]
+        voter = engine.voters.current.by_id(lost)
+        assert voter is not None
+        assert voter.key.directory_id == directory(lost, 2)
+        assert quorum.nodes[lost].engine.is_voter
