@@ -106,8 +106,12 @@ def steps() -> Iterator[Steps]:
         TextColumn("{task.description}", markup=False),
     )
     with Bars(*shown, console=console(), transient=True) as bars:
-        task = bars.add_task("", total=None)
-        yield lambda done, total, text: bars.update(task, completed=done, total=total, description=text)
+        task = bars.add_task("", visible=False)
+
+        def show(done: int, total: int, text: str) -> None:
+            bars.update(task, completed=done, total=total, description=text, visible=True)
+
+        yield show
 
 
 def console() -> Console:

@@ -66,13 +66,15 @@ def alter(
     if timeout_s is not None and not wait:
         raise click.UsageError("--timeout is how long to --wait")
 
-    async def change(admin: AdminClient) -> PartitionData:
+    async def change(admin: AdminClient) -> tuple[PartitionData, PartitionData]:
+        before = await admin.describe_quorum()
         await admin.alter_quorum(voters)
-        return await admin.describe_quorum()
+        return before, await admin.describe_quorum()
 
-    quorum = ask(servers, change)
+    before, quorum = ask(servers, change)
     if wait and voters is not None:
-        quorum = wait_until_reached(servers, quorum, voters, WAIT_S if timeout_s is None else timeout_s)
+        patience_s = WAIT_S if timeout_s is None else timeout_s
+        quorum = wait_until_reached(servers, quorum, voters, changes_left(before, voters), patience_s)
     if output == "json":
         print_json({"currentVoters": voter_ids(quorum), "targetVoters": target_ids(quorum)})
     else:
@@ -80,12 +82,12 @@ def alter(
 
 
 def wait_until_reached(
-    servers: Addresses, quorum: PartitionData, voters: tuple[int, ...], timeout_s: float
+    servers: Addresses, quorum: PartitionData, voters: tuple[int, ...], total: int, timeout_s: float
 ) -> PartitionData:
-    """The quorum once `voters` are its voters, and `quorum` before that. Raises NotReached in time, and at once
-    when somebody else wants other voters by now.
+    """The quorum once `voters` are its voters; `quorum` is how it is now, `total` the steps there were to make.
+
+    Raises NotReached in time, and at once when somebody else wants other voters by now.
     """
-    total = changes_left(quorum, voters)
 
     async def watch(admin: AdminClient, show: Steps) -> PartitionData:
         import asyncio

@@ -31,7 +31,12 @@ _timeout = click.option(
 
 @click.command("add-voter")
 @click.option("--id", "node_id", type=click.IntRange(0, 2**31 - 1), help="The node that is to vote.")
-@click.option("--directory-id", type=options.directory_id, help="The directory.id of its meta.properties.")
+@click.option(
+    "--directory-id",
+    type=options.directory_id,
+    metavar="UUID",
+    help="The directory.id of its meta.properties.",
+)
 @click.option("--endpoint", type=options.endpoint, metavar="NAME://HOST:PORT", help="Where it is reached.")
 @click.option(
     "--config",
@@ -86,6 +91,7 @@ def add_voter(
 @click.option(
     "--directory-id",
     type=options.directory_id,
+    metavar="UUID",
     required=True,
     help="Its directory id, as `describe replication --output json` tells it.",
 )

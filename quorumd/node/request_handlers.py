@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.authorization import may_alter_cluster
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
 from quorumd.node.config_requests import ConfigRequests
@@ -20,6 +21,7 @@ from quorumd.node.request_router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
+from quorumd.node.voter_requests import VoterRequests
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.raft.engine import RaftEngine
@@ -89,7 +91,25 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
     )
     router.add(quorum.handlers())
     router.add(configs.handlers())
+    router.add(_voter_requests(parts, forwarder).handlers())
     router.add(parts.discovery.handlers())
     router.add([(ApiKey.ENVELOPE, envelopes.envelope)])
     router.add(cluster.handlers())
     return quorum
+
+
+def _voter_requests(parts: Parts, forwarder: Forwarder) -> VoterRequests:
+    return VoterRequests(
+        parts.engine,
+        parts.clock,
+        parts.identity,
+        parts.statistics,
+        parts.settings.advertised.name,
+        parts.settings.request_timeout_ms,
+        parts.leads,
+        may_alter_cluster,
+        parts.step,
+        parts.peers.call,
+        parts.discovery.endpoint_of,
+        forwarder.forward,
+    )

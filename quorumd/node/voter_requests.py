@@ -50,7 +50,7 @@ class VoterRequests:
         request_timeout_ms: float,
         leads: Callable[[], bool],
         may_alter: Callable[[Session], bool],
-        step: Callable[[Event | VotersAsked], None],
+        step: Callable[[Event], None],
         call: Callable[[str, int, Call], None],
         leader_endpoint: Callable[[int], Endpoint | None],
         forward: Handler,

@@ -11,13 +11,7 @@ from quorumd.protocol.connection import ClientConnection
 from tests.support.full_requests import full_request
 from tests.support.nodes import Client, Cluster
 
-NOT_SPOKEN = (
-    ApiKey.FETCH_SNAPSHOT,
-    ApiKey.ALTER_QUORUM,
-    ApiKey.ADD_RAFT_VOTER,
-    ApiKey.REMOVE_RAFT_VOTER,
-    ApiKey.UPDATE_RAFT_VOTER,
-)
+NOT_SPOKEN = (ApiKey.FETCH_SNAPSHOT,)
 VERSIONS = [
     (key, version)
     for key, api in APIS.items()

@@ -61,7 +61,10 @@ def run_quorumd(
 
 
 class Daemon:
-    """One node: its properties file, data folder, output and, while it runs, its process."""
+    """One node: its properties file, data folder, output and, while it runs, its process.
+
+    Without `voters` it knows only what `extra` says: bootstrap.servers, say.
+    """
 
     def __init__(
         self, folder: Path, node_id: int, port: int, voters: dict[int, int], extra: str = ""
@@ -84,8 +87,8 @@ class Daemon:
             f"node.id={self.node_id}\n"
             f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
             f"log.dirs={self.data}\n"
-            f"quorum.voters={voters}\n"
-            f"metrics.listener=127.0.0.1:{self.http_port}\n"
+            + (f"quorum.voters={voters}\n" if voters else "")
+            + f"metrics.listener=127.0.0.1:{self.http_port}\n"
             f"quorum.fetch.timeout.ms={FETCH_TIMEOUT_MS}\n"
             f"quorum.election.timeout.ms={ELECTION_TIMEOUT_MS}\n"
             f"{extra}"

@@ -120,6 +120,7 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin.described = [
+        quorum([0, 1, 2]),
         quorum([0, 1], [0, 3]),
         quorum([0, 1], [0, 3], {3: 200}),
         quorum([0, 1], [0, 3], {3: 1000}),
@@ -132,11 +133,11 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
     assert said.out == "CurrentVoters:\t[0, 3]\nTargetVoters:\t[]\n"
     assert said.err.splitlines() == [
         "waiting",
-        "0 of 2 steps done; to be added: 3 (has not fetched from the leader); to be removed: 1",
-        "0 of 2 steps done; to be added: 3 (800 records behind); to be removed: 1",
-        "0 of 2 steps done; to be added: 3 (caught up); to be removed: 1",
-        "1 of 2 steps done; to be removed: 1",
-        "2 of 2 steps done; the last step is being committed",
+        "1 of 3 steps done; to be added: 3 (has not fetched from the leader); to be removed: 1",
+        "1 of 3 steps done; to be added: 3 (800 records behind); to be removed: 1",
+        "1 of 3 steps done; to be added: 3 (caught up); to be removed: 1",
+        "2 of 3 steps done; to be removed: 1",
+        "3 of 3 steps done; the last step is being committed",
     ]
 
 
@@ -163,7 +164,7 @@ def test_waiting_ends_when_somebody_wants_something_else(
 ) -> None:
     admin.described = [then]
     with pytest.raises(NotReached, match=said):
-        wait_until_reached(SERVERS, quorum([0, 1], [0, 3]), (0, 3), 5.0)
+        wait_until_reached(SERVERS, quorum([0, 1], [0, 3]), (0, 3), 2, 5.0)
 
 
 def test_the_order_of_the_targets_says_nothing() -> None:

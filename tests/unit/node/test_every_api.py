@@ -12,13 +12,7 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest
 from tests.support.full_requests import full_request
 from tests.support.nodes import Cluster
 
-NOT_SPOKEN = (
-    ApiKey.FETCH_SNAPSHOT,
-    ApiKey.ALTER_QUORUM,
-    ApiKey.ADD_RAFT_VOTER,
-    ApiKey.REMOVE_RAFT_VOTER,
-    ApiKey.UPDATE_RAFT_VOTER,
-)
+NOT_SPOKEN = (ApiKey.FETCH_SNAPSHOT,)
 """Schemas that are there for later."""
 VERSIONS = [
     (key, version)

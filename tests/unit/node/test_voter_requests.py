@@ -50,7 +50,7 @@ class Engine:
 class World:
     def __init__(self) -> None:
         self.time = VirtualTime()
-        self.events: list[Event | VotersAsked] = []
+        self.events: list[Event] = []
         self.forwarded: list[Request] = []
         self.calls: list[tuple[str, int, Call]] = []
         self.session = RecordingSession()
