@@ -10,7 +10,7 @@ import click
 from quorumd.cli import options
 from quorumd.cli.asking import PATIENCE_MS, ask
 from quorumd.cli.output import Steps, print_json, steps, tabbed
-from quorumd.cli.quorum_describe import replication_of, target_ids, voter_ids
+from quorumd.cli.quorum_describe import target_ids, voter_ids
 from quorumd.errors import QuorumdError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 WAIT_S = 60.0
 POLL_S = 0.1
+SILENT_MS = 3000
+"""A replica fetches again at least every half second."""
 
 
 class NotReached(QuorumdError):
@@ -135,8 +137,7 @@ def changes_left(quorum: PartitionData, voters: tuple[int, ...]) -> int:
 def still_to_come(quorum: PartitionData, voters: tuple[int, ...]) -> str:
     """Who is missing, and how far each is; who has to go."""
     now = voter_ids(quorum)
-    rows = {row["replicaId"]: row for row in replication_of(quorum)}
-    missing = [f"{voter} ({_how_far(rows.get(voter))})" for voter in voters if voter not in now]
+    missing = [f"{voter} ({_how_far(quorum, voter)})" for voter in voters if voter not in now]
     leaving = [str(voter) for voter in now if voter not in voters]
     parts = []
     if missing:
@@ -146,7 +147,16 @@ def still_to_come(quorum: PartitionData, voters: tuple[int, ...]) -> str:
     return "; ".join(parts) or "the last step is being committed"
 
 
-def _how_far(row: dict[str, object] | None) -> str:
-    if row is None or row["logEndOffset"] == -1:
+def _how_far(quorum: PartitionData, node_id: int) -> str:
+    """How much of the log an observer lacks, or since when it fetches nothing any more."""
+    found = [observer for observer in quorum.observers if observer.replica_id == node_id]
+    leader = next((voter for voter in quorum.current_voters if voter.replica_id == quorum.leader_id), None)
+    if not found or leader is None:
         return "has not fetched from the leader"
-    return "caught up" if row["lag"] == 0 else f"{row['lag']:,} records behind"
+    # Of two folders of one node, the one that it runs on.
+    observer = max(found, key=lambda replica: replica.last_fetch_timestamp)
+    silent_ms = leader.last_fetch_timestamp - observer.last_fetch_timestamp
+    if silent_ms >= SILENT_MS:
+        return f"has not fetched for {silent_ms // 1000} s"
+    lag = leader.log_end_offset - max(0, observer.log_end_offset)
+    return f"{lag:,} record{'s' if lag > 1 else ''} behind" if lag > 0 else "caught up"

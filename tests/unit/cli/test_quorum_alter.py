@@ -187,3 +187,29 @@ def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
     leaving = quorum([2, 3], [2, 3], {1: 1000})
     leaving.leader_id = 1
     assert still_to_come(leaving, (2, 3)) == "the last step is being committed"
+
+
+@pytest.mark.parametrize(
+    ("end_offset", "silent_ms", "said"),
+    [
+        (1000, 0, "caught up"),
+        (999, 500, "1 record behind"),
+        (-1, 0, "1,000 records behind"),
+        (999, 2999, "1 record behind"),
+        (999, 3000, "has not fetched for 3 s"),
+    ],
+)
+def test_how_far_a_target_is(end_offset: int, silent_ms: int, said: str) -> None:
+    described = quorum([0, 1], [0, 1, 3], {3: end_offset})
+    described.current_voters[0].last_fetch_timestamp = 1_800_000_000_000
+    described.observers[0].last_fetch_timestamp = 1_800_000_000_000 - silent_ms
+    assert still_to_come(described, (0, 1, 3)) == f"to be added: 3 ({said})"
+
+
+def test_of_two_disks_of_a_node_the_one_counts_that_it_runs_on() -> None:
+    described = quorum([0], [0, 3], {3: 10})
+    old = ReplicaState(3, KafkaUuid(bytes(15) + b"\x07"), 999, -1)
+    described.observers.insert(0, old)
+    described.current_voters[0].last_fetch_timestamp = 5000
+    described.observers[1].last_fetch_timestamp = 4900
+    assert still_to_come(described, (0, 3)) == "to be added: 3 (990 records behind)"
