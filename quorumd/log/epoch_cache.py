@@ -4,6 +4,8 @@
     <number of epochs>
     <epoch> <offset of its first record>
 
+A log that does not begin at 0 has one more, first: the epoch of the record before its start, as beginning there.
+
 The file is written for readers of the folder. It is a cache of the batches; recovery builds it from them.
 """
 
@@ -19,11 +21,13 @@ FILE_NAME = "leader-epoch-checkpoint"
 class EpochCache:
     """Epochs in ascending order and their start offsets, ascending too."""
 
-    __slots__ = ("_epochs", "_starts")
+    __slots__ = ("_epochs", "_kept", "_starts")
 
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self._kept = 0
+        """How many entries, the first ones, no cut removes: 1 of a log that does not begin at 0."""
 
     @property
     def last_epoch(self) -> int:
@@ -43,9 +47,20 @@ class EpochCache:
         end = self._starts[index] if index < len(self._starts) else end_offset
         return OffsetAndEpoch(end, self._epochs[index - 1])
 
+    def begin_at(self, start: OffsetAndEpoch) -> None:
+        """The log begins at `start` from now on, behind a record of its epoch."""
+        later = [
+            (epoch, offset)
+            for epoch, offset in zip(self._epochs, self._starts, strict=True)
+            if epoch > start.epoch and offset >= start.offset
+        ]
+        self._epochs = [start.epoch, *(epoch for epoch, _ in later)]
+        self._starts = [start.offset, *(offset for _, offset in later)]
+        self._kept = 1
+
     def cut(self, end_offset: int) -> bool:
         """Forget the epochs that begin at `end_offset` or after it; tells whether there were any."""
-        keep = bisect_left(self._starts, end_offset)
+        keep = max(bisect_left(self._starts, end_offset), self._kept)
         changed = keep < len(self._starts)
         del self._epochs[keep:]
         del self._starts[keep:]

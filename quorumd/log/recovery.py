@@ -1,5 +1,8 @@
 """What is found when a log is opened: every batch is looked at, and what cannot be trusted is cut and told.
 
+A log that does not begin at offset 0 begins where a snapshot ends. A snapshot that is ahead of the log means that its
+installation was cut short: the log is begun anew at its end.
+
 A crash leaves zeros (blocks allocated ahead) or torn and missing writes, all of them behind what was flushed.
 Those are cut: a batch is kept if its header is sane, its CRC matches, its offsets follow on those before
 it, its epoch is not below theirs, and all batches before it are kept. A valid batch behind a bad one is a
@@ -11,15 +14,20 @@ Everything is read, whatever index files say. It takes about three microseconds 
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 
-from quorumd.errors import CorruptLog
+from quorumd.errors import CorruptLog, CorruptSnapshot
+from quorumd.ids import OffsetAndEpoch
 from quorumd.log.epoch_cache import EpochCache
 from quorumd.log.flush import flush_failed
 from quorumd.log.segment import LOG_SUFFIX, Segment
+from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk, File
 from quorumd.protocol.record_batch import HEADER_SIZE, scan
+
+logger = logging.getLogger("quorumd.log")
 
 _LOG_NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
 _WINDOW = 1024 * 1024
@@ -67,9 +75,16 @@ class Recovered:
     segments: list[Segment]
     epochs: EpochCache
     report: RecoveryReport
+    start_offset: int
 
 
-def recover(disk: Disk, directory: str, index_interval_bytes: int, known_high_watermark: int) -> Recovered:
+def recover(
+    disk: Disk,
+    directory: str,
+    index_interval_bytes: int,
+    known_high_watermark: int,
+    snapshots: SnapshotStore,
+) -> Recovered:
     """Read the log in a folder and cut what a crash left behind. Blocks.
 
     Raises CorruptLog, with the files untouched, if that would cut below the known high watermark; FlushFailed
@@ -78,6 +93,9 @@ def recover(disk: Disk, directory: str, index_interval_bytes: int, known_high_wa
     found = _Reader(disk, directory, index_interval_bytes)
     try:
         found.read()
+        ahead = _sound_snapshot_ahead(snapshots, OffsetAndEpoch(found.end_offset, found.epochs.last_epoch))
+        if ahead is not None:
+            found.begin_anew(ahead)
         if found.end_offset > _LARGEST_OFFSET:
             raise CorruptLog(
                 f"The log in {directory} ends at offset {found.end_offset}, which no log can reach. Nothing was "
@@ -85,12 +103,45 @@ def recover(disk: Disk, directory: str, index_interval_bytes: int, known_high_wa
             )
         if found.end_offset < known_high_watermark:
             raise CorruptLog(_damage(directory, found, known_high_watermark))
+        start = ahead or _start_of(directory, found, snapshots)
         found.repair()
+        if start.offset > 0:
+            found.epochs.begin_at(start)
     except BaseException:
         for segment in found.opened:
             segment.file.close()
         raise
-    return Recovered(found.sound, found.epochs, RecoveryReport(found.end_offset, tuple(found.cuts)))
+    report = RecoveryReport(found.end_offset, tuple(found.cuts))
+    return Recovered(found.sound, found.epochs, report, start.offset)
+
+
+def _sound_snapshot_ahead(snapshots: SnapshotStore, end: OffsetAndEpoch) -> OffsetAndEpoch | None:
+    """The newest sound snapshot that ends at or behind the end of the log, or is of a later epoch (KIP-630)."""
+    for snapshot in reversed(snapshots.ids):
+        if not (snapshot.epoch, snapshot.offset) > (end.epoch, end.offset):
+            return None
+        try:
+            snapshots.check(snapshot)
+        except CorruptSnapshot as fault:
+            logger.warning("%s; it is set aside as %s", fault, snapshots.set_aside(snapshot))
+        else:
+            return snapshot
+    return None
+
+
+def _start_of(directory: str, found: _Reader, snapshots: SnapshotStore) -> OffsetAndEpoch:
+    """Where the log begins: at 0, or where the oldest snapshot ends that its first segment reaches back to."""
+    if not found.sound or found.sound[0].base_offset == 0:
+        return OffsetAndEpoch(0, 0)
+    first = found.sound[0].base_offset
+    for snapshot in snapshots.ids:
+        if first <= snapshot.offset <= found.end_offset:
+            return snapshot
+    raise CorruptLog(
+        f"The log in {directory} begins at offset {first}, and no snapshot of what was before is there. Nothing was "
+        "changed. Restore the .checkpoint file from a copy, or, if a majority of the other voters is intact, remove "
+        "this replica's data folder and format it anew: the log is fetched from them then"
+    )
 
 
 def _damage(directory: str, found: _Reader, known_high_watermark: int) -> str:
@@ -118,6 +169,7 @@ class _Reader:
         self.epochs = EpochCache()
         self.end_offset = 0
         self.cuts: list[Cut] = []
+        self._anew = False
 
     def read(self) -> None:
         for name in self._disk.list_directory(self._directory):
@@ -140,6 +192,12 @@ class _Reader:
             if fault or segment.has_surplus:
                 self._judge_rest(segment, fault)
 
+    def begin_anew(self, start: OffsetAndEpoch) -> None:
+        """Nothing of what was read stays: the log is empty and begins at `start`."""
+        self.sound, self.cuts, self.epochs = [], [], EpochCache()
+        self.end_offset = start.offset
+        self._anew = True
+
     def repair(self) -> None:
         """Remove the last segment first: a crash in between leaves a log that recovery would find again."""
         path = self._directory
@@ -147,6 +205,10 @@ class _Reader:
             for segment in reversed(self.opened[len(self.sound) :]):
                 segment.remove()
                 segment.file.close()
+            if self._anew:
+                self._disk.sync_directory(self._directory)
+                segment = Segment(self._disk, self._directory, self.end_offset, self._index_interval_bytes)
+                self.sound.append(segment)
             for segment in self.sound:
                 path = segment.path
                 if segment.has_surplus:

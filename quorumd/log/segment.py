@@ -31,6 +31,7 @@ class Segment:
         "file",
         "first_timestamp_ms",
         "indexes",
+        "last_timestamp_ms",
         "path",
         "size",
     )
@@ -43,6 +44,7 @@ class Segment:
         self.end_offset = base_offset
         self.size = 0
         self.first_timestamp_ms = 0
+        self.last_timestamp_ms = 0
         self.indexes = SegmentIndexes(base_offset, index_interval_bytes)
         self.file: File = disk.open(self.path, create=True)
         self._allocated = self.file.size()
@@ -59,6 +61,7 @@ class Segment:
                 header.end_offset - 1, position + header.position, header.size, header.max_timestamp_ms
             )
         self.end_offset = headers[-1].end_offset
+        self.last_timestamp_ms = headers[-1].max_timestamp_ms
         self.size = position + size
 
     def append(self, data: bytes, headers: Sequence[BatchHeader], allocate_up_to: int) -> None:

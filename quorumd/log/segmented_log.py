@@ -12,7 +12,9 @@ from quorumd.log.atomic_file import is_disk_full, read_whole
 from quorumd.log.epoch_cache import FILE_NAME as EPOCH_FILE_NAME
 from quorumd.log.flush import Flush, flush_failed
 from quorumd.log.recovery import Recovered, RecoveryReport, recover
+from quorumd.log.retention import SegmentSummary
 from quorumd.log.segment import Segment
+from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.log.tail_cache import TailCache
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import BatchHeader, headers, read_header
@@ -25,13 +27,23 @@ class SegmentedLog:
     """See the package docstring. All methods belong to the event thread; only what `begin_flush` returns runs
     beside it, one at a time: begin the next flush when the result of the last one has arrived."""
 
-    def __init__(self, disk: Disk, directory: str, settings: LogSettings, recovered: Recovered) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        settings: LogSettings,
+        recovered: Recovered,
+        snapshots: SnapshotStore,
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._settings = settings
         self._segments = recovered.segments
         self.end_offset = recovered.segments[-1].end_offset
         """Last offset + 1, whether durable or not."""
+        self.start_offset = recovered.start_offset
+        """The first offset that is there."""
+        self.snapshots = snapshots
         self._base_offsets = [segment.base_offset for segment in recovered.segments]
         self._epochs = recovered.epochs
         self._checkpoint_path = f"{directory}/{EPOCH_FILE_NAME}"
@@ -55,7 +67,11 @@ class SegmentedLog:
         """
         try:
             disk.make_directory(directory)
-            recovered = recover(disk, directory, settings.index_interval_bytes, known_high_watermark)
+            snapshots = SnapshotStore(disk, directory)
+            snapshots.remove_leftovers()
+            recovered = recover(
+                disk, directory, settings.index_interval_bytes, known_high_watermark, snapshots
+            )
             if not recovered.segments:
                 recovered.segments.append(Segment(disk, directory, 0, settings.index_interval_bytes))
                 disk.sync_directory(directory)
@@ -63,7 +79,7 @@ class SegmentedLog:
             if is_disk_full(cause):
                 raise DiskFull(f"no room to open the log in {directory}: {cause}") from cause
             raise StorageError(f"the log in {directory} cannot be opened: {cause}") from cause
-        return cls(disk, directory, settings, recovered), recovered.report
+        return cls(disk, directory, settings, recovered, snapshots), recovered.report
 
     def __repr__(self) -> str:
         return (
@@ -72,9 +88,13 @@ class SegmentedLog:
         )
 
     @property
-    def start_offset(self) -> int:
-        """The first offset that is there."""
-        return self._base_offsets[0]
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        """The newest snapshot of this log, by the position it ends at."""
+        return self.snapshots.latest
+
+    def fetched_bytes(self, snapshot: OffsetAndEpoch) -> int:
+        """How many bytes of a snapshot that is being fetched are here already."""
+        return self.snapshots.part_size(snapshot)
 
     @property
     def active_base_offset(self) -> int:
@@ -145,6 +165,68 @@ class SegmentedLog:
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
 
+    def restart_at(self, snapshot: OffsetAndEpoch) -> None:
+        """Replace the log by a snapshot that is in place: it is empty then and begins at its end.
+
+        Blocks until that is durable; a crash before leaves the old log, and opening it finishes this. Raises
+        FlushFailed.
+        """
+        path = self._directory
+        try:
+            while self._segments:
+                segment = self._segments.pop()
+                path = segment.path
+                segment.remove()
+                self._retired.append(segment)
+            self._disk.sync_directory(self._directory)
+            segment = Segment(
+                self._disk, self._directory, snapshot.offset, self._settings.index_interval_bytes
+            )
+            self._disk.sync_directory(self._directory)
+        except OSError as cause:
+            raise self._failed(path, cause) from cause
+        self._segments.append(segment)
+        self._base_offsets = [snapshot.offset]
+        self.start_offset = self.end_offset = snapshot.offset
+        self._dirty = []
+        self._tail.clear()
+        self._begin_epochs_at(snapshot)
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
+
+    def delete_below(self, snapshot: OffsetAndEpoch) -> None:
+        """Begin the log at the end of a snapshot that is in place: whole segments and older snapshots are removed.
+
+        Blocks. The oldest goes first, each durably before the next: a crash leaves no gap. Raises FlushFailed.
+        """
+        path = self._directory
+        try:
+            while len(self._segments) > 1 and self._segments[0].end_offset <= snapshot.offset:
+                segment = self._segments.pop(0)
+                self._base_offsets.pop(0)
+                path = segment.path
+                segment.remove()
+                self._retired.append(segment)
+                self._dirty = [dirty for dirty in self._dirty if dirty is not segment]
+                self._disk.sync_directory(self._directory)
+        except OSError as cause:
+            raise self._failed(path, cause) from cause
+        if self._base_offsets[0] > 0:
+            self.start_offset = max(self.start_offset, snapshot.offset)
+            self._begin_epochs_at(snapshot)
+            self.snapshots.remove_below(snapshot.offset)
+
+    def segments(self) -> list[SegmentSummary]:
+        """The segments, the oldest first, the active one last."""
+        return [
+            SegmentSummary(segment.base_offset, segment.end_offset, segment.size, segment.last_timestamp_ms)
+            for segment in self._segments
+        ]
+
+    def _begin_epochs_at(self, start: OffsetAndEpoch) -> None:
+        self._epochs.begin_at(start)
+        self._checkpoint_is_old = True
+
     def read(self, offset: int, limit: int, below: int | None = None) -> bytes:
         """Whole batches from the one that contains `offset`: at least one, as many as fit `limit` bytes, none
         that ends above `below`. Fewer at the end of a segment, b"" at the end of the log.
@@ -202,6 +284,7 @@ class SegmentedLog:
                 self._leave_tidy()
         finally:
             self._close_retired()
+            self.snapshots.close()
             for segment in self._segments:
                 segment.file.close()
 

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from quorumd.errors import CorruptLog, FlushFailed, StorageError
+from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.recovery import RecoveryReport
@@ -15,6 +16,7 @@ from quorumd.ports import Disk
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
+from tests.support.snapshots import write_snapshot
 
 SETTINGS = LogSettings(segment_bytes=1000, index_interval_bytes=150, allocate_bytes=300)
 EPOCHS = (1, 1, 2, 4, 4)
@@ -187,10 +189,24 @@ class TestSegments:
         content, report = kept(disk, folder, high_watermark=8)
         assert (content, report) == (WHOLE, RecoveryReport(8))
 
-    def test_a_log_may_begin_anywhere(self, disk: Disk, folder: str) -> None:
+    @pytest.mark.parametrize(("snapshot", "position"), [((3, 1), 2), ((4, 2), 3), ((8, 4), 5)])
+    def test_a_log_may_begin_where_a_snapshot_ends(
+        self, disk: Disk, folder: str, snapshot: tuple[int, int], position: int
+    ) -> None:
         disk.remove(self.three(disk, folder)[0])
+        write_snapshot(disk, folder, OffsetAndEpoch(*snapshot))
         content, report = kept(disk, folder)
-        assert (content, report) == (WHOLE[POSITIONS[2] :], RecoveryReport(8))
+        assert (content, report) == (WHOLE[POSITIONS[position] :], RecoveryReport(8))
+
+    def test_a_log_without_its_beginning_and_without_a_snapshot_is_damage(
+        self, disk: Disk, folder: str
+    ) -> None:
+        names = self.three(disk, folder)
+        disk.remove(names[0])
+        before = disk.list_directory(folder)
+        with pytest.raises(CorruptLog, match="begins at offset 3, and no snapshot"):
+            SegmentedLog.open(disk, folder, SETTINGS)
+        assert disk.list_directory(folder) == before
 
     def test_zeros_behind_a_sealed_one_are_no_finding(self, disk: Disk, folder: str) -> None:
         path = self.three(disk, folder)[1]

@@ -1,0 +1,240 @@
+"""One snapshot: what the log below an offset adds up to, in Kafka's checkpoint format (KIP-630).
+
+    <end offset, 20 digits>-<epoch, 10 digits>.checkpoint
+
+Batches with offsets from 0 and the epoch of the name: a control batch with SnapshotHeader and, of a quorum whose
+voters are in the log, KRaftVersion and KRaftVoters; data batches; a control batch with SnapshotFooter. A snapshot
+need not fit into memory: it is written and read piece by piece.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from quorumd.errors import CorruptSnapshot, DiskFull, MalformedMessage, StorageError, UnsupportedVersion
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.atomic_file import folder_of, is_disk_full
+from quorumd.log.flush import flush_failed
+from quorumd.ports import Disk, File
+from quorumd.protocol.control_record import ControlMessage, decode_control, encode_control
+from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
+from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from quorumd.protocol.messages.voters_record import VotersRecord
+from quorumd.protocol.record_batch import (
+    BatchHeader,
+    encode_batch,
+    encode_control_batch,
+    records,
+    scan,
+)
+
+SUFFIX = ".checkpoint"
+_NAME = re.compile(r"([0-9]{20})-([0-9]{10})" + re.escape(SUFFIX))
+_WINDOW = 1024 * 1024
+_SYNC_BYTES = 4 * 1024 * 1024
+"""Never more than that is written without a sync: a flush of the log beside it must not wait for all of it."""
+
+
+def file_name(snapshot: OffsetAndEpoch) -> str:
+    return f"{snapshot.offset:020d}-{snapshot.epoch:010d}{SUFFIX}"
+
+
+def snapshot_of(name: str) -> OffsetAndEpoch | None:
+    """Which snapshot a file of that name is; None for other files, and for parts of snapshots."""
+    match = _NAME.fullmatch(name)
+    return OffsetAndEpoch(int(match[1]), int(match[2])) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSummary:
+    """A snapshot that was read whole and found sound."""
+
+    snapshot: OffsetAndEpoch
+    size: int
+    """Bytes."""
+    records: int
+    """Data records."""
+    timestamp_ms: int
+    """Of the last batch of the log that is in it, Unix milliseconds."""
+    voters: VotersRecord | None
+    """None in a quorum whose voters are not in the log (kraft.version 0)."""
+
+
+def read_batches(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[bytes, BatchHeader]]:
+    """The batches of a snapshot, each as (data that holds it whole, header), with CRC, offsets and epoch checked.
+
+    Raises CorruptSnapshot for anything else, StorageError where the file cannot be read.
+    """
+    try:
+        file = disk.open(path)
+    except OSError as cause:
+        raise StorageError(f"{path} cannot be opened: {cause}") from cause
+    try:
+        yield from _batches(file, path, snapshot)
+    except OSError as cause:
+        raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
+    finally:
+        file.close()
+
+
+def _batches(file: File, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[bytes, BatchHeader]]:
+    size, position, offset, window = file.size(), 0, 0, _WINDOW
+    while position < size:
+        data = file.read_at(position, window)
+        found = scan(data, 0, offset)
+        for header in found.headers:
+            if header.epoch != snapshot.epoch:
+                raise _corrupt(path, position + header.position, f"a batch of epoch {header.epoch}")
+            yield data, header
+            offset = header.end_offset
+        position += found.end
+        window = _WINDOW
+        if found.incomplete and position + found.needed_bytes <= size:
+            window = max(_WINDOW, found.needed_bytes)
+        elif found.fault or found.end == 0:
+            raise _corrupt(path, position, found.fault or "zeros")
+
+
+def check_snapshot(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> SnapshotSummary:
+    """Read a snapshot whole. Blocks. Raises CorruptSnapshot, StorageError where the file cannot be read."""
+    header: SnapshotHeaderRecord | None = None
+    voters: VotersRecord | None = None
+    ended = False
+    count = size = 0
+    for data, batch in read_batches(disk, path, snapshot):
+        if ended:
+            raise _corrupt(path, size, "a batch follows on the footer")
+        if batch.is_control:
+            for message in _control_messages(path, size, data, batch):
+                if isinstance(message, SnapshotHeaderRecord) and header is None and size == 0:
+                    header = message
+                elif isinstance(message, VotersRecord) and size == 0:
+                    voters = message
+                ended = ended or isinstance(message, SnapshotFooterRecord)
+        else:
+            count += batch.count
+        if header is None:
+            raise _corrupt(path, size, "it does not begin with a snapshot header")
+        size += batch.size
+    if header is None or not ended:
+        raise _corrupt(path, size, "it ends without a snapshot footer")
+    return SnapshotSummary(snapshot, size, count, header.last_contained_log_timestamp, voters)
+
+
+def _control_messages(path: str, position: int, data: bytes, batch: BatchHeader) -> list[ControlMessage]:
+    try:
+        return [decode_control(record.key or b"", record.value or b"") for record in records(data, batch)]
+    except (MalformedMessage, UnsupportedVersion) as fault:
+        raise _corrupt(path, position, str(fault)) from None
+
+
+def _corrupt(path: str, position: int, fault: str) -> CorruptSnapshot:
+    return CorruptSnapshot(f"{path}, position {position}: {fault}. The snapshot is not sound and is not used")
+
+
+class SnapshotWriter:
+    """Writes a snapshot beside its name and puts it there when it is whole. Blocks.
+
+    `token` tells the files of several builders apart. Methods raise DiskFull, StorageError or FlushFailed, with the
+    file removed.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        snapshot: OffsetAndEpoch,
+        timestamp_ms: int,
+        voters: VotersRecord | None,
+        token: str,
+    ) -> None:
+        self._disk = disk
+        self._snapshot = snapshot
+        self._timestamp_ms = timestamp_ms
+        self._target = f"{directory}/{file_name(snapshot)}"
+        self._path = f"{self._target}.{token}.building"
+        self._position = self._synced = self._offset = 0
+        try:
+            self._file = disk.open(self._path, create=True)
+        except OSError as cause:
+            raise self._failed(cause) from cause
+        header: list[ControlMessage] = [SnapshotHeaderRecord(0, timestamp_ms)]
+        if voters is not None:
+            header += [KRaftVersionRecord(0, 1), voters]
+        self._write_control(header)
+
+    def write(self, values: Sequence[bytes]) -> None:
+        """Append one batch of metadata record frames."""
+        data = encode_batch(self._offset, self._snapshot.epoch, self._timestamp_ms, values)
+        self._append(data, len(values))
+
+    def finish(self) -> SnapshotSummary:
+        """Write the footer, make all of it durable, read it back, and put it in place, durably."""
+        self._write_control([SnapshotFooterRecord(0)])
+        try:
+            self._file.truncate(self._position)
+            self._file.sync()
+            self._file.close()
+        except OSError as cause:
+            raise self._failed(cause) from cause
+        try:
+            summary = check_snapshot(self._disk, self._path, self._snapshot)
+        except StorageError:
+            self.abandon()
+            raise
+        put_in_place(self._disk, self._path, self._target)
+        return summary
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        self._file.close()
+        remove_quietly(self._disk, self._path)
+
+    def _write_control(self, messages: Sequence[ControlMessage]) -> None:
+        pairs = [encode_control(message) for message in messages]
+        data = encode_control_batch(self._offset, self._snapshot.epoch, self._timestamp_ms, pairs)
+        self._append(data, len(messages))
+
+    def _append(self, data: bytes, count: int) -> None:
+        try:
+            self._file.write_at(self._position, data)
+            self._position += len(data)
+            if self._position - self._synced >= _SYNC_BYTES:
+                self._file.sync()
+                self._synced = self._position
+        except OSError as cause:
+            raise self._failed(cause) from cause
+        self._offset += count
+
+    def _failed(self, cause: OSError) -> StorageError:
+        try:
+            self.abandon()
+        except (OSError, AttributeError):
+            remove_quietly(self._disk, self._path)
+        if is_disk_full(cause):
+            return DiskFull(f"no room for the snapshot {self._target}: {cause}")
+        return StorageError(f"the snapshot {self._target} was not written: {cause}")
+
+
+def put_in_place(disk: Disk, path: str, target: str) -> None:
+    """Give a whole, durable snapshot its name, durably. Raises StorageError, FlushFailed."""
+    try:
+        disk.rename(path, target)
+    except OSError as cause:
+        remove_quietly(disk, path)
+        raise StorageError(f"{target} was not put in place: {cause}") from cause
+    try:
+        disk.sync_directory(folder_of(target))
+    except OSError as cause:
+        raise flush_failed(target, cause) from cause
+
+
+def remove_quietly(disk: Disk, path: str) -> None:
+    """Remove a file that nobody needs; if that fails it is tried again at the next start."""
+    try:
+        disk.remove(path)
+    except OSError:
+        return

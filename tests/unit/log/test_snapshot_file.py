@@ -1,0 +1,169 @@
+"""Snapshots as files: written whole, checked whole, refused for anything odd."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import CorruptSnapshot, DiskFull, StorageError
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.atomic_file import read_whole
+from quorumd.log.snapshot_file import (
+    SnapshotWriter,
+    check_snapshot,
+    file_name,
+    read_batches,
+    snapshot_of,
+)
+from quorumd.ports import Disk
+from quorumd.protocol.control_record import ControlType, control_type
+from quorumd.protocol.record_batch import encode_batch, headers, records
+from tests.support.small_logs import fail_with_disk_full, fail_with_io_error, fresh_disk
+from tests.support.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
+
+ID = OffsetAndEpoch(42, 7)
+PATH = f"log/{file_name(ID)}"
+
+
+def replace(disk: Disk, data: bytes) -> None:
+    file = disk.open(PATH, create=True)
+    file.truncate(0)
+    file.write_at(0, data)
+
+
+def content(disk: Disk) -> bytes:
+    data = read_whole(disk, PATH)
+    assert data is not None
+    return data
+
+
+@pytest.mark.parametrize(
+    ("name", "snapshot"),
+    [
+        ("00000000000000000042-0000000007.checkpoint", ID),
+        ("00000000000000000042-0000000007.checkpoint.part", None),
+        ("00000000000000000042-0000000007.checkpoint.deleted", None),
+        ("42-7.checkpoint", None),
+        ("00000000000000000042.log", None),
+        ("bootstrap.checkpoint", None),
+    ],
+)
+def test_names(name: str, snapshot: OffsetAndEpoch | None) -> None:
+    assert snapshot_of(name) == snapshot
+    if snapshot is not None:
+        assert file_name(snapshot) == name
+
+
+def test_what_was_written_is_found_sound() -> None:
+    disk = fresh_disk(1)
+    summary = write_snapshot(disk, "log", ID)
+    assert (summary.snapshot, summary.records, summary.timestamp_ms) == (ID, 5, TIMESTAMP_MS)
+    assert summary.voters == voters_record(1, 2, 3)
+    assert summary.size == len(content(disk))
+    assert check_snapshot(disk, PATH, ID) == summary
+    assert disk.list_directory("log") == [file_name(ID)]
+
+
+def test_the_batches_are_those_that_a_stock_reader_expects() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    data = content(disk)
+    found = list(headers(data))
+    assert [(batch.base_offset, batch.end_offset, batch.epoch, batch.is_control) for batch in found] == [
+        (0, 3, 7, True),
+        (3, 5, 7, False),
+        (5, 7, 7, False),
+        (7, 8, 7, False),
+        (8, 9, 7, True),
+    ]
+    types = [
+        [control_type(record.key or b"") for record in records(data, batch)]
+        for batch in (found[0], found[-1])
+    ]
+    header = [ControlType.SNAPSHOT_HEADER, ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS]
+    assert types == [header, [ControlType.SNAPSHOT_FOOTER]]
+
+
+def test_is_read_in_pieces_whatever_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID, [config(f"c{n}", "v" * n) for n in range(60)], batch=7)
+    whole = [data[h.position : h.position + h.size] for data, h in read_batches(disk, PATH, ID)]
+    monkeypatch.setattr("quorumd.log.snapshot_file._WINDOW", 100)
+    pieces = [data[h.position : h.position + h.size] for data, h in read_batches(disk, PATH, ID)]
+    assert pieces == whole
+    assert b"".join(whole) == content(disk)
+
+
+def test_a_file_cut_anywhere_is_refused() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    data = content(disk)
+    for size in range(len(data)):
+        replace(disk, data[:size])
+        with pytest.raises(CorruptSnapshot):
+            check_snapshot(disk, PATH, ID)
+
+
+def test_a_changed_byte_is_noticed_wherever_it_is() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    data = content(disk)
+    for position in range(len(data)):
+        replace(disk, data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        with pytest.raises(CorruptSnapshot):
+            check_snapshot(disk, PATH, ID)
+
+
+@pytest.mark.parametrize(
+    "more", [b"\x00" * 100, b"x" * 100, encode_batch(9, 7, 0, [b"v"])], ids=["zeros", "bytes", "batch"]
+)
+def test_what_follows_on_the_footer_is_refused(more: bytes) -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    replace(disk, content(disk) + more)
+    with pytest.raises(CorruptSnapshot):
+        check_snapshot(disk, PATH, ID)
+
+
+def test_a_snapshot_under_another_name_is_refused() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    with pytest.raises(CorruptSnapshot, match="epoch 7"):
+        check_snapshot(disk, PATH, OffsetAndEpoch(42, 8))
+
+
+def test_batches_of_a_log_are_no_snapshot() -> None:
+    disk = fresh_disk(1)
+    replace(disk, encode_batch(0, 7, 0, [b"v"]))
+    with pytest.raises(CorruptSnapshot, match="header"):
+        check_snapshot(disk, PATH, ID)
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"), [(fail_with_disk_full, DiskFull), (fail_with_io_error, StorageError)]
+)
+@pytest.mark.parametrize("call", ["write_at", "sync", "truncate"])
+def test_a_disk_that_refuses_costs_nothing_but_the_snapshot(
+    failure: object, error: type[StorageError], call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = fresh_disk(1)
+    writer = SnapshotWriter(disk, "log", ID, TIMESTAMP_MS, voters_record(1), "test")
+    monkeypatch.setattr(type(writer._file), call, failure)
+
+    def write() -> None:
+        writer.write([config("a")])
+        writer.finish()
+
+    with pytest.raises(error):
+        write()
+    assert disk.list_directory("log") == []
+
+
+def test_writes_are_synced_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorumd.log.snapshot_file._SYNC_BYTES", 500)
+    disk = fresh_disk(1)
+    writer = SnapshotWriter(disk, "log", ID, TIMESTAMP_MS, voters_record(1), "test")
+    syncs: list[int] = []
+    monkeypatch.setattr(type(writer._file), "sync", lambda file: syncs.append(1))
+    for n in range(20):
+        writer.write([config(f"c{n}")])
+    assert len(syncs) >= 3

@@ -1,0 +1,139 @@
+"""The snapshots of a folder: found, served in pieces, fetched in pieces."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import CorruptSnapshot, DiskFull
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.snapshot_file import file_name
+from quorumd.log.snapshot_store import SnapshotStore
+from quorumd.ports import Disk
+from quorumd.simulator.disk import SimulatedDisk
+from tests.support.small_logs import fail_with_disk_full, fresh_disk
+from tests.support.snapshots import write_snapshot
+
+OLD, NEW = OffsetAndEpoch(42, 7), OffsetAndEpoch(100, 8)
+
+
+def store_with(*snapshots: OffsetAndEpoch) -> tuple[SimulatedDisk, SnapshotStore]:
+    disk = fresh_disk(1)
+    for snapshot in snapshots:
+        write_snapshot(disk, "log", snapshot)
+    return disk, SnapshotStore(disk, "log")
+
+
+def put(disk: Disk, name: str) -> None:
+    disk.open(f"log/{name}", create=True).write_at(0, b"x")
+
+
+def test_finds_whole_ones_in_order() -> None:
+    disk, store = store_with(NEW, OLD)
+    put(disk, f"{file_name(OLD)}.part")
+    put(disk, file_name(OffsetAndEpoch(0, 0)))
+    store.rescan()
+    assert store.ids == [OLD, NEW]
+    assert store.latest == NEW
+
+
+def test_an_empty_folder_has_none() -> None:
+    assert store_with()[1].latest is None
+
+
+def test_finds_what_another_process_put_there() -> None:
+    disk, store = store_with(OLD)
+    write_snapshot(disk, "log", NEW)
+    assert store.latest == OLD
+    store.rescan()
+    assert store.latest == NEW
+
+
+def test_serves_pieces() -> None:
+    _, store = store_with(OLD)
+    size = store.size(OLD)
+    assert size is not None
+    pieces = [store.read(OLD, position, 50) or b"" for position in range(0, size, 50)]
+    assert [len(piece) for piece in pieces[:-1]] == [50] * (len(pieces) - 1)
+    assert len(b"".join(pieces)) == size
+    assert store.read(OLD, size, 50) == b""
+
+
+def test_what_is_not_here_is_told() -> None:
+    disk, store = store_with(OLD)
+    assert (store.size(NEW), store.read(NEW, 0, 10)) == (None, None)
+    disk.remove(store.path(OLD))
+    assert (store.size(OLD), store.read(OLD, 0, 10)) == (None, None)
+
+
+def test_a_snapshot_is_fetched_in_pieces_and_shown_when_it_is_whole() -> None:
+    _, source = store_with(OLD)
+    size = source.size(OLD) or 0
+    disk, store = store_with()
+    for position in range(0, size, 50):
+        assert store.part_size(OLD) == position
+        store.write_part(OLD, position, source.read(OLD, position, 50) or b"")
+        store.rescan()
+        assert store.ids == []
+    summary = store.finish_part(OLD)
+    store.rescan()
+    assert (store.ids, summary.size) == ([OLD], size)
+    assert disk.list_directory("log") == [file_name(OLD)]
+
+
+def test_a_fetch_goes_on_after_a_restart_and_from_an_earlier_position() -> None:
+    disk, store = store_with()
+    store.write_part(OLD, 0, b"0123456789")
+    store.close()
+    again = SnapshotStore(disk, "log")
+    assert again.part_size(OLD) == 10
+    again.write_part(OLD, 4, b"ab")
+    assert again.part_size(OLD) == 6
+
+
+def test_a_part_of_another_snapshot_is_given_up() -> None:
+    disk, store = store_with()
+    store.write_part(OLD, 0, b"x")
+    store.write_part(NEW, 0, b"y")
+    assert disk.list_directory("log") == [f"{file_name(NEW)}.part"]
+
+
+def test_what_came_and_is_not_sound_is_removed() -> None:
+    disk, store = store_with()
+    store.write_part(OLD, 0, b"x" * 100)
+    with pytest.raises(CorruptSnapshot):
+        store.finish_part(OLD)
+    assert disk.list_directory("log") == []
+
+
+def test_without_room_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, store = store_with()
+    store.write_part(OLD, 0, b"x")
+    assert store._part is not None
+    monkeypatch.setattr(type(store._part[1]), "write_at", fail_with_disk_full)
+    with pytest.raises(DiskFull):
+        store.write_part(OLD, 1, b"y")
+    assert disk.list_directory("log") == []
+    assert store.part_size(OLD) == 0
+
+
+def test_a_damaged_one_is_kept_under_another_name() -> None:
+    disk, store = store_with(OLD, NEW)
+    path = store.set_aside(NEW)
+    assert store.ids == [OLD]
+    assert f"{file_name(NEW)}.corrupt" in path
+    assert disk.exists(path)
+
+
+def test_old_ones_are_removed() -> None:
+    disk, store = store_with(OLD, NEW)
+    store.remove_below(NEW.offset)
+    assert store.ids == [NEW]
+    assert disk.list_directory("log") == [file_name(NEW)]
+
+
+def test_what_builders_left_goes_at_the_start_and_parts_stay() -> None:
+    disk, store = store_with(OLD)
+    put(disk, f"{file_name(NEW)}.1-2.building")
+    put(disk, f"{file_name(NEW)}.part")
+    store.remove_leftovers()
+    assert disk.list_directory("log") == [file_name(OLD), f"{file_name(NEW)}.part"]
