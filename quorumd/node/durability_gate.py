@@ -53,8 +53,8 @@ class DurabilityGate:
             self._past_save(offset, messages)
 
     def flushed(self, end_offset: int) -> None:
-        """The log is durable up to `end_offset`."""
-        self.durable_offset = end_offset
+        """The log is durable up to `end_offset`, or further where that is known already."""
+        self.durable_offset = max(self.durable_offset, end_offset)
         ready = [entry for entry in self._behind_flush if entry[0] <= end_offset]
         if ready:
             self._behind_flush = [entry for entry in self._behind_flush if entry[0] > end_offset]
@@ -79,6 +79,15 @@ class DurabilityGate:
             withdrawn += fetches
             kept.append((end_offset, [m for m in messages if m not in fetches]))
         self._behind_flush = kept
+        return withdrawn
+
+    def restarted(self, start_offset: int) -> list[Send]:
+        """The log begins anew at `start_offset`, and all before it is durable as a snapshot.
+
+        Returns the fetches that were held back: they say what the old log had.
+        """
+        withdrawn = self.truncated(ALREADY_DURABLE)
+        self.flushed(start_offset)
         return withdrawn
 
     def pass_on(self, messages: Sequence[Message], needed_offset: int = ALREADY_DURABLE) -> None:

@@ -74,6 +74,7 @@ def answer_to_wire(
     diverging = response.diverging
     # Who fetches without an error knows where from.
     tell = leader is not None and response.error is not ErrorCode.NONE
+    snapshot = response.snapshot
     return wire.FetchQuorumRecordsResponse(
         int(response.error),
         response.leader_id,
@@ -86,6 +87,7 @@ def answer_to_wire(
         response.read_round,
         records,
         [wire.NodeEndpoint(response.leader_id, leader.host, leader.port)] if tell and leader else [],
+        wire.SnapshotId(snapshot.offset, snapshot.epoch) if snapshot else None,
     )
 
 
@@ -99,6 +101,7 @@ def answer_from_wire(
     diverging = None
     if message.next_fetch_offset >= 0:
         diverging = OffsetAndEpoch(message.next_fetch_offset, message.next_fetch_offset_epoch)
+    snapshot = message.snapshot_id
     return FetchResponse(
         error,
         message.leader_id,
@@ -108,6 +111,7 @@ def answer_from_wire(
         diverging,
         message.read_round,
         records=message.records or b"",
+        snapshot=OffsetAndEpoch(snapshot.end_offset, snapshot.epoch) if snapshot.end_offset >= 0 else None,
     )
 
 
@@ -156,6 +160,7 @@ def stock_answer_to_wire(
         response.log_start_offset,
         wire.EpochEndOffset(diverging.epoch, diverging.offset) if diverging else None,
         wire.LeaderIdAndEpoch(leader_id, response.epoch),
+        wire.SnapshotId(response.snapshot.offset, response.snapshot.epoch) if response.snapshot else None,
         records=records,
     )
     endpoints = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quorumd.errors import ConfigError, DiskFull, FlushFailed, StorageError
-from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import MetaProperties, partition_folder, save_meta_properties
@@ -291,6 +291,13 @@ class Node:
 
     def truncated(self, end_offset: int) -> None:
         self.identity.truncated(end_offset)
+
+    def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
+        self.identity.truncated(0)
+        self.state_machine.load(snapshot, self._disk)
+        if voters is not None:
+            self._voter_records_fetched([voters])
+        logger.info("the log was replaced by the snapshot that ends at offset %d", snapshot.offset)
 
     def committed(self, high_watermark: int) -> None:
         self.state_machine.committed(high_watermark)

@@ -10,7 +10,7 @@ from typing import Any
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.ids import Endpoint
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node import fetch_wire, quorum_wire
+from quorumd.node import fetch_wire, quorum_wire, snapshot_wire
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
 from quorumd.node.peers import Call, Failure, PeerConnection, Purpose
@@ -29,6 +29,7 @@ from quorumd.raft.messages import (
     FetchResponse,
     Request,
     Response,
+    SnapshotRequest,
     VoteRequest,
 )
 
@@ -159,6 +160,12 @@ class PeerRequests:
         if isinstance(request, FetchRequest):
             message = fetch_wire.fetch_to_wire(request, cluster_id)
             return ApiKey.FETCH_QUORUM_RECORDS, lambda version: message, fetch_wire.answer_from_wire
+        if isinstance(request, SnapshotRequest):
+            return (
+                ApiKey.FETCH_SNAPSHOT,
+                lambda version: snapshot_wire.snapshot_to_wire(request, cluster_id, version),
+                snapshot_wire.piece_from_wire,
+            )
         if isinstance(request, VoteRequest):
             return (
                 ApiKey.VOTE,
@@ -228,4 +235,4 @@ class PeerRequests:
 
 
 def _purpose(request: Request) -> Purpose:
-    return Purpose.FETCH if isinstance(request, FetchRequest) else Purpose.QUORUM
+    return Purpose.FETCH if isinstance(request, FetchRequest | SnapshotRequest) else Purpose.QUORUM

@@ -9,7 +9,7 @@ from typing import Any
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node import fetch_wire, quorum_wire
+from quorumd.node import fetch_wire, quorum_wire, snapshot_wire
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
@@ -23,13 +23,14 @@ from quorumd.protocol.messages import (
     end_quorum_epoch_response,
     fetch_quorum_records_response,
     fetch_response,
+    fetch_snapshot_response,
     vote_response,
 )
 from quorumd.raft.description import ReplicaDescription
 from quorumd.raft.effects import Answer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, PeerAsked
-from quorumd.raft.messages import Response
+from quorumd.raft.messages import Response, SnapshotResponse
 
 DIRECTORY_ID_VERSION = 2
 """DescribeQuorum tells directory ids, error messages and endpoints from here on."""
@@ -78,6 +79,7 @@ class QuorumRequests:
             (ApiKey.END_QUORUM_EPOCH, self.end_quorum_epoch),
             (ApiKey.FETCH_QUORUM_RECORDS, self.fetch_quorum_records),
             (ApiKey.FETCH, self.fetch),
+            (ApiKey.FETCH_SNAPSHOT, self.fetch_snapshot),
             (ApiKey.DESCRIBE_QUORUM, self.describe_quorum),
         )
 
@@ -159,6 +161,18 @@ class QuorumRequests:
                 response, self._read(response), self._endpoint(request, response, 0), version
             ),
         )
+
+    def fetch_snapshot(self, session: Session, request: Request) -> None:
+        """A piece of a snapshot (KIP-630): of a quorumd follower or a stock observer."""
+        message: Any = request.message
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, _fetch_snapshot_error)
+            return
+        asked = snapshot_wire.snapshot_from_wire(message)
+        if asked is None:
+            session.answer(request, snapshot_wire.refusal(message))
+            return
+        self._ask(session, request, asked, lambda response: self._piece(request, response))
 
     def describe_quorum(self, session: Session, request: Request) -> None:
         """Only the leader knows: a broker-type client is forwarded there, others are told who leads.
@@ -259,6 +273,23 @@ class QuorumRequests:
         below = response.read_below if response.read_below >= 0 else None
         return self._log.read(response.read_from, response.read_limit, below=below)
 
+    def _piece(
+        self, request: Request, response: SnapshotResponse
+    ) -> fetch_snapshot_response.FetchSnapshotResponse:
+        """The answer of the engine with what the files say, read just before it leaves."""
+        error, size, data = response.error, 0, b""
+        if error is ErrorCode.NONE:
+            found = self._log.snapshots.size(response.snapshot)
+            piece = self._log.snapshots.read(response.snapshot, response.position, response.read_limit)
+            if found is None or piece is None:
+                error = ErrorCode.SNAPSHOT_NOT_FOUND
+            elif response.position >= found:
+                error = ErrorCode.POSITION_OUT_OF_RANGE
+            else:
+                size, data = found, piece
+        leader = self._leader_endpoint(response.leader_id)
+        return snapshot_wire.piece_to_wire(response, error, size, data, leader, request.api_version)
+
     def _endpoint(self, request: Request, response: Response, least_version: int) -> Endpoint | None:
         if request.api_version < least_version:
             return None
@@ -267,6 +298,10 @@ class QuorumRequests:
     def _refuse_cluster(self, session: Session, request: Request, response: Callable[..., Any]) -> None:
         self._statistics.count_error(request.api_key, int(ErrorCode.INCONSISTENT_CLUSTER_ID))
         session.answer(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
+
+
+def _fetch_snapshot_error(error_code: int) -> fetch_snapshot_response.FetchSnapshotResponse:
+    return fetch_snapshot_response.FetchSnapshotResponse(error_code=error_code)
 
 
 def _fetch_error(error_code: int) -> fetch_response.FetchResponse:

@@ -6,19 +6,34 @@ appends pile up and the next flush covers them all.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from quorumd.errors import DiskFull, FlushFailed, StorageError
+from quorumd.errors import CorruptSnapshot, DiskFull, FlushFailed, MalformedMessage, StorageError
+from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.snapshot_file import SnapshotSummary
 from quorumd.node.durability_gate import DurabilityGate, Message
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
+from quorumd.node.voter_records import VoterRecord, snapshot_voters
 from quorumd.ports import Clock, Disk, Timer
-from quorumd.raft.effects import Answer, ControlBatch, Effects, ReadReady, Send, VotersAnswer
+from quorumd.raft.effects import Answer, ControlBatch, Effects, ReadReady, Send, SnapshotPart, VotersAnswer
 from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import Event, Flushed, PeerFailed, Propose, StorageFree, StorageFull, TimerFired
+from quorumd.raft.events import (
+    Event,
+    Flushed,
+    PeerFailed,
+    Propose,
+    SnapshotChecked,
+    StorageFree,
+    StorageFull,
+    TimerFired,
+)
 from quorumd.raft.quorum_state import QuorumState
+
+logger = logging.getLogger("quorumd.node")
 
 ROOM_CHECK_MS = 1000.0
 NEVER = 1 << 62
@@ -42,6 +57,9 @@ class RunnerOwner(Protocol):
     def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes: ...
 
     def truncated(self, end_offset: int) -> None: ...
+
+    def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
+        """The log is empty and begins where this snapshot ends, whose voters these are."""
 
     def committed(self, high_watermark: int) -> None: ...
 
@@ -95,6 +113,8 @@ class RaftRunner:
         self._saves_on_disk = 0
         self._room_timer: Timer | None = None
         self._stopped = False
+        self._checked_voters: VoterRecord | None = None
+        """Of the snapshot that was fetched last."""
 
     @property
     def is_flushing(self) -> bool:
@@ -148,6 +168,10 @@ class RaftRunner:
             self._save(effects.save)
         if effects.truncate_to is not None:
             self._truncate(effects.truncate_to)
+        if effects.restart_at is not None:
+            self._restart(effects.restart_at)
+        if effects.snapshot_part is not None:
+            self._keep(effects.snapshot_part)
         appended = True
         if effects.append is not None:
             appended = self._append(effects.append, effects.append_end_offset)
@@ -233,6 +257,48 @@ class RaftRunner:
             self._fail_soon(send)
         self._owner.truncated(end_offset)
         self._flush()
+
+    def _restart(self, snapshot: OffsetAndEpoch) -> None:
+        self._log.restart_at(snapshot)
+        self._flush_ceiling = min(self._flush_ceiling, snapshot.offset)
+        for send in self._gate.restarted(snapshot.offset):
+            self._fail_soon(send)
+        self._owner.restarted(snapshot, self._checked_voters)
+
+    def _keep(self, part: SnapshotPart) -> None:
+        """Bytes of a snapshot that is fetched; once it is whole it is checked beside the event thread."""
+        snapshot, snapshots = part.snapshot, self._log.snapshots
+        try:
+            snapshots.write_part(snapshot, part.position, part.data)
+        except DiskFull as error:
+            logger.warning("%s", error)
+            self._clock.call_soon(lambda: self.step(SnapshotChecked(snapshot, None)))
+            return
+        if part.position + len(part.data) == part.size:
+            self._disk.submit(
+                lambda: snapshots.finish_part(snapshot),
+                lambda outcome: self._snapshot_here(snapshot, outcome),
+            )
+
+    def _snapshot_here(self, snapshot: OffsetAndEpoch, outcome: SnapshotSummary | BaseException) -> None:
+        if self._stopped:
+            return
+        voters = None
+        try:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            assert outcome.voters is not None, "finish_part refuses that"
+            voters = self._checked_voters = snapshot_voters(snapshot, outcome.voters)
+            self._log.snapshots.rescan()
+        except (CorruptSnapshot, MalformedMessage) as fault:
+            logger.warning("%s; it is fetched again", fault)
+        except (FlushFailed, OSError) as fault:
+            self._stopped = True
+            self._owner.broken(fault)
+            return
+        except StorageError as fault:
+            logger.warning("%s; it is fetched again", fault)
+        self.step(SnapshotChecked(snapshot, voters.assignment if voters is not None else None))
 
     def _append(self, what: bytes | ControlBatch, end_offset: int) -> bool:
         if isinstance(what, ControlBatch):

@@ -13,7 +13,10 @@ from collections.abc import Callable
 
 from quorumd.controller.cluster_image import Change, ClusterImage, undo
 from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
+from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.snapshot_file import read_batches
+from quorumd.ports import Disk
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, headers, values
 
@@ -53,6 +56,16 @@ class StateMachine:
         while self._uncommitted and self._uncommitted[0][0] <= high_watermark:
             self._uncommitted.popleft()
         self._apply_later(self._linger)
+
+    def load(self, snapshot: OffsetAndEpoch, disk: Disk) -> None:
+        """The image is that of a snapshot from now on; the log goes on at its end."""
+        self._uncommitted.clear()
+        self.image = ClusterImage()
+        for data, header in read_batches(disk, self._log.snapshots.path(snapshot), snapshot):
+            if not header.is_control:
+                for value in values(data, header):
+                    self.image.apply(decode_record(value))
+        self.applied_offset = self.committed_offset = snapshot.offset
 
     def lead(self) -> None:
         """This node became leader: its image is that of its whole log, committed or not."""

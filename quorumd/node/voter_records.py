@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
-from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.protocol.control_record import ControlMessage, decode_control, encode_control
 from quorumd.protocol.messages import kraft_version_record, leader_change_message, voters_record
 from quorumd.protocol.record_batch import BatchHeader, encode_control_batch, headers, records
@@ -48,6 +48,12 @@ def voter_records(data: bytes, header: BatchHeader) -> Iterator[VoterRecord]:
         if isinstance(message, voters_record.VotersRecord):
             _check_voters([voter.voter_id for voter in message.voters])
             yield VoterRecord(record.offset, _to_assignment(message), message.cluster_id)
+
+
+def snapshot_voters(snapshot: OffsetAndEpoch, message: voters_record.VotersRecord) -> VoterRecord:
+    """The voters of a snapshot, as a record at the last offset that is in it. Raises MalformedMessage."""
+    _check_voters([voter.voter_id for voter in message.voters])
+    return VoterRecord(snapshot.offset - 1, _to_assignment(message), message.cluster_id)
 
 
 def scan_voter_records(

@@ -21,6 +21,8 @@ Contract between engine and caller
     * `Flushed` of a flush that began before a truncation reports no more than the truncation left.
     * An append that the log refuses for want of room: `send` still leaves, requests in `send_after_flush` come
       back as `PeerFailed`, `committed_up_to` counts as far as the log goes, and `StorageFull` is the next event.
+    * `snapshot_part` is kept at once; when the snapshot is whole the caller checks it beside the event thread and
+      reports `SnapshotChecked`. `restart_at` replaces the log before the next step, durably.
     * `fatal` in Effects means: stop the process, nothing of the other effects was set.
 
 Files, in reading order
@@ -33,6 +35,8 @@ Files, in reading order
                                 what each does on which event; vote rules are in `election`, the leader's side of
                                 fetching in `fetch_service` and of who votes in `voter_changes`, what most roles do
                                 alike in `other`
+    snapshot_service, snapshot_fetching
+                                the leader's and the follower's side of fetching a snapshot in place of records
     membership                  from the voters of now to those that shall be, one voter a step
     reads                       read-index rounds
     description                 DescribeQuorum

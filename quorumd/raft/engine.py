@@ -13,6 +13,8 @@ from quorumd.raft import (
     follower,
     leader,
     other,
+    snapshot_fetching,
+    snapshot_service,
     unattached,
     voter_changes,
 )
@@ -29,13 +31,14 @@ from quorumd.raft.events import (
     Propose,
     ReadAsked,
     ShutDown,
+    SnapshotChecked,
     StorageFree,
     StorageFull,
     TimerFired,
     VotersAsked,
 )
 from quorumd.raft.log_view import LogView
-from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, VoteRequest
+from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, SnapshotRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import BrokenPromise, Replica, told_leader
 from quorumd.raft.roles import Leader, Role
@@ -74,6 +77,13 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
     (PeerFailed, EndRequest): in_every_role(other.end_failed),
     (PeerFailed, FetchRequest): in_every_role(other.ignored)
     | {Role.FOLLOWER: follower.fetch_failed, Role.UNATTACHED: unattached.look_again_later},
+    (PeerAsked, SnapshotRequest): in_every_role(snapshot_service.refuse_snapshot)
+    | {Role.LEADER: fetch_service.snapshot_asked},
+    (PeerAnswered, SnapshotRequest): in_every_role(other.answered)
+    | {Role.FOLLOWER: snapshot_fetching.piece_answered},
+    (PeerFailed, SnapshotRequest): in_every_role(other.ignored)
+    | {Role.FOLLOWER: snapshot_fetching.piece_failed},
+    SnapshotChecked: in_every_role(snapshot_fetching.snapshot_checked),
     TimerFired: {
         Role.UNATTACHED: unattached.timer_fired,
         Role.PROSPECTIVE: candidate.timer_fired,

@@ -166,6 +166,7 @@ Event = (
     | Propose
     | ReadAsked
     | VotersAsked
+    | SnapshotChecked
     | TimerFired
     | ShutDown
     | StorageFull

@@ -9,9 +9,10 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.events import PeerAsked
 from quorumd.raft.log_view import LogView
-from quorumd.raft.messages import FetchRequest, FetchResponse
+from quorumd.raft.messages import FetchRequest, FetchResponse, SnapshotRequest
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Leader, ParkedFetch, Progress, RoleState
+from quorumd.raft.snapshot_service import answer, read_limit, snapshot_error, snapshot_instead
 from quorumd.raft.voters import reached_by_majority
 
 
@@ -37,7 +38,7 @@ def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if not is_consumer and not 0 <= request.last_epoch <= request.epoch:
         return ErrorCode.INVALID_REQUEST
-    if request.offset < replica.log.start_offset:
+    if request.offset < replica.log.start_offset and snapshot_instead(replica.log, request) is None:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     return ErrorCode.NONE
 
@@ -52,7 +53,7 @@ def divergence(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
 
 def record_fetch(replica: Replica, leader: Leader, event: PeerAsked) -> Progress | None:
     """Note how far a replica has come, for `answer_or_park` to follow; None where the fetch is answered already,
-    with an error or with the point where the logs diverge."""
+    with an error, the point where the logs diverge, or a snapshot to fetch first."""
     request = event.request
     assert isinstance(request, FetchRequest)
     error = fetch_error(replica, request)
@@ -60,12 +61,14 @@ def record_fetch(replica: Replica, leader: Leader, event: PeerAsked) -> Progress
         answer_error(replica, event.reply, error)
         return None
     progress = progress_of(replica, leader, request.replica)
-    diverging = divergence(replica.log, request)
-    if diverging is not None:
+    snapshot = snapshot_instead(replica.log, request)
+    diverging = divergence(replica.log, request) if snapshot is None else None
+    if snapshot is not None or diverging is not None:
         progress.last_fetch = replica.now
         hw = leader.high_watermark
         start = replica.log.start_offset
         response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, hw, start, diverging)
+        response.snapshot = snapshot
         response.read_round = leader.reads.carry()
         replica.answer(event.reply, response)
         return None
@@ -139,6 +142,19 @@ def answer_records(replica: Replica, leader: Leader, parked: ParkedFetch) -> Non
     if request.is_follower and not replica.voter_set.includes(request.replica):
         response.error = ErrorCode.NOT_FOLLOWER
     replica.answer(parked.reply, response)
+
+
+def snapshot_asked(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+    """A piece of a snapshot. Whoever fetches one is alive: it counts for check-quorum."""
+    request = event.request
+    assert isinstance(request, SnapshotRequest)
+    error = snapshot_error(replica, request)
+    if error is not ErrorCode.NONE:
+        answer(replica, event, error)
+        return
+    if request.replica.id != NO_NODE:
+        progress_of(replica, leader, request.replica).last_fetch = replica.now
+    answer(replica, event, error, read_limit(replica, request))
 
 
 # Consumers see what is committed, and their position says nothing about any replica (hole 37)

@@ -14,6 +14,7 @@ from quorumd.raft.events import PeerAnswered, PeerAsked, PeerFailed, StorageFull
 from quorumd.raft.messages import BeginRequest, EndRequest, FetchedBatch, FetchResponse, LeaderResponse
 from quorumd.raft.replica import BrokenPromise, Replica
 from quorumd.raft.roles import Follower, Role, RoleState
+from quorumd.raft.snapshot_fetching import begin_snapshot, fetch_later, lose_leader
 from quorumd.raft.transitions import (
     become_follower,
     become_unattached,
@@ -29,8 +30,11 @@ def timer_fired(replica: Replica, state: Follower, event: TimerFired) -> None:
             become_prospective(replica)
         else:
             become_unattached(replica, replica.epoch)
-    elif state.fetch is None and replica.now >= state.fetch_at:
-        fetch_from_leader(replica, state)
+    elif not state.waits_for_answer and replica.now >= state.fetch_at:
+        if state.snapshot is not None:
+            begin_snapshot(replica, state, state.snapshot)
+        else:
+            fetch_from_leader(replica, state)
 
 
 def fetch_answered(replica: Replica, state: Follower, event: PeerAnswered) -> None:
@@ -63,30 +67,16 @@ def fetch_failed(replica: Replica, state: Follower, event: PeerFailed) -> None:
         fetch_later(replica, state)
 
 
-def fetch_later(replica: Replica, state: Follower) -> None:
-    state.fetch_at = replica.retry_after(state.attempts)
-    state.attempts += 1
-
-
-def lose_leader(replica: Replica, state: Follower) -> None:
-    """The leader is gone for certain: wait only long enough not to collide with the other followers."""
-    if not state.lost:
-        state.lost = True
-        wait = replica.below(replica.short_wait_ms)
-        state.fetch_deadline = min(state.fetch_deadline, replica.now + wait)
-    fetch_later(replica, state)
-
-
 def accept(replica: Replica, state: Follower, response: FetchResponse) -> None:
     """A successful answer. Only these keep the leader alive in our eyes (hole 41)."""
-    state.last_success = replica.now
-    state.fetch_deadline = replica.fetch_timeout()
-    state.lost = False
-    state.attempts = 0
+    state.contact(replica.now, replica.fetch_timeout())
     state.read_round = max(state.read_round, response.read_round)
     replica.failed_elections = 0
     if response.diverging is not None:
         truncate(replica, state, response.diverging)
+        return
+    if response.snapshot is not None:
+        begin_snapshot(replica, state, response.snapshot)
         return
     came = bool(response.batches)
     appended = append(replica, response)
@@ -170,7 +160,7 @@ def begin_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
             become_follower(replica, request.leader_id, request.epoch)
         elif isinstance(replica.state, Follower):
             replica.state.lost = False
-            if replica.state.fetch is None:
+            if not replica.state.waits_for_answer and replica.state.snapshot is None:
                 fetch_from_leader(replica, replica.state)
     answer(replica, event, error)
 

@@ -23,4 +23,14 @@ class LogView(Protocol):
         """Epoch of the last record, 0 for an empty log."""
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch <= `epoch` in this log with its end offset; (start offset, 0) if there is none."""
+        """The largest epoch <= `epoch` in this log with its end offset; (start offset, 0) if there is none.
+
+        The record before a start offset above 0 counts: its epoch is that of the snapshot that ends there.
+        """
+
+    @property
+    def latest_snapshot(self) -> OffsetAndEpoch | None:
+        """The newest snapshot of this log that can be served, by the position it ends at."""
+
+    def fetched_bytes(self, snapshot: OffsetAndEpoch) -> int:
+        """How many bytes of a snapshot that is being fetched are here already."""

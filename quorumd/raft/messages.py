@@ -157,5 +157,5 @@ class SnapshotResponse:
     """Follower's side: the bytes from `position` on; they may begin and end within a batch."""
 
 
-Request = VoteRequest | BeginRequest | EndRequest | FetchRequest
-Response = VoteResponse | LeaderResponse | FetchResponse
+Request = VoteRequest | BeginRequest | EndRequest | FetchRequest | SnapshotRequest
+Response = VoteResponse | LeaderResponse | FetchResponse | SnapshotResponse

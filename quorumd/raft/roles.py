@@ -23,8 +23,8 @@ from enum import Enum
 from math import inf
 from typing import Any
 
-from quorumd.ids import ZERO_UUID, KafkaUuid, ReplicaKey
-from quorumd.raft.messages import BeginRequest, FetchRequest, VoteRequest
+from quorumd.ids import ZERO_UUID, KafkaUuid, OffsetAndEpoch, ReplicaKey
+from quorumd.raft.messages import BeginRequest, FetchRequest, SnapshotRequest, VoteRequest
 from quorumd.raft.reads import ReadRounds
 
 
@@ -139,14 +139,32 @@ class Follower:
     lost: bool = False
     """The leader refused a connection, resigned or is shutting down: pre-votes may be granted at once."""
     read_round: int = 0
+    snapshot: OffsetAndEpoch | None = None
+    """Fetched in place of records."""
+    piece: SnapshotRequest | None = None
+    """Asks for a piece of it."""
+    is_checking: bool = False
+    """It is here whole, and the caller looks whether it is sound."""
 
     @property
     def role(self) -> Role:
         return Role.FOLLOWER
 
     @property
+    def waits_for_answer(self) -> bool:
+        """Whether there is nothing to ask the leader for now."""
+        return self.fetch is not None or self.piece is not None or self.is_checking
+
+    @property
     def deadline(self) -> float:
-        return min(self.fetch_deadline, inf if self.fetch else self.fetch_at)
+        return min(self.fetch_deadline, inf if self.waits_for_answer else self.fetch_at)
+
+    def contact(self, now: float, fetch_deadline: float) -> None:
+        """The leader has answered and served."""
+        self.last_success = now
+        self.fetch_deadline = fetch_deadline
+        self.lost = False
+        self.attempts = 0
 
 
 @dataclass(slots=True)

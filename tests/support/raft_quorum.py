@@ -66,6 +66,13 @@ class MemoryLog:
 
     batches: list[Batch] = field(default_factory=list)
     start_offset: int = 0
+    start_epoch: int = 0
+    latest_snapshot: OffsetAndEpoch | None = None
+    part: tuple[OffsetAndEpoch, bytes] | None = None
+    """What has been fetched of a snapshot."""
+
+    def fetched_bytes(self, snapshot: OffsetAndEpoch) -> int:
+        return len(self.part[1]) if self.part is not None and self.part[0] == snapshot else 0
 
     @classmethod
     def of_epochs(cls, *epochs: int) -> MemoryLog:
@@ -78,7 +85,7 @@ class MemoryLog:
 
     @property
     def last_epoch(self) -> int:
-        return self.batches[-1].epoch if self.batches else 0
+        return self.batches[-1].epoch if self.batches else self.start_epoch
 
     @property
     def epochs(self) -> list[int]:
@@ -88,7 +95,11 @@ class MemoryLog:
         for batch in reversed(self.batches):
             if batch.epoch <= epoch:
                 return OffsetAndEpoch(batch.end, batch.epoch)
-        return OffsetAndEpoch(self.start_offset, 0)
+        return OffsetAndEpoch(self.start_offset, self.start_epoch if epoch >= self.start_epoch else 0)
+
+    def restart_at(self, snapshot: OffsetAndEpoch) -> None:
+        self.batches = []
+        self.start_offset, self.start_epoch = snapshot
 
     def truncate(self, end_offset: int) -> None:
         self.batches = [batch for batch in self.batches if batch.end <= end_offset]

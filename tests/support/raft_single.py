@@ -130,6 +130,11 @@ class Single:
             self.saves.append(effects.save)
         if effects.truncate_to is not None:
             self.log.truncate(effects.truncate_to)
+        if effects.restart_at is not None:
+            self.log.restart_at(effects.restart_at)
+        part = effects.snapshot_part
+        if part is not None:
+            self.log.part = part.snapshot, b"x" * part.position + part.data
         body = effects.append
         if isinstance(body, ControlBatch) or (body is not None and self.engine.is_leader):
             base = self.log.end_offset

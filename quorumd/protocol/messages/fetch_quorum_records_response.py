@@ -30,6 +30,8 @@ PACK_hiiqiqqqq = Struct(">hiiqiqqqq").pack
 UNPACK_hiiqiqqqq = Struct(">hiiqiqqqq").unpack_from
 PACK_i = Struct(">i").pack
 UNPACK_i = Struct(">i").unpack_from
+PACK_qi = Struct(">qi").pack
+UNPACK_qi = Struct(">qi").unpack_from
 
 
 class NodeEndpoint(MessageStruct):
@@ -53,6 +55,25 @@ class NodeEndpoint(MessageStruct):
         self.node_id = node_id
         self.host = host
         self.port = port
+
+
+class SnapshotId(MessageStruct):
+    """If set: the leader's log does not reach back to FetchOffset, fetch this snapshot first."""
+
+    __slots__ = (
+        # int64 0+.
+        "end_offset",
+        # int32 0+.
+        "epoch",
+    )
+
+    def __init__(
+        self,
+        end_offset: int = -1,
+        epoch: int = -1,
+    ) -> None:
+        self.end_offset = end_offset
+        self.epoch = epoch
 
 
 class FetchQuorumRecordsResponse(Message):
@@ -82,6 +103,9 @@ class FetchQuorumRecordsResponse(Message):
         "records",
         # []NodeEndpoint 0+, tag 0 in 0+. Where the leader named above is reached.
         "node_endpoints",
+        # SnapshotId 0+, tag 1 in 0+. If set: the leader's log does not reach back to FetchOffset, fetch this
+        # snapshot first.
+        "snapshot_id",
     )
     NAME = "FetchQuorumRecordsResponse"
     API_KEY = 1001
@@ -102,6 +126,7 @@ class FetchQuorumRecordsResponse(Message):
         read_round: int = 0,
         records: bytes | None = None,
         node_endpoints: list[NodeEndpoint] = NOT_GIVEN,
+        snapshot_id: SnapshotId | None = None,
     ) -> None:
         self.error_code = error_code
         self.leader_id = leader_id
@@ -114,6 +139,7 @@ class FetchQuorumRecordsResponse(Message):
         self.read_round = read_round
         self.records = records
         self.node_endpoints: list[NodeEndpoint] = [] if node_endpoints is NOT_GIVEN else node_endpoints
+        self.snapshot_id = SnapshotId() if snapshot_id is None else snapshot_id
 
 
 def encode_v0(message: FetchQuorumRecordsResponse, out: bytearray) -> None:
@@ -129,23 +155,36 @@ def encode_v0(message: FetchQuorumRecordsResponse, out: bytearray) -> None:
         message.read_round,
     )
     write_compact_nullable_bytes(out, message.records)
+    tags = 0
     if message.node_endpoints:
-        out.append(1)
-        node_endpoints_payload = bytearray()
-        write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
-        for node_endpoint in message.node_endpoints:
-            node_endpoints_payload += PACK_i(node_endpoint.node_id)
-            write_compact_string(node_endpoints_payload, node_endpoint.host)
-            node_endpoints_payload += PACK_H(node_endpoint.port)
-            node_endpoints_payload.append(0)
-        write_tag(out, 0, node_endpoints_payload)
-    else:
-        out.append(0)
+        tags += 1
+    if message.snapshot_id.end_offset != -1 or message.snapshot_id.epoch != -1:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.node_endpoints:
+            node_endpoints_payload = bytearray()
+            write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
+            for node_endpoint in message.node_endpoints:
+                node_endpoints_payload += PACK_i(node_endpoint.node_id)
+                write_compact_string(node_endpoints_payload, node_endpoint.host)
+                node_endpoints_payload += PACK_H(node_endpoint.port)
+                node_endpoints_payload.append(0)
+            write_tag(out, 0, node_endpoints_payload)
+        if message.snapshot_id.end_offset != -1 or message.snapshot_id.epoch != -1:
+            snapshot_id_payload = bytearray()
+            snapshot_id_payload += PACK_qi(
+                message.snapshot_id.end_offset,
+                message.snapshot_id.epoch,
+            )
+            snapshot_id_payload.append(0)
+            write_tag(out, 1, snapshot_id_payload)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
     elements = 0
     node_endpoints: list[NodeEndpoint] = []
+    snapshot_id: SnapshotId = SnapshotId()
     (
         error_code,
         leader_id,
@@ -182,6 +221,14 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
                     else:
                         pos = skip_tagged_fields(buf, pos)
                     node_endpoints.append(NodeEndpoint(node_endpoint_node_id, node_endpoint_host, node_endpoint_port))
+            elif tag == 1:
+                snapshot_id_end_offset, snapshot_id_epoch = UNPACK_qi(buf, pos)
+                pos += 12
+                if buf[pos] == 0:
+                    pos += 1
+                else:
+                    pos = skip_tagged_fields(buf, pos)
+                snapshot_id = SnapshotId(snapshot_id_end_offset, snapshot_id_epoch)
             else:
                 pos = end
             if pos != end:
@@ -198,6 +245,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
         read_round,
         records,
         node_endpoints,
+        snapshot_id,
     ), pos
 
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from quorumd.errors import MalformedMessage
 from quorumd.log import LogSettings
-from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.apis import APIS
 from quorumd.protocol.codec import encode
 from quorumd.protocol.framing import FrameReader
 from tests.fuzz.target import Parse, Target
@@ -16,7 +16,6 @@ from tests.support.nodes import Client, Cluster
 
 TURN_MS = 5.0
 """What a node has for one input before the next one comes."""
-NOT_SPOKEN = (ApiKey.FETCH_SNAPSHOT,)
 
 
 @cache
@@ -24,12 +23,11 @@ def _requests() -> list[bytes]:
     """Requests that a node takes seriously, and some of any content."""
     found = []
     for key, api in APIS.items():
-        for version in range(api.min_version, api.max_version + 1) if key not in NOT_SPOKEN else ():
+        for version in range(api.min_version, api.max_version + 1):
             tags = b"\x00" if api.is_flexible(version) else b""
             head = b"".join(n.to_bytes(size, "big") for n, size in ((key, 2), (version, 2), (7, 4), (4, 2)))
             found.append(framed(head, b"fuzz", tags, encode(full_request(key, version), version)))
-    others = [frame for frame in request_frames() if int.from_bytes(frame[4:6], "big") not in NOT_SPOKEN]
-    return found * 3 + others
+    return found * 3 + request_frames()
 
 
 class _Stranger(Client):
