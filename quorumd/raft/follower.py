@@ -25,6 +25,7 @@ from quorumd.raft.transitions import (
 
 
 def timer_fired(replica: Replica, state: Follower, event: TimerFired) -> None:
+    """The leader is silent for too long, or it is time to ask it again: for records, or for a snapshot."""
     if replica.now >= state.fetch_deadline:
         if replica.may_campaign:
             become_prospective(replica)
