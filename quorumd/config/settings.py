@@ -32,6 +32,7 @@ from quorumd.config.values import (
     choice,
     duration,
     integer,
+    or_any,
     size,
 )
 from quorumd.ids import Endpoint
@@ -201,6 +202,33 @@ class Settings(BaseModel):
         about="quorumd's own: room that must be free before a log whose disk was full takes writes again.",
     )
 
+    snapshot_bytes: Annotated[int, size("1", "1024GiB")] = setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        default="20MiB",
+        about="A snapshot is built when this much of the log was committed since the newest one.",
+    )
+    snapshot_ms: Annotated[int, duration("0ms", "3650d")] = setting(
+        "metadata.log.max.snapshot.interval.ms",
+        default="1h",
+        about="A snapshot is built this long after the newest one, if anything was committed since; 0 for never.",
+    )
+    retention_bytes: Annotated[int, or_any(size("0", "1024GiB"))] = setting(
+        "metadata.max.retention.bytes",
+        default="100MiB",
+        about="Segments that a snapshot makes superfluous are removed while the log is larger than this.",
+    )
+    retention_ms: Annotated[int, or_any(duration("0ms", "3650d"))] = setting(
+        "metadata.max.retention.ms",
+        default="7d",
+        about="Segments that a snapshot makes superfluous are removed when their last record is older than this.",
+    )
+    snapshot_max_bytes: Annotated[int, size("1KiB", "128MiB")] = setting(
+        "quorum.fetch.snapshot.max.bytes",
+        "controller.quorum.fetch.snapshot.max.bytes",
+        default="1MiB",
+        about="How much of a snapshot one request fetches, and one answer brings.",
+    )
+
     metrics_listener: Annotated[tuple[str, int] | None, OPTIONAL_ADDRESS] = setting(
         "metrics.listener",
         default="",
@@ -256,12 +284,17 @@ class Settings(BaseModel):
                 retry_backoff_max_ms=self.retry_backoff_max_ms,
                 fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, shortest_timeout // 2),
                 fetch_max_bytes=min(FETCH_MAX_BYTES, self.max_request_bytes // 2),
+                snapshot_max_bytes=min(self.snapshot_max_bytes, self.max_request_bytes // 2),
             ),
             log=LogSettings(
                 segment_bytes=self.segment_bytes,
                 segment_ms=self.segment_ms,
                 allocate_bytes=min(LogSettings().allocate_bytes, self.segment_bytes),
                 reserve_bytes=self.reserve_bytes,
+                snapshot_bytes=self.snapshot_bytes,
+                snapshot_ms=self.snapshot_ms,
+                retention_bytes=self.retention_bytes,
+                retention_ms=self.retention_ms,
             ),
             request_timeout_ms=self.request_timeout_ms,
             max_request_bytes=self.max_request_bytes,

@@ -100,6 +100,13 @@ def size(minimum: str, maximum: str) -> Kind[int]:
     return Kind("size", allowed, lambda text: _within(_read_quantity(text, BYTES, "b"), low, high))
 
 
+def or_any(kind: Kind[int]) -> Kind[int]:
+    """A limit that -1 takes away."""
+    return Kind(
+        kind.name, f"{kind.allowed}; or -1 for no limit", lambda text: -1 if text == "-1" else kind.read(text)
+    )
+
+
 def choice(*choices: str) -> Kind[str]:
     """One of the choices, whatever the case it is written in."""
     by_lower_case = {each.lower(): each for each in choices}

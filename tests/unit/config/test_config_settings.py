@@ -56,6 +56,11 @@ def test_every_setting_reaches_the_node() -> None:
         segment_bytes="1MiB",
         segment_ms="1h",
         reserve_bytes="1m",
+        snapshot_bytes="2MiB",
+        snapshot_ms="30m",
+        retention_bytes="-1",
+        retention_ms="1d",
+        snapshot_max_bytes="64KiB",
         max_request_bytes="10MiB",
         max_connections="11",
         max_connections_per_host="12",
@@ -77,9 +82,17 @@ def test_every_setting_reaches_the_node() -> None:
             retry_backoff_max_ms=1500,
             fetch_max_wait_ms=500,
             fetch_max_bytes=5 << 20,
+            snapshot_max_bytes=64 << 10,
         ),
         log=LogSettings(
-            segment_bytes=1 << 20, segment_ms=3_600_000, allocate_bytes=1 << 20, reserve_bytes=1 << 20
+            segment_bytes=1 << 20,
+            segment_ms=3_600_000,
+            allocate_bytes=1 << 20,
+            reserve_bytes=1 << 20,
+            snapshot_bytes=2 << 20,
+            snapshot_ms=1_800_000,
+            retention_bytes=-1,
+            retention_ms=86_400_000,
         ),
         request_timeout_ms=1300,
         max_request_bytes=10 << 20,
@@ -92,6 +105,18 @@ def test_every_setting_reaches_the_node() -> None:
 def test_a_long_poll_never_outlasts_half_of_a_timeout() -> None:
     assert make(fetch_timeout_ms="300ms").node_settings().raft.fetch_max_wait_ms == 150
     assert make(request_timeout_ms="400ms").node_settings().raft.fetch_max_wait_ms == 200
+
+
+def test_the_log_is_kept_as_kafka_keeps_it() -> None:
+    defaults, log = LogSettings(), make().node_settings().log
+    assert (log.snapshot_bytes, log.snapshot_ms) == (defaults.snapshot_bytes, defaults.snapshot_ms)
+    assert (log.retention_bytes, log.retention_ms) == (defaults.retention_bytes, defaults.retention_ms)
+    assert make().node_settings().raft.snapshot_max_bytes == RaftSettings().snapshot_max_bytes
+
+
+def test_pieces_of_a_snapshot_fit_into_what_a_peer_accepts() -> None:
+    raft = make(snapshot_max_bytes="1MiB", max_request_bytes="64KiB").node_settings().raft
+    assert raft.snapshot_max_bytes == 32 << 10
 
 
 def test_a_relative_folder_is_relative_to_where_the_daemon_is_started() -> None:
@@ -180,6 +205,7 @@ def test_documentation_has_every_setting_with_all_its_keys() -> None:
         ("quorum.election.jitter.max.ms", "controller.quorum.election.backoff.max.ms"),
         ("quorum.request.timeout.ms", "controller.quorum.request.timeout.ms"),
         ("quorum.retry.backoff.ms", "controller.quorum.retry.backoff.ms"),
+        ("quorum.fetch.snapshot.max.bytes", "controller.quorum.fetch.snapshot.max.bytes"),
     ],
 )
 def test_the_drafts_key_and_kafkas_key_are_one_setting(draft: str, shipped: str) -> None:

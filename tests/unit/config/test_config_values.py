@@ -6,7 +6,7 @@ import pytest
 from pydantic_core import PydanticCustomError
 
 from quorumd.config import values
-from quorumd.config.values import Kind, VoterAddress, choice, duration, integer, size
+from quorumd.config.values import Kind, VoterAddress, choice, duration, integer, or_any, size
 from quorumd.ids import Endpoint
 
 
@@ -23,6 +23,8 @@ from quorumd.ids import Endpoint
         (size("1", "2g"), "8MiB", 8 << 20),
         (size("1", "2g"), "1g", 1 << 30),
         (size("1", "2g"), "64 KiB", 65536),
+        (or_any(size("1", "2g")), "-1", -1),
+        (or_any(duration("0ms", "10d")), "1h", 3_600_000),
         (integer(0, 9), "+9", 9),
         (choice("text", "json"), "JSON", "json"),
         (values.LISTENER, "controller://[::1]:0", Endpoint("CONTROLLER", "::1", 0)),
@@ -55,6 +57,8 @@ def test_accepts(kind: Kind[Any], text: str, value: object) -> None:
         (duration("10ms", "1h"), "9" * 5000, "limit"),
         (size("1", "1g"), "10MB", "'MB' is no unit"),
         (size("1", "1g"), "2GiB", "too large"),
+        (or_any(size("1", "1g")), "-2", "not a number with a unit"),
+        (or_any(size("1", "1g")), "0", "too small"),
         (integer(0, 9), "10", "too large"),
         (integer(0, 9), "-1", "too small"),
         (integer(0, 9), "1e3", "not a whole number"),
