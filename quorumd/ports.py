@@ -109,6 +109,14 @@ class Disk(Protocol):
         or the exception it raised.
         """
 
+    def run_apart(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
+        """Run a long job on these files beside the node, at low priority, in a process of its own.
+
+        `job` is given a Disk of its own, on which it must not lock; it is a module-level function or a
+        `functools.partial` of one with plain values, and so is what it returns or raises. One job at a time.
+        `done` is called on the event thread, as by `submit`; a job whose process died is an OSError.
+        """
+
 
 class Transport(Protocol):
     """The sending side of one established connection."""

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any
 
+from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.no_op_record import NoOpRecord
 
 ABSENT = object()
 
@@ -32,6 +36,9 @@ class ResourceType(IntEnum):
 
 Resource = tuple[int, str]
 """(ResourceType, name); the name "" of a broker means the default of all brokers."""
+
+WITHOUT_STATE = frozenset({NoOpRecord, BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
+"""Records that say nothing about the cluster: an image without them has lost nothing."""
 
 Change = tuple[dict[Any, Any], Any, Any]
 """One assignment that was made: the dictionary, the key, and what stood there before, ABSENT for nothing."""
@@ -63,6 +70,10 @@ class ClusterImage:
         """Apply one metadata record; the change to take back, or None for records the image does not hold."""
         applier = self._appliers.get(type(record))
         return applier(record) if applier is not None else None
+
+    def loses(self, record: object) -> bool:
+        """Whether a snapshot of the image would lose what this record says: the image does not hold it."""
+        return type(record) not in self._appliers and type(record) not in WITHOUT_STATE
 
     def set_config(self, resource: Resource, key: str, value: str | None) -> Change:
         """Set one config, or delete it with None."""

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from errno import EINVAL, EOPNOTSUPP
 from typing import TypeVar
 
+from quorumd.ports import Disk
 from quorumd.runtime.disk_operations import DiskOperations
+from quorumd.runtime.job_apart import JobApart
 
 T = TypeVar("T")
 
@@ -90,6 +92,7 @@ class OsDisk:
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._operations = DiskOperations(call_threadsafe, call_soon)
+        self._apart = JobApart(call_threadsafe)
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         """See `ports.Disk`."""
@@ -151,6 +154,11 @@ class OsDisk:
         """See `ports.Disk`."""
         self._operations.submit(operation, done)
 
+    def run_apart(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
+        """See `ports.Disk`. The process ends with this one, however this one ends."""
+        self._apart.run(job, done)
+
     def close(self) -> None:
-        """Run what was submitted and end the flush thread."""
+        """Kill the job that runs apart; run what was submitted and end the flush thread."""
+        self._apart.close()
         self._operations.close()

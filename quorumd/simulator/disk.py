@@ -13,7 +13,7 @@ from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
-from quorumd.ports import File
+from quorumd.ports import Disk, File
 from quorumd.simulator.directory import Directory
 from quorumd.simulator.event_heap import EventHeap, Process
 from quorumd.simulator.stored_file import Loss, StoredFile, Write
@@ -21,6 +21,8 @@ from quorumd.simulator.stored_file import Loss, StoredFile, Write
 T = TypeVar("T")
 
 ROOMY_BYTES = 1 << 40
+APART_MS = (20.0, 400.0)
+"""How long it takes until a job that runs apart has done its work."""
 
 _ERROR_TEXTS = {
     EIO: "Input/output error",
@@ -342,6 +344,20 @@ class SimulatedDisk:
             self._heap.call_at(done_at, lambda: done(outcome), b"disk done", process)
 
         self._heap.call_at(runs_at, run, b"disk run", process)
+
+    def run_apart(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
+        """All of the job happens at one moment, after a while, if the process that asked is still there then."""
+        runs_at = self._heap.now_ms + APART_MS[0] + self._random.random() * (APART_MS[1] - APART_MS[0])
+        process = self._process
+
+        def run() -> None:
+            try:
+                outcome: T | BaseException = job(self)
+            except Exception as error:  # handed to `done`, as the real disk does
+                outcome = error
+            self._heap.call_at(runs_at + 1.0, lambda: done(outcome), b"apart done", process)
+
+        self._heap.call_at(runs_at, run, b"apart run", process)
 
     # ---- for OpenFile
 

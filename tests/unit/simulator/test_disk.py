@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from quorumd.simulator.disk import DiskLatency, PowerLost, SimulatedDisk
+from quorumd.ports import Disk
+from quorumd.simulator.disk import APART_MS, DiskLatency, PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
 from quorumd.simulator.stored_file import SECTOR_BYTES, Loss
 
@@ -369,3 +370,48 @@ def test_files_can_be_exchanged_and_copied() -> None:
     assert disk.certain_bytes("/a", 0, 3) == b"abc"
     disk.exchange(before)
     assert disk.contents() == {"/a": b"xbc"}
+
+
+def _write_and_tell(disk: Disk) -> str:
+    file = disk.open("apart", create=True)
+    file.write_at(0, b"x")
+    file.sync()
+    disk.sync_directory("/")
+    return "done"
+
+
+def _refuse(disk: Disk) -> None:
+    raise ValueError("no")
+
+
+class TestApart:
+    def test_a_job_runs_on_the_same_files_after_a_while(self) -> None:
+        disk = SimulatedDisk(heap := EventHeap(), Random(1))
+        disk.mount(Process("node"))
+        outcomes: list[object] = []
+        disk.run_apart(_write_and_tell, outcomes.append)
+        disk.run_apart(_refuse, lambda outcome: outcomes.append(type(outcome)))
+        heap.step(APART_MS[0] / 2)
+        assert not disk.exists("apart")
+        while len(outcomes) < 2:
+            assert heap.step(10_000)
+        assert set(outcomes) == {"done", ValueError}
+        assert disk.contents() == {"/apart": b"x"}
+
+    def test_a_process_that_is_killed_takes_its_job_with_it(self) -> None:
+        disk = SimulatedDisk(heap := EventHeap(), Random(1))
+        process = Process("node")
+        disk.mount(process)
+        disk.run_apart(_write_and_tell, lambda outcome: pytest.fail("it is gone"))
+        process.alive = False
+        heap.step(10_000)
+        assert not disk.exists("apart")
+
+    def test_a_power_loss_stops_it_at_one_of_its_calls(self) -> None:
+        disk = SimulatedDisk(heap := EventHeap(), Random(1))
+        disk.mount(Process("node"))
+        disk.run_apart(_write_and_tell, lambda outcome: pytest.fail("it is gone"))
+        disk.lose_power_within(2)
+        with pytest.raises(PowerLost):
+            heap.step(10_000)
+        assert not heap.step(10_000)

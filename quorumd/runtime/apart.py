@@ -1,0 +1,69 @@
+"""The process of a job that runs apart: `python -m quorumd.runtime.apart`. `job_apart` is the other side.
+
+The pickled job comes on standard input, which stays open: its end means that the node is gone, and ends this process.
+The pickled outcome goes to standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from threading import Thread
+from typing import IO
+
+LOWEST_PRIORITY = 19
+
+
+def main() -> None:
+    """Run the job and write what came of it."""
+    # Ctrl-C in the node's terminal is for the node.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lower_priority()
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    # What a job prints is no part of the outcome.
+    sys.stdout = sys.stderr
+    job = pickle.load(stdin)
+    Thread(target=_end_with, args=(stdin,), daemon=True).start()
+
+    from quorumd.runtime.disk import OsDisk
+
+    try:
+        outcome = job(OsDisk(lambda callback: callback()))
+    except Exception as error:
+        outcome = error
+    stdout.write(_pickled(outcome))
+    stdout.flush()
+    # Not through the interpreter's own end, which would wait for the thread that holds standard input.
+    os._exit(0)
+
+
+def lower_priority() -> None:
+    """Run only when nobody else wants to, as far as the system can tell."""
+    os.nice(LOWEST_PRIORITY)
+    for name in ("SCHED_IDLE", "SCHED_BATCH"):
+        if hasattr(os, name):
+            try:
+                os.sched_setscheduler(0, getattr(os, name), os.sched_param(0))
+                return
+            except OSError:
+                continue
+
+
+def _end_with(stdin: IO[bytes]) -> None:
+    stdin.read(1)
+    os._exit(1)
+
+
+def _pickled(outcome: object) -> bytes:
+    try:
+        answer = pickle.dumps(outcome)
+        pickle.loads(answer)
+    except Exception:
+        return pickle.dumps(OSError(f"{type(outcome).__name__}: {outcome}"))
+    return answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A job in a process of its own, seen from the node: started, waited for by a thread, killed with the node.
+
+`quorumd.runtime.apart` is the other side. The job and its outcome are pickled; both go over pipes. The process sees
+the end of its standard input when the node is gone, and ends itself.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from errno import ECHILD
+from functools import partial
+from threading import Lock, Thread
+from typing import Any
+
+
+class JobApart:
+    """Runs one job at a time. `call_threadsafe`: see `DiskOperations`."""
+
+    def __init__(self, call_threadsafe: Callable[[Callable[[], None]], object]) -> None:
+        self._call_threadsafe = call_threadsafe
+        self._thread: Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = Lock()
+        self._closed = False
+
+    def run(self, job: Callable[[Any], Any], done: Callable[[Any], None]) -> None:
+        """See `ports.Disk.run_apart`. Raises RuntimeError while another job is running."""
+        if self._thread is not None:
+            raise RuntimeError("a job is running apart: start the next one when its result has arrived")
+        self._thread = Thread(target=self._work, args=(pickle.dumps(job), done), name="apart", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Kill the process, if there is one; its `done` comes or does not."""
+        with self._starting:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self, job: bytes, done: Callable[[Any], None]) -> None:
+        outcome: Any
+        try:
+            outcome = self._outcome_of(job)
+        except BaseException as error:
+            outcome = error
+        try:
+            self._call_threadsafe(partial(self._ended, done, outcome))
+        except RuntimeError:
+            return  # The event thread is gone, and nobody waits for this result.
+
+    def _ended(self, done: Callable[[Any], None], outcome: Any) -> None:
+        self._thread = None
+        done(outcome)
+
+    def _outcome_of(self, job: bytes) -> Any:
+        with self._starting:
+            if self._closed:
+                raise OSError(ECHILD, "the node is stopping")
+            # Not the working directory but what this process imports from: both must run the same code.
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "quorumd.runtime.apart"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+        with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(job)
+                process.stdin.flush()
+            except BrokenPipeError:
+                pass  # It died; the exit code says more.
+            # Its standard input stays open: the end of it means that the node is gone.
+            answer = process.stdout.read()
+        self._process = None
+        if process.returncode != 0 or not answer:
+            raise OSError(ECHILD, f"the process of the job died with {_exit_text(process.returncode)}")
+        return pickle.loads(answer)
+
+
+def _exit_text(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,29 @@
+"""An image and the records made of it say the same, whatever was set and removed on the way."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.image_records import records_of
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.metadata_record import decode_record, encode_record
+
+names = st.text(max_size=3)
+records = st.one_of(
+    st.builds(ConfigRecord, st.sampled_from([2, 4, 16, 32]), names, names, st.none() | st.text(max_size=9)),
+    st.builds(FeatureLevelRecord, names, st.integers(0, 2**15 - 1)),
+)
+
+
+@given(st.lists(records, max_size=30))
+def test_the_records_of_an_image_make_it_again(written: list[ConfigRecord | FeatureLevelRecord]) -> None:
+    image, again = ClusterImage(), ClusterImage()
+    for record in written:
+        image.apply(record)
+    for record in records_of(image):
+        again.apply(decode_record(encode_record(record, 0)))
+    assert again.fingerprint() == image.fingerprint()
+    assert list(records_of(again)) == list(records_of(image))

@@ -1,0 +1,43 @@
+"""Jobs for a process of its own: it imports them by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from quorumd.errors import CorruptSnapshot
+from quorumd.ports import Disk
+
+
+def write_file(path: str, text: str, disk: Disk) -> tuple[int, str]:
+    file = disk.open(path, create=True)
+    file.write_at(0, text.encode())
+    file.sync()
+    file.close()
+    return len(text), path
+
+
+def who(disk: Disk) -> tuple[int, int, int]:
+    """Process id, nice value, scheduling policy (-1 where there is none)."""
+    policy = os.sched_getscheduler(0) if sys.platform == "linux" else -1
+    return os.getpid(), os.getpriority(os.PRIO_PROCESS, 0), policy
+
+
+def talk(disk: Disk) -> str:
+    print("this must not get among the outcome")
+    return "said"
+
+
+def refuse(disk: Disk) -> None:
+    raise CorruptSnapshot("position 7: what a pity")
+
+
+def die(number: int, disk: Disk) -> None:
+    os.kill(os.getpid(), number)
+
+
+def wait_for_ever(started: str, disk: Disk) -> None:
+    Path(started).write_text(str(os.getpid()))
+    signal.pause()

@@ -1,0 +1,121 @@
+"""Jobs in a process of their own, with real processes: half a second each is mostly Python starting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from quorumd.errors import CorruptSnapshot
+from quorumd.ports import Disk
+from quorumd.runtime.disk import OsDisk
+from tests.support import apart_jobs
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def callbacks() -> SimpleQueue[Callable[[], None]]:
+    return SimpleQueue()
+
+
+@pytest.fixture
+def disk(callbacks: SimpleQueue[Callable[[], None]]) -> Iterator[OsDisk]:
+    disk = OsDisk(callbacks.put)
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def run(disk: OsDisk, callbacks: SimpleQueue[Callable[[], None]]) -> Callable[[Callable[[Disk], Any]], Any]:
+    """Run a job apart and return what `done` was told."""
+
+    def run(job: Callable[[Disk], Any]) -> Any:
+        outcomes: list[Any] = []
+        disk.run_apart(job, outcomes.append)
+        callbacks.get(timeout=PATIENCE_S)()
+        return outcomes.pop()
+
+    return run
+
+
+Run = Callable[[Callable[[Disk], Any]], Any]
+
+
+def test_a_job_works_on_the_same_files_and_its_result_comes_back(run: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    assert run(partial(apart_jobs.write_file, path, "text")) == (4, path)
+    assert Path(path).read_text() == "text"
+
+
+def test_it_is_another_process_of_low_priority(run: Run) -> None:
+    pid, nice, policy = run(apart_jobs.who)
+    assert pid != os.getpid()
+    assert nice == 19
+    assert policy == (os.SCHED_IDLE if sys.platform == "linux" else -1)
+
+
+def test_what_it_raises_comes_back(run: Run) -> None:
+    outcome = run(apart_jobs.refuse)
+    assert isinstance(outcome, CorruptSnapshot)
+    assert str(outcome) == "position 7: what a pity"
+
+
+def test_what_it_prints_is_no_outcome(run: Run) -> None:
+    assert run(apart_jobs.talk) == "said"
+
+
+def test_its_death_is_told_and_the_next_job_runs(run: Run) -> None:
+    outcome = run(partial(apart_jobs.die, int(signal.SIGKILL)))
+    assert isinstance(outcome, OSError)
+    assert "signal 9" in str(outcome)
+    assert run(apart_jobs.talk) == "said"
+
+
+def test_one_job_at_a_time(disk: OsDisk, callbacks: SimpleQueue[Callable[[], None]], tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    outcomes: list[object] = []
+    disk.run_apart(partial(apart_jobs.wait_for_ever, str(started)), outcomes.append)
+    with pytest.raises(RuntimeError, match="running apart"):
+        disk.run_apart(apart_jobs.talk, outcomes.append)
+    pid = int(started.read_text())
+    disk.close()
+    callbacks.get(timeout=PATIENCE_S)()
+    assert isinstance(outcomes[0], OSError)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_it_ends_when_the_node_is_killed(tmp_path: Path) -> None:
+    """Nobody is left to tell it: the end of its standard input does."""
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    node = (
+        "import sys, time\n"
+        "from functools import partial\n"
+        "from quorumd.runtime.disk import OsDisk\n"
+        "from tests.support.apart_jobs import wait_for_ever\n"
+        "OsDisk(print).run_apart(partial(wait_for_ever, sys.argv[1]), print)\n"
+        "time.sleep(600)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", node, str(started)], env=environment, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    pid = int(started.read_text())
+    os.kill(pid, 0)
+    process.kill()
+    process.wait()
+    # The job shares this pipe; it ends with its last writer.
+    assert process.stderr.read() == b""
+    process.stderr.close()
