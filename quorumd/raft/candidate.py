@@ -17,7 +17,7 @@ from quorumd.raft.voters import majority
 
 def become_prospective(replica: Replica) -> None:
     """Find out whether an election could be won before an epoch is spent on it."""
-    state = Prospective(replica.election_timeout(), Ballot([replica.id]))
+    state = Prospective(replica.election_timeout(), Ballot(own_vote(replica)))
     replica.enter(state, replica.saved)
     ask_all(replica, state)
     count(replica, state)
@@ -25,12 +25,17 @@ def become_prospective(replica: Replica) -> None:
 
 def become_candidate(replica: Replica) -> None:
     """Vote for itself in the next epoch. The requests leave once that is saved."""
-    state = Candidate(replica.election_timeout(), Ballot([replica.id]))
+    state = Candidate(replica.election_timeout(), Ballot(own_vote(replica)))
     if replica.end.offset == 0:
         replica.catching_up = False  # bootstraps the quorum, so it replaces nobody
     replica.enter(state, QuorumState(replica.epoch + 1, NO_NODE, replica.identity))
     ask_all(replica, state)
     count(replica, state)
+
+
+def own_vote(replica: Replica) -> list[int]:
+    """Who is no voter any more needs a majority of the others."""
+    return [replica.id] if replica.voter_set.includes(replica.identity) else []
 
 
 def ask_all(replica: Replica, state: Prospective | Candidate) -> None:

@@ -14,13 +14,14 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 
 def next_assignment(
-    latest: VoterAssignment, leader_id: int, ready: Mapping[int, Voter], end_offsets: Mapping[int, int]
+    latest: VoterAssignment, leader_id: int, ready: Mapping[int, Voter], in_touch: Mapping[int, int]
 ) -> VoterAssignment | None:
-    """The record that comes next; None if no reassignment runs, or the target to add is not `ready` yet.
+    """The record that comes next; None if no reassignment runs, or it has to wait for a replica.
 
     While there are fewer or as many voters as targets, one that has caught up is added; while there are more, one
-    that is no target is removed, who is furthest behind by `end_offsets` first and the leader last. So there are
-    never fewer voters than there were or than there shall be. `ready`: caught-up replicas by node id.
+    that is no target is removed, who is out of touch or furthest behind first and the leader last. So there are
+    never fewer voters than there were or than there shall be. `ready`: caught-up replicas by node id; `in_touch`:
+    log end offsets of the voters that can commit something now, the leader among them.
     """
     target, current = latest.target, latest.current
     if target is None:
@@ -35,9 +36,10 @@ def next_assignment(
 
     def last_to_leave(voter: Voter) -> tuple[bool, int, int]:
         node_id = voter.key.id
-        return node_id == leader_id, end_offsets.get(node_id, -1), -node_id
+        return node_id == leader_id, in_touch.get(node_id, -1), -node_id
 
-    return towards(current.without(min(surplus, key=last_to_leave).key.id), target)
+    left = current.without(min(surplus, key=last_to_leave).key.id)
+    return towards(left, target) if left.is_majority(in_touch) else None
 
 
 def towards(current: VoterSet, target: tuple[int, ...]) -> VoterAssignment:

@@ -153,9 +153,18 @@ class Replica:
         return self.voters.latest is None
 
     @property
+    def may_be_needed(self) -> bool:
+        """Whether the own log says "voter", whatever a leader said (hole 10), or its removal is not known to be
+        committed: those who stay may lack that record and would not get this node's vote, nor win without it
+        (Raft thesis 4.2.2). Pre-votes keep it from disturbing those who have a leader."""
+        if self.voter_set.includes(self.identity):
+            return True
+        return self.voters.removed_at(self.identity) >= max(0, self.committed)
+
+    @property
     def may_campaign(self) -> bool:
-        """Whether an election timeout leads to an election: only nodes whose own log says "voter" (hole 10)."""
-        if not self.is_voter or not self.may_lead or self.epoch == LAST_EPOCH:
+        """Whether an election timeout leads to an election."""
+        if not self.may_be_needed or not self.may_lead or self.epoch == LAST_EPOCH:
             return False
         if self.is_bootstrapping and not self.knows_majority_of_bootstrap_voters:
             return False

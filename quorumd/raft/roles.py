@@ -79,7 +79,7 @@ class Unattached:
 
 @dataclass(slots=True)
 class Ballot:
-    """One round of asking the other voters for their (pre-)votes; `granted` begins with the own vote."""
+    """One round of asking the other voters for their (pre-)votes; `granted` begins with the own, if it counts."""
 
     granted: list[int]
     refused: list[int] = field(default_factory=list)

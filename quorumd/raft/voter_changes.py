@@ -74,7 +74,7 @@ def with_target(replica: Replica, leader: Leader, change: TargetVoters) -> Voter
     ids = tuple(sorted(change.ids))
     if not ids or ids[0] < 0 or len(set(ids)) != len(ids):
         raise Refused(ErrorCode.INVALID_REQUEST, f"The target {list(ids)} is no set of node ids.")
-    known = {key.id for key in leader.observers} | set(replica.peers) | set(latest.current.ids)
+    known = {*replica.peers, *latest.current.ids}
     unknown = [node_id for node_id in ids if node_id not in known]
     if unknown:
         raise Refused(
@@ -102,7 +102,13 @@ def with_one_changed(
         found = latest.current.by_id(change.key.id)
         if found is None or found.key != change.key or len(latest.current.voters) == 1:
             raise Refused(ErrorCode.VOTER_NOT_FOUND, f"{name(change.key)} is no voter that could be removed.")
-        return VoterAssignment(latest.current.without(change.key.id))
+        left = latest.current.without(change.key.id)
+        if not left.is_majority(in_touch(replica, leader)):
+            raise Refused(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"Of the voters {list(left.ids)} that would be left no majority fetches: start them first.",
+            )
+        return VoterAssignment(left)
     voter = change.voter
     if voter.key.id < 0 or voter.key.directory_id == ZERO_UUID or not voter.endpoints:
         raise Refused(ErrorCode.INVALID_REQUEST, "A voter has a node id, a directory id and an endpoint.")
@@ -153,8 +159,7 @@ def improve_voters(replica: Replica, leader: Leader) -> None:
     if replica.voters.latest_offset >= leader.high_watermark or replica.effects.append is not None:
         return
     latest = newest(replica)
-    offsets = {progress.key.id: progress.end_offset for progress in leader.voters.values()}
-    step = next_assignment(latest, replica.id, ready_replicas(replica, leader), offsets)
+    step = next_assignment(latest, replica.id, ready_replicas(replica, leader), in_touch(replica, leader))
     if step is None and leader.pin_wanted:
         leader.pin_wanted = False
         complete = discovered(replica, latest.current)
@@ -187,6 +192,20 @@ def ready_replicas(replica: Replica, leader: Leader) -> dict[int, Voter]:
     return {
         node_id: Voter(progress.key, replica.endpoints_of(node_id)) for node_id, progress in ready.items()
     }
+
+
+def in_touch(replica: Replica, leader: Leader) -> dict[int, int]:
+    """Log end offsets of the voters that fetched within the fetch timeout, and of this leader. A record that left
+    no majority of them could never be committed, nor taken back: the quorum would have ended itself."""
+    oldest = replica.now - replica.settings.fetch_timeout_ms
+    offsets = {
+        node_id: progress.end_offset
+        for node_id, progress in leader.voters.items()
+        if progress.fetched and progress.last_fetch >= oldest
+    }
+    if leader.in_voter_set:
+        offsets[replica.id] = replica.end.offset
+    return offsets
 
 
 def is_caught_up(replica: Replica, progress: Progress) -> bool:

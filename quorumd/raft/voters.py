@@ -117,6 +117,17 @@ class VoterHistory:
         count = bisect_left(self._offsets, offset)
         return self._assignments[count - 1] if count else None
 
+    def removed_at(self, replica: ReplicaKey) -> int:
+        """Offset of the newest record that changed who votes, if it removed `replica`; else -1."""
+        latest = self.latest
+        if latest is None or latest.current.by_id(replica.id) is not None:
+            return -1
+        for position in range(len(self._offsets) - 1, 0, -1):
+            before = self._assignments[position - 1].current
+            if before.ids != latest.current.ids:
+                return self._offsets[position] if before.includes(replica) else -1
+        return -1
+
     def append(self, offset: int, assignment: VoterAssignment) -> None:
         """Raises ValueError for an offset at or below the newest."""
         if offset <= self.latest_offset:

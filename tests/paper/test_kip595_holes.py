@@ -44,6 +44,7 @@ def test_hole_7_no_voter_record_before_an_own_commit_and_never_two_at_once(hindr
 
 def test_hole_9_a_leader_outside_the_voter_set_serves_and_does_not_count_itself() -> None:
     bench = Single(voters=voter_set(1, 2, 3)).to_leader()
+    bench.ask(bench.fetch_of(3, wait=0))
     bench.step(VotersAsked("asker", RemoveVoter(key(1))))
     bench.flush()
     bench.ask(bench.fetch_of(2))
