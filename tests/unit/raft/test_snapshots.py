@@ -287,7 +287,7 @@ class TestTaking:
     def test_is_taken_though_the_leader_is_lost_meanwhile(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"0123456789"))
-        bench.engine._replica.downgraded = True  # it may not campaign: unattached is what it becomes
+        bench.engine._replica.storage_full = True  # it may not campaign: unattached is what it becomes
         while bench.engine.role is Role.FOLLOWER:
             bench.fire()
         assert bench.engine.role is Role.UNATTACHED
