@@ -54,10 +54,12 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """The log ends at `end_offset`; empty `cuts` means that there was nothing to tell."""
+    """The log ends at `end_offset`; empty `cuts` and no `begun_anew` means that there was nothing to tell."""
 
     end_offset: int
     cuts: tuple[Cut, ...] = ()
+    begun_anew: OffsetAndEpoch | None = None
+    """The snapshot that was ahead of the log and took its place."""
 
     @property
     def bytes_cut(self) -> int:
@@ -65,7 +67,10 @@ class RecoveryReport:
         return sum(cut.bytes for cut in self.cuts)
 
     def __str__(self) -> str:
-        return "; ".join([f"log ends at offset {self.end_offset}", *map(str, self.cuts)])
+        parts = [f"log ends at offset {self.end_offset}", *map(str, self.cuts)]
+        if self.begun_anew is not None:
+            parts.append("the snapshot that ends there was ahead of the log and took its place")
+        return "; ".join(parts)
 
 
 @dataclass(slots=True)
@@ -111,14 +116,18 @@ def recover(
         for segment in found.opened:
             segment.file.close()
         raise
-    report = RecoveryReport(found.end_offset, tuple(found.cuts))
+    report = RecoveryReport(found.end_offset, tuple(found.cuts), ahead)
     return Recovered(found.sound, found.epochs, report, start.offset)
 
 
 def _sound_snapshot_ahead(snapshots: SnapshotStore, end: OffsetAndEpoch) -> OffsetAndEpoch | None:
-    """The newest sound snapshot that ends at or behind the end of the log, or is of a later epoch (KIP-630)."""
+    """The newest sound snapshot that ends behind the end of the log, or is of a later epoch (KIP-630).
+
+    Epoch 0 is that of a log without records: an empty one that begins at the end of a snapshot is not behind it.
+    """
     for snapshot in reversed(snapshots.ids):
-        if not (snapshot.epoch, snapshot.offset) > (end.epoch, end.offset):
+        begins_there = end == (snapshot.offset, 0)
+        if begins_there or (snapshot.epoch, snapshot.offset) <= (end.epoch, end.offset):
             return None
         try:
             snapshots.check(snapshot)
@@ -194,7 +203,7 @@ class _Reader:
 
     def begin_anew(self, start: OffsetAndEpoch) -> None:
         """Nothing of what was read stays: the log is empty and begins at `start`."""
-        self.sound, self.cuts, self.epochs = [], [], EpochCache()
+        self.sound, self.epochs = [], EpochCache()
         self.end_offset = start.offset
         self._anew = True
 

@@ -2,6 +2,8 @@
 
 The two newest snapshots stay, and all of the log behind the older of them: a replica that was away for a moment
 goes on fetching records and needs no snapshot, and one that is damaged leaves another to begin with.
+
+Snapshots count as much as segments do: while the one active segment is filled there may be many of them.
 """
 
 from __future__ import annotations
@@ -23,32 +25,43 @@ class SegmentSummary:
     timestamp_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """One snapshot. `timestamp_ms` is that of the last batch of the log in it, Unix milliseconds."""
+
+    snapshot: OffsetAndEpoch
+    size: int
+    timestamp_ms: int
+
+
 def begin_of_log(
     segments: Sequence[SegmentSummary],
-    snapshots: Sequence[OffsetAndEpoch],
+    snapshots: Sequence[StoredSnapshot],
     high_watermark: int,
     settings: LogSettings,
     now_ms: int,
 ) -> OffsetAndEpoch | None:
     """The snapshot at whose end the log shall begin from now on, None if it stays as it is.
 
-    `segments` and `snapshots` ascend; `now_ms` is Unix time. A segment is removable if it is not the active one and
-    ends at or below the older of the two newest snapshots that end at or below the high watermark. Of the removable
-    ones go those that are beyond `retention_bytes`, counted from the newest end, or older than `retention_ms`.
+    `segments` and `snapshots` ascend; `now_ms` is Unix time. To begin at a snapshot frees the older ones and the
+    segments that end at or below it, but never the active one. It is done, one snapshot after the other up to the
+    older of the two newest that end at or below the high watermark, while all that is there has more than
+    `retention_bytes`, or what becomes free is older than `retention_ms`.
     """
-    usable = [snapshot for snapshot in snapshots if snapshot.offset <= high_watermark]
-    if len(usable) < 2:
-        return None
-    bound = usable[-2].offset
-    kept_bytes = sum(segment.size for segment in segments)
-    superfluous = 0
-    for segment in segments[:-1]:
+    usable = [stored for stored in snapshots if stored.snapshot.offset <= high_watermark]
+    kept_bytes = sum(segment.size for segment in segments) + sum(stored.size for stored in usable)
+    begin = None
+    segments_gone = snapshots_gone = 0
+    for index, candidate in enumerate(usable[:-1]):
+        below = [segment for segment in segments[:-1] if segment.end_offset <= candidate.snapshot.offset]
+        freed: list[SegmentSummary | StoredSnapshot] = [*below[segments_gone:], *usable[snapshots_gone:index]]
+        if not freed:
+            continue
         too_large = 0 <= settings.retention_bytes < kept_bytes
-        too_old = settings.retention_ms >= 0 and now_ms - segment.timestamp_ms > settings.retention_ms
-        if segment.end_offset > bound or not (too_large or too_old):
+        age_ms = now_ms - max(piece.timestamp_ms for piece in freed)
+        if not too_large and not 0 <= settings.retention_ms < age_ms:
             break
-        superfluous = segment.end_offset
-        kept_bytes -= segment.size
-    if superfluous == 0:
-        return None
-    return next(snapshot for snapshot in usable if snapshot.offset >= superfluous)
+        begin = candidate.snapshot
+        segments_gone, snapshots_gone = len(below), index
+        kept_bytes -= sum(piece.size for piece in freed)
+    return begin

@@ -72,6 +72,7 @@ class SegmentedLog:
             recovered = recover(
                 disk, directory, settings.index_interval_bytes, known_high_watermark, snapshots
             )
+            snapshots.remove_below(recovered.start_offset)
             if not recovered.segments:
                 recovered.segments.append(Segment(disk, directory, 0, settings.index_interval_bytes))
                 disk.sync_directory(directory)
@@ -166,7 +167,7 @@ class SegmentedLog:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
 
     def restart_at(self, snapshot: OffsetAndEpoch) -> None:
-        """Replace the log by a snapshot that is in place: it is empty then and begins at its end.
+        """Replace the log by a snapshot that is in place: it is empty then and begins at its end; older ones go.
 
         Blocks until that is durable; a crash before leaves the old log, and opening it finishes this. Raises
         FlushFailed.
@@ -191,14 +192,18 @@ class SegmentedLog:
         self._dirty = []
         self._tail.clear()
         self._begin_epochs_at(snapshot)
+        self.snapshots.remove_below(snapshot.offset)
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
 
     def delete_below(self, snapshot: OffsetAndEpoch) -> None:
         """Begin the log at the end of a snapshot that is in place: whole segments and older snapshots are removed.
 
-        Blocks. The oldest goes first, each durably before the next: a crash leaves no gap. Raises FlushFailed.
+        A log whose first segment cannot go still begins where it began. Blocks. The oldest segment goes first, each
+        durably before the next: a crash leaves no gap. Raises FlushFailed; ValueError above the end of the log.
         """
+        if snapshot.offset > self.end_offset:
+            raise ValueError(f"{snapshot} is above the log's end {self.end_offset}")
         path = self._directory
         try:
             while len(self._segments) > 1 and self._segments[0].end_offset <= snapshot.offset:
@@ -211,10 +216,10 @@ class SegmentedLog:
                 self._disk.sync_directory(self._directory)
         except OSError as cause:
             raise self._failed(path, cause) from cause
-        if self._base_offsets[0] > 0:
-            self.start_offset = max(self.start_offset, snapshot.offset)
+        if self._base_offsets[0] > 0 and snapshot.offset > self.start_offset:
+            self.start_offset = snapshot.offset
             self._begin_epochs_at(snapshot)
-            self.snapshots.remove_below(snapshot.offset)
+        self.snapshots.remove_below(snapshot.offset)
 
     def segments(self) -> list[SegmentSummary]:
         """The segments, the oldest first, the active one last."""
@@ -284,7 +289,6 @@ class SegmentedLog:
                 self._leave_tidy()
         finally:
             self._close_retired()
-            self.snapshots.close()
             for segment in self._segments:
                 segment.file.close()
 

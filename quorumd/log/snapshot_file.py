@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from quorumd.errors import CorruptSnapshot, DiskFull, MalformedMessage, StorageError, UnsupportedVersion
@@ -24,6 +25,7 @@ from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecor
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.protocol.record_batch import (
+    COMPRESSION_MASK,
     BatchHeader,
     encode_batch,
     encode_control_batch,
@@ -32,8 +34,16 @@ from quorumd.protocol.record_batch import (
 )
 
 SUFFIX = ".checkpoint"
+PART = ".part"
+"""Added to the name while it is fetched,"""
+BUILDING = ".building"
+"""with a token before it while it is built,"""
+SET_ASIDE = ".corrupt"
+"""and when it was found to be damaged."""
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})" + re.escape(SUFFIX))
 _WINDOW = 1024 * 1024
+_LARGEST_BATCH = 16 * 1024 * 1024
+"""Twice what any writer of snapshots makes: a larger length is damage, not a reason to read it."""
 _SYNC_BYTES = 4 * 1024 * 1024
 """Never more than that is written without a sync: a flush of the log beside it must not wait for all of it."""
 
@@ -88,14 +98,28 @@ def _batches(file: File, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[
         for header in found.headers:
             if header.epoch != snapshot.epoch:
                 raise _corrupt(path, position + header.position, f"a batch of epoch {header.epoch}")
+            if header.attributes & COMPRESSION_MASK:
+                raise _corrupt(path, position + header.position, "a compressed batch")
             yield data, header
             offset = header.end_offset
         position += found.end
-        window = _WINDOW
-        if found.incomplete and position + found.needed_bytes <= size:
-            window = max(_WINDOW, found.needed_bytes)
-        elif found.fault or found.end == 0:
+        grows = found.incomplete and window < found.needed_bytes <= min(size - position, _LARGEST_BATCH)
+        if not grows and (found.end == 0 or (found.fault and not found.incomplete)):
             raise _corrupt(path, position, found.fault or "zeros")
+        window = max(_WINDOW, found.needed_bytes) if grows else _WINDOW
+
+
+def read_timestamp(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> int:
+    """Of the last batch of the log that is in a snapshot, Unix milliseconds, as its header says.
+
+    Raises CorruptSnapshot, StorageError where the file cannot be read.
+    """
+    for data, batch in read_batches(disk, path, snapshot):
+        for message in _control_messages(path, 0, data, batch) if batch.is_control else ():
+            if isinstance(message, SnapshotHeaderRecord):
+                return message.last_contained_log_timestamp
+        break
+    raise _corrupt(path, 0, "it does not begin with a snapshot header")
 
 
 def check_snapshot(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> SnapshotSummary:
@@ -155,12 +179,12 @@ class SnapshotWriter:
         self._snapshot = snapshot
         self._timestamp_ms = timestamp_ms
         self._target = f"{directory}/{file_name(snapshot)}"
-        self._path = f"{self._target}.{token}.building"
+        self._path = f"{self._target}.{token}{BUILDING}"
         self._position = self._synced = self._offset = 0
         try:
             self._file = disk.open(self._path, create=True)
         except OSError as cause:
-            raise self._failed(cause) from cause
+            raise self._error(cause) from cause
         header: list[ControlMessage] = [SnapshotHeaderRecord(0, timestamp_ms)]
         if voters is not None:
             header += [KRaftVersionRecord(0, 1), voters]
@@ -190,7 +214,8 @@ class SnapshotWriter:
 
     def abandon(self) -> None:
         """Remove what was written."""
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
         remove_quietly(self._disk, self._path)
 
     def _write_control(self, messages: Sequence[ControlMessage]) -> None:
@@ -210,10 +235,10 @@ class SnapshotWriter:
         self._offset += count
 
     def _failed(self, cause: OSError) -> StorageError:
-        try:
-            self.abandon()
-        except (OSError, AttributeError):
-            remove_quietly(self._disk, self._path)
+        self.abandon()
+        return self._error(cause)
+
+    def _error(self, cause: OSError) -> StorageError:
         if is_disk_full(cause):
             return DiskFull(f"no room for the snapshot {self._target}: {cause}")
         return StorageError(f"the snapshot {self._target} was not written: {cause}")
@@ -234,7 +259,5 @@ def put_in_place(disk: Disk, path: str, target: str) -> None:
 
 def remove_quietly(disk: Disk, path: str) -> None:
     """Remove a file that nobody needs; if that fails it is tried again at the next start."""
-    try:
+    with suppress(OSError):
         disk.remove(path)
-    except OSError:
-        return

@@ -6,23 +6,26 @@ gets its name. Building ones have names of their own (`snapshot_file.SnapshotWri
 
 from __future__ import annotations
 
+from errno import EINVAL
+
 from quorumd.errors import CorruptSnapshot, DiskFull, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import is_disk_full
+from quorumd.log.retention import StoredSnapshot
 from quorumd.log.snapshot_file import (
+    BUILDING,
+    PART,
+    SET_ASIDE,
     SUFFIX,
     SnapshotSummary,
     check_snapshot,
     file_name,
     put_in_place,
+    read_timestamp,
     remove_quietly,
     snapshot_of,
 )
-from quorumd.ports import Disk, File
-
-PART = ".part"
-BUILDING = ".building"
-SET_ASIDE = ".corrupt"
+from quorumd.ports import Disk
 
 
 class SnapshotStore:
@@ -34,9 +37,7 @@ class SnapshotStore:
         self._directory = directory
         self.ids: list[OffsetAndEpoch] = []
         """The whole snapshots, ascending."""
-        self._sizes: dict[OffsetAndEpoch, int] = {}
-        self._part: tuple[OffsetAndEpoch, File] | None = None
-        """The snapshot that is fetched, and its file while it is open."""
+        self._known: dict[OffsetAndEpoch, StoredSnapshot] = {}
         self._scan()
 
     def __repr__(self) -> str:
@@ -57,7 +58,7 @@ class SnapshotStore:
         found = (snapshot_of(name) for name in self._disk.list_directory(self._directory))
         # A stock folder has one that ends at 0: what its controller was formatted with.
         self.ids = sorted(snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0)
-        self._sizes = {snapshot: size for snapshot, size in self._sizes.items() if snapshot in self.ids}
+        self._known = {snapshot: known for snapshot, known in self._known.items() if snapshot in self.ids}
 
     def remove_leftovers(self) -> None:
         """At a start: remove what builders left that are gone."""
@@ -68,22 +69,38 @@ class SnapshotStore:
     def path(self, snapshot: OffsetAndEpoch) -> str:
         return f"{self._directory}/{file_name(snapshot)}"
 
+    def stored(self) -> list[StoredSnapshot]:
+        """The whole snapshots with what retention asks for, ascending. Raises StorageError."""
+        found = [self._look_at(snapshot) for snapshot in self.ids]
+        return [stored for stored in found if stored is not None]
+
     def size(self, snapshot: OffsetAndEpoch) -> int | None:
         """Bytes of a snapshot, None if it is not here. Raises StorageError."""
-        if snapshot not in self.ids:
-            return None
-        if snapshot not in self._sizes:
+        stored = self._look_at(snapshot) if snapshot in self.ids else None
+        return stored.size if stored is not None else None
+
+    def _look_at(self, snapshot: OffsetAndEpoch) -> StoredSnapshot | None:
+        if snapshot not in self._known:
+            path = self.path(snapshot)
             try:
-                file = self._disk.open(self.path(snapshot))
+                file = self._disk.open(path)
+                try:
+                    size = file.size()
+                finally:
+                    file.close()
             except FileNotFoundError:
                 return None
             except OSError as cause:
-                raise StorageError(f"{self.path(snapshot)} cannot be opened: {cause}") from cause
-            try:
-                self._sizes[snapshot] = file.size()
-            finally:
-                file.close()
-        return self._sizes[snapshot]
+                raise StorageError(f"{path} cannot be opened: {cause}") from cause
+            self._known[snapshot] = StoredSnapshot(snapshot, size, self._timestamp(snapshot))
+        return self._known[snapshot]
+
+    def _timestamp(self, snapshot: OffsetAndEpoch) -> int:
+        """0 where the header of a snapshot is damaged: nobody needs that one for long."""
+        try:
+            return read_timestamp(self._disk, self.path(snapshot), snapshot)
+        except CorruptSnapshot:
+            return 0
 
     def read(self, snapshot: OffsetAndEpoch, position: int, limit: int) -> bytes | None:
         """Up to `limit` bytes from `position`; None if the snapshot is not here. Raises StorageError."""
@@ -92,16 +109,14 @@ class SnapshotStore:
         path = self.path(snapshot)
         try:
             file = self._disk.open(path)
+            try:
+                return file.read_at(position, limit)
+            finally:
+                file.close()
         except FileNotFoundError:
             return None
         except OSError as cause:
-            raise StorageError(f"{path} cannot be opened: {cause}") from cause
-        try:
-            return file.read_at(position, limit)
-        except OSError as cause:
             raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
-        finally:
-            file.close()
 
     def check(self, snapshot: OffsetAndEpoch) -> SnapshotSummary:
         """Read a snapshot whole. Blocks. Raises CorruptSnapshot, StorageError."""
@@ -125,41 +140,46 @@ class SnapshotStore:
 
     # ---- fetched ones
 
+    # The file is opened anew for every piece: `finish_part` removes or renames it on another thread.
+
     def part_size(self, snapshot: OffsetAndEpoch) -> int:
         """How many bytes of a snapshot that is being fetched are here."""
-        if self._part is not None and self._part[0] == snapshot:
-            return self._part[1].size()
         try:
             file = self._disk.open(self.path(snapshot) + PART)
+            try:
+                return file.size()
+            finally:
+                file.close()
         except OSError:
             return 0
-        try:
-            return file.size()
-        finally:
-            file.close()
 
     def write_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
-        """Keep bytes of a snapshot that is fetched; what is there of others is removed.
+        """Keep bytes of a snapshot that is fetched; what is there of others, or behind these, is removed.
 
-        Raises DiskFull with nothing of it kept, StorageError.
+        Raises DiskFull or StorageError with nothing of it kept, also for a position behind what is here.
         """
         path = self.path(snapshot) + PART
         try:
-            if self._part is None or self._part[0] != snapshot:
-                self._close_part()
-                for name in self._disk.list_directory(self._directory):
-                    if name.endswith(SUFFIX + PART) and name != file_name(snapshot) + PART:
-                        remove_quietly(self._disk, f"{self._directory}/{name}")
-                self._part = snapshot, self._disk.open(path, create=True)
-            file = self._part[1]
-            file.truncate(position)
-            file.write_at(position, data)
+            if not self._disk.exists(path):
+                self._remove_parts()
+            file = self._disk.open(path, create=True)
+            try:
+                if position > file.size():
+                    raise OSError(EINVAL, f"bytes before position {position} are missing")
+                file.truncate(position)
+                file.write_at(position, data)
+            finally:
+                file.close()
         except OSError as cause:
-            self._close_part()
             remove_quietly(self._disk, path)
             if is_disk_full(cause):
                 raise DiskFull(f"no room for the snapshot {path}: {cause}") from cause
             raise StorageError(f"{path} was not written: {cause}") from cause
+
+    def _remove_parts(self) -> None:
+        for name in self._disk.list_directory(self._directory):
+            if name.endswith(SUFFIX + PART):
+                remove_quietly(self._disk, f"{self._directory}/{name}")
 
     def finish_part(self, snapshot: OffsetAndEpoch) -> SnapshotSummary:
         """Check a snapshot that has come whole and put it in place, durably. Blocks.
@@ -188,11 +208,3 @@ class SnapshotStore:
             raise
         put_in_place(self._disk, path, self.path(snapshot))
         return summary
-
-    def _close_part(self) -> None:
-        if self._part is not None:
-            part, self._part = self._part, None
-            part[1].close()
-
-    def close(self) -> None:
-        self._close_part()

@@ -9,6 +9,7 @@ import pytest
 from quorumd.errors import CorruptLog
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
+from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from tests.support.small_logs import (
@@ -91,6 +92,29 @@ class TestDeletingBelow:
         log.truncate(3)
         assert (log.start_offset, log.end_offset, log.last_epoch) == (30, 30, 2)
 
+    def test_what_is_above_the_end_is_refused(self) -> None:
+        _, log, _ = filled()
+        with pytest.raises(ValueError, match="above"):
+            log.delete_below(AHEAD)
+
+    def test_an_earlier_start_than_the_present_one_changes_nothing(self) -> None:
+        _, log, _ = filled()
+        log.delete_below(LATE)
+        log.delete_below(EARLY)
+        assert (log.start_offset, log.end_of_epoch(1), log.end_of_epoch(2)) == (30, (30, 0), (40, 2))
+
+    def test_snapshots_go_also_where_no_segment_can(self) -> None:
+        disk = fresh_disk(1)
+        log = open_log(disk, "log")
+        batches = fill(log, 10)
+        log.begin_flush()()
+        for offset in (3, 5, 7):
+            write_snapshot(disk, "log", OffsetAndEpoch(offset, 1))
+        log.snapshots.rescan()
+        log.delete_below(OffsetAndEpoch(5, 1))
+        assert [snapshot.offset for snapshot in log.snapshots.ids] == [5, 7]
+        assert (log.start_offset, read_all(log)) == (0, b"".join(batches))
+
     def test_the_active_segment_stays(self) -> None:
         disk, log, _ = filled()
         end = OffsetAndEpoch(40, 2)
@@ -170,6 +194,28 @@ class TestBeginningAnew:
             again.begin_flush()()
             restart_after_power_loss(disk)
             assert open_log(disk, "log").end_offset == 101
+
+    def test_opened_again_nothing_is_left_to_do(self) -> None:
+        disk, log = self.restarted()
+        log.close()
+        again, report = SegmentedLog.open(disk, "log", SMALL)
+        assert (again.start_offset, again.last_epoch) == (100, 5)
+        assert report == RecoveryReport(100)
+
+    def test_older_snapshots_go(self) -> None:
+        disk, log = self.restarted()
+        assert log.snapshots.ids == [AHEAD]
+        write_snapshot(disk, "log", LATE)
+        log.close()
+        assert open_log(disk, "log").snapshots.ids == [AHEAD]
+
+    def test_what_took_the_place_of_the_log_is_told(self) -> None:
+        disk, log, _ = filled()
+        log.close()
+        write_snapshot(disk, "log", AHEAD)
+        _, report = SegmentedLog.open(disk, "log", SMALL)
+        assert report == RecoveryReport(100, (), AHEAD)
+        assert "took its place" in str(report)
 
     def test_a_later_epoch_is_ahead_however_long_the_log_is(self) -> None:
         disk, log, _ = filled()

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
-from quorumd.log.retention import SegmentSummary, begin_of_log
+from quorumd.log.retention import SegmentSummary, StoredSnapshot, begin_of_log
 
 NEVER = LogSettings(retention_bytes=-1, retention_ms=-1)
 SMALL = replace(NEVER, retention_bytes=250)
 SHORT = replace(NEVER, retention_ms=1000)
 SEGMENTS = [SegmentSummary(n * 10, n * 10 + 10, 100, n * 1000) for n in range(5)]
-SNAPSHOTS = [OffsetAndEpoch(12, 1), OffsetAndEpoch(25, 1), OffsetAndEpoch(45, 2)]
+SNAPSHOTS = [
+    StoredSnapshot(OffsetAndEpoch(12, 1), 0, 1000),
+    StoredSnapshot(OffsetAndEpoch(25, 1), 0, 2000),
+    StoredSnapshot(OffsetAndEpoch(45, 2), 0, 4000),
+]
 
 
 def begin(settings: LogSettings, high_watermark: int = 50, now_ms: int = 4000) -> OffsetAndEpoch | None:
@@ -53,6 +57,20 @@ def test_one_snapshot_is_not_enough() -> None:
     assert begin_of_log(SEGMENTS, SNAPSHOTS[-1:], 50, SMALL, 0) is None
 
 
+def test_snapshots_count_too_and_go_also_where_no_segment_can() -> None:
+    active = [SegmentSummary(0, 100, 1000, 9000)]
+    many = [StoredSnapshot(OffsetAndEpoch(n * 10, 1), 100, n * 1000) for n in range(1, 10)]
+    assert begin_of_log(active, many, 100, replace(NEVER, retention_bytes=1900), 0) is None
+    assert begin_of_log(active, many, 100, replace(NEVER, retention_bytes=1700), 0) == (30, 1)
+    assert begin_of_log(active, many, 100, replace(NEVER, retention_bytes=0), 0) == (80, 1)
+    assert begin_of_log(active, many, 100, SHORT, 5500) == (50, 1)
+    assert begin_of_log(active, many, 55, replace(NEVER, retention_bytes=0), 0) == (40, 1)
+
+
+def test_done_once_there_is_nothing_more_to_do() -> None:
+    assert begin_of_log(SEGMENTS[2:], SNAPSHOTS[1:], 50, replace(NEVER, retention_bytes=0), 10**9) is None
+
+
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=12),
     st.sets(st.integers(1, 100)),
@@ -60,18 +78,28 @@ def test_one_snapshot_is_not_enough() -> None:
     st.integers(-1, 2000),
     st.integers(-1, 2000),
 )
-def test_the_end_the_newest_snapshot_and_one_before_it_always_stay(
+def test_what_lies_behind_the_older_of_the_two_newest_snapshots_stays_and_no_more_than_is_asked_for(
     lengths: list[int], offsets: set[int], high_watermark: int, retention_bytes: int, retention_ms: int
 ) -> None:
     segments, base = [], 0
     for length in lengths:
         segments.append(SegmentSummary(base, base + length, length * 30, base * 10))
         base += length
-    snapshots = [OffsetAndEpoch(offset, 1) for offset in sorted(offsets) if offset <= base]
+    snapshots = [
+        StoredSnapshot(OffsetAndEpoch(offset, 1), offset, offset * 10)
+        for offset in sorted(offsets)
+        if offset <= base
+    ]
     settings = LogSettings(retention_bytes=retention_bytes, retention_ms=retention_ms)
     start = begin_of_log(segments, snapshots, high_watermark, settings, 1000)
+    committed = [stored for stored in snapshots if stored.snapshot.offset <= high_watermark]
     if start is not None:
-        assert start in snapshots
-        assert start.offset <= high_watermark
-        assert len([snapshot for snapshot in snapshots if start <= snapshot]) >= 2
-        assert start.offset < base
+        assert start <= committed[-2].snapshot
+        segments = [s for s in segments if s.end_offset > start.offset or s is segments[-1]]
+        snapshots = [s for s in snapshots if s.snapshot >= start]
+        assert begin_of_log(segments, snapshots, high_watermark, settings, 1000) in (None, start)
+    elif len(committed) >= 2 and retention_bytes >= 0:
+        bound = committed[-2].snapshot.offset
+        frees = committed[:-2] or [s for s in segments[:-1] if s.end_offset <= bound]
+        kept = sum(s.size for s in segments) + sum(s.size for s in committed)
+        assert not frees or kept <= retention_bytes

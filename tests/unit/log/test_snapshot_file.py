@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 
 from quorumd.errors import CorruptSnapshot, DiskFull, StorageError
 from quorumd.ids import OffsetAndEpoch
@@ -12,11 +13,13 @@ from quorumd.log.snapshot_file import (
     check_snapshot,
     file_name,
     read_batches,
+    read_timestamp,
     snapshot_of,
 )
 from quorumd.ports import Disk
 from quorumd.protocol.control_record import ControlType, control_type
 from quorumd.protocol.record_batch import encode_batch, headers, records
+from quorumd.simulator.disk import OpenFile
 from tests.support.small_logs import fail_with_disk_full, fail_with_io_error, fresh_disk
 from tests.support.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
 
@@ -122,6 +125,49 @@ def test_what_follows_on_the_footer_is_refused(more: bytes) -> None:
     replace(disk, content(disk) + more)
     with pytest.raises(CorruptSnapshot):
         check_snapshot(disk, PATH, ID)
+
+
+def test_a_compressed_batch_is_refused() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    data = bytearray(content(disk))
+    second = list(headers(bytes(data)))[1]
+    data[second.position + 22] = 1
+    end = second.position + second.size
+    crc = crc32c(bytes(data[second.position + 21 : end]))
+    data[second.position + 17 : second.position + 21] = crc.to_bytes(4, "big")
+    replace(disk, bytes(data))
+    with pytest.raises(CorruptSnapshot, match="compressed"):
+        check_snapshot(disk, PATH, ID)
+
+
+def test_an_announced_size_that_no_batch_has_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    data = bytearray(content(disk) + bytes(40 << 20))
+    second = list(headers(content(disk)))[1]
+    data[second.position + 8 : second.position + 12] = (32 << 20).to_bytes(4, "big")
+    replace(disk, bytes(data))
+    lengths: list[int] = []
+    read_at = OpenFile.read_at
+
+    def counted(file: OpenFile, position: int, length: int) -> bytes:
+        lengths.append(length)
+        return read_at(file, position, length)
+
+    monkeypatch.setattr(OpenFile, "read_at", counted)
+    with pytest.raises(CorruptSnapshot):
+        check_snapshot(disk, PATH, ID)
+    assert max(lengths) <= 16 << 20
+
+
+def test_the_age_is_read_from_the_header() -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    assert read_timestamp(disk, PATH, ID) == TIMESTAMP_MS
+    replace(disk, encode_batch(0, 7, 0, [b"v"]))
+    with pytest.raises(CorruptSnapshot, match="header"):
+        read_timestamp(disk, PATH, ID)
 
 
 def test_a_snapshot_under_another_name_is_refused() -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
-from quorumd.errors import CorruptSnapshot, DiskFull
+from quorumd.errors import CorruptSnapshot, DiskFull, StorageError
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.snapshot_file import file_name
+from quorumd.log.retention import StoredSnapshot
+from quorumd.log.snapshot_file import SnapshotWriter, file_name
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk
-from quorumd.simulator.disk import SimulatedDisk
-from tests.support.small_logs import fail_with_disk_full, fresh_disk
-from tests.support.snapshots import write_snapshot
+from quorumd.simulator.disk import OpenFile, PowerLost, SimulatedDisk
+from tests.support.small_logs import (
+    fail_with_disk_full,
+    fail_with_io_error,
+    fresh_disk,
+    restart_after_power_loss,
+)
+from tests.support.snapshots import TIMESTAMP_MS, write_snapshot
 
 OLD, NEW = OffsetAndEpoch(42, 7), OffsetAndEpoch(100, 8)
 
@@ -83,7 +91,6 @@ def test_a_snapshot_is_fetched_in_pieces_and_shown_when_it_is_whole() -> None:
 def test_a_fetch_goes_on_after_a_restart_and_from_an_earlier_position() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"0123456789")
-    store.close()
     again = SnapshotStore(disk, "log")
     assert again.part_size(OLD) == 10
     again.write_part(OLD, 4, b"ab")
@@ -105,15 +112,94 @@ def test_what_came_and_is_not_sound_is_removed() -> None:
     assert disk.list_directory("log") == []
 
 
-def test_without_room_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_was_not_sound_is_fetched_again_from_its_beginning() -> None:
+    disk, source = store_with(OLD)
+    content = source.read(OLD, 0, 10**6) or b""
+    disk.remove(source.path(OLD))
+    store = SnapshotStore(disk, "log")
+    store.write_part(OLD, 0, b"x" * 100)
+    with pytest.raises(CorruptSnapshot):
+        store.finish_part(OLD)
+    assert store.part_size(OLD) == 0
+    store.write_part(OLD, 0, content)
+    store.finish_part(OLD)
+    assert store.part_size(OLD) == 0
+    store.rescan()
+    assert store.ids == [OLD]
+
+
+def test_bytes_behind_what_is_here_are_refused_and_it_begins_anew() -> None:
+    disk, store = store_with()
+    store.write_part(OLD, 0, b"0123456789")
+    with pytest.raises(StorageError, match="position 11"):
+        store.write_part(OLD, 11, b"x")
+    assert disk.list_directory("log") == []
+
+
+def test_a_quorum_whose_voters_are_not_in_the_log_is_not_joined() -> None:
+    disk = fresh_disk(1)
+    writer = SnapshotWriter(disk, "log", OLD, TIMESTAMP_MS, None, "test")
+    writer.finish()
+    store = SnapshotStore(disk, "log")
+    content = store.read(OLD, 0, 10**6) or b""
+    store.write_part(OLD, 0, content)
+    with pytest.raises(CorruptSnapshot, match=r"kraft\.version 0"):
+        store.finish_part(OLD)
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"), [(fail_with_disk_full, DiskFull), (fail_with_io_error, StorageError)]
+)
+def test_a_disk_that_refuses_costs_nothing_but_the_part(
+    failure: object, error: type[StorageError], monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"x")
-    assert store._part is not None
-    monkeypatch.setattr(type(store._part[1]), "write_at", fail_with_disk_full)
-    with pytest.raises(DiskFull):
+    monkeypatch.setattr(OpenFile, "write_at", failure)
+    with pytest.raises(error):
         store.write_part(OLD, 1, b"y")
     assert disk.list_directory("log") == []
     assert store.part_size(OLD) == 0
+
+
+@pytest.mark.parametrize("calls", range(1, 14))
+def test_power_lost_while_fetching_leaves_a_sound_snapshot_or_none(calls: int) -> None:
+    _, source = store_with(OLD)
+    content = source.read(OLD, 0, 10**6) or b""
+    for seed in range(6):
+        disk = fresh_disk(seed)
+        write_snapshot(disk, "log", OffsetAndEpoch(5, 1))
+        store = SnapshotStore(disk, "log")
+        disk.lose_power_within(calls)
+        with suppress(PowerLost):
+            fetch(store, content)
+        restart_after_power_loss(disk)
+        again = SnapshotStore(disk, "log")
+        for snapshot in again.ids:
+            again.check(snapshot)
+        assert again.part_size(OLD) <= len(content)
+        with suppress(CorruptSnapshot):
+            fetch(again, content)
+        fetch(again, content)
+        again.rescan()
+        assert again.ids == [OffsetAndEpoch(5, 1), OLD]
+
+
+def fetch(store: SnapshotStore, content: bytes) -> None:
+    """What a follower does: go on where the bytes here end, then check."""
+    while (position := store.part_size(OLD)) < len(content):
+        store.write_part(OLD, position, content[position : position + 150])
+    store.finish_part(OLD)
+
+
+def test_retention_is_told_size_and_age() -> None:
+    disk, store = store_with(OLD, NEW)
+    size = store.size(NEW) or 0
+    assert store.stored()[1] == StoredSnapshot(NEW, size, TIMESTAMP_MS)
+    disk.open(store.path(OLD)).write_at(70, b"!")
+    assert SnapshotStore(disk, "log").stored()[0] == StoredSnapshot(OLD, size, 0)
+    disk.remove(store.path(OLD))
+    assert [stored.snapshot for stored in SnapshotStore(disk, "log").stored()] == [NEW]
 
 
 def test_a_damaged_one_is_kept_under_another_name() -> None:
