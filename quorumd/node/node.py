@@ -303,6 +303,7 @@ class Node:
         self.state_machine.committed(high_watermark)
         self._proposals.committed(high_watermark)
         self._adopt_cluster_id(high_watermark)
+        self._checkpoint_sealed()
         if not self._bootstrap_proposed and self.engine.is_leader:
             self._bootstrap_proposed = True
             propose_bootstrap_records(self.state_machine.image, self._proposals)
@@ -328,8 +329,7 @@ class Node:
 
     def flush_done(self) -> None:
         self._proposals.end_of_flush()
-        if self.log.active_base_offset > self._saved_high_watermark:
-            self._checkpoint_sealed()
+        self._checkpoint_sealed()
 
     def leadership_changed(self) -> None:
         engine = self.engine
@@ -427,10 +427,12 @@ class Node:
 
     def _checkpoint_sealed(self) -> None:
         """A sealed segment is as it will stay once all of it is committed: from then on what is wrong in it is
-        damage, and not what a crash left."""
-        durable = min(self.engine.high_watermark, self._runner.durable_offset)
-        if durable >= self.log.active_base_offset:
-            self._save_checkpoint(durable)
+        damage, and not what a crash left. A segment is flushed before it is committed, or after that."""
+        sealed = self.log.active_base_offset
+        if sealed > self._saved_high_watermark:
+            durable = min(self.engine.high_watermark, self._runner.durable_offset)
+            if durable >= sealed:
+                self._save_checkpoint(durable)
 
     def _save_checkpoint(self, durable: int) -> None:
         if durable > self._saved_high_watermark:
