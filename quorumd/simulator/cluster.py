@@ -85,6 +85,11 @@ class Machine:
     starting: bool = False
     """Whether its node has not got through its start: the mirror shows nothing of it."""
 
+    @property
+    def sync_failed(self) -> bool:
+        """Whether a sync of the process that runs, or ran last, has failed."""
+        return self.disk.syncs_failed > self.syncs_failed_before
+
 
 class Cluster:
     """All machines by node id: voters first, then observers."""
@@ -237,20 +242,20 @@ class Cluster:
             raise Broken("nodes do not stop by themselves", text)
 
     def _disk_is_to_blame(self, machine: Machine) -> bool:
-        disk = machine.disk
-        return (
-            disk.capacity < ROOMY_BYTES or disk.syncs_failed > machine.syncs_failed_before or disk.is_rotten
-        )
+        return machine.disk.capacity < ROOMY_BYTES or machine.disk.is_rotten or machine.sync_failed
 
     def _end_by_disk(self, machine: Machine) -> None:
-        if machine.disk.is_rotten:
+        if machine.sync_failed:
+            # Nobody knows what the page cache shows: an operator restarts the machine, whatever else is wrong.
+            self._end(machine, without_power=True)
+            self.restart_later(machine.node_id)
+        elif machine.disk.is_rotten:
             self.counters["damage noticed"] += 1
             self._end(machine)
             folders.mend_later(self, machine)
-            return
-        # After a failed flush nobody knows what the page cache shows: an operator restarts the machine.
-        self._end(machine, without_power=machine.disk.syncs_failed > machine.syncs_failed_before)
-        self.restart_later(machine.node_id)
+        else:
+            self._end(machine)
+            self.restart_later(machine.node_id)
 
     def lost_power(self, machine: Machine) -> None:
         """A disk call raised PowerLost."""
@@ -262,7 +267,9 @@ class Cluster:
         assert process is not None
         # A start changes nothing of what the process before was promised.
         log = machine.kept if machine.starting else machine.mirror.batches
-        kept = log[: machine.durable_log.holds(log)] if without_power else list(log)
+        # A sync that failed has dropped what it was to write, also of a process that was not told any more.
+        loses = without_power or machine.sync_failed
+        kept = log[: machine.durable_log.holds(log)] if loses else list(log)
         process.alive = False
         machine.process = machine.node = None
         self.network.process_ended(process, silently=without_power)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pytest
+
 from quorumd.simulator.disk import PowerLost
+from quorumd.simulator.folders import DATA_FOLDER
 from tests.support.simulated_cluster import elect, make_cluster, run
 
 
@@ -21,3 +24,33 @@ def test_a_process_that_ends_while_it_starts_leaves_what_it_was_to_find() -> Non
     assert cluster.counters["power losses"] == 1
     assert machine.kept  # the first batches were synced long ago
     assert machine.kept == before[: len(machine.kept)]
+
+
+@pytest.mark.parametrize("is_rotten", [False, True])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_a_failed_sync_dropped_need_not_be_found(is_rotten: bool, is_killed: bool) -> None:
+    """Whether the process hears of it or is killed first, and whatever else is wrong with the disk."""
+    assert sum(fails_to_sync(seed, is_rotten, is_killed) for seed in range(1, 9)) > 0
+
+
+def fails_to_sync(seed: int, is_rotten: bool, is_killed: bool) -> bool:
+    """Whether what was appended last is gone; the next process finds all that it must."""
+    cluster = make_cluster(voters=1, seed=seed)
+    machine = elect(cluster)
+    assert machine.node is not None
+    run(cluster, 100.0)
+    before = len(machine.mirror.batches)
+    if is_rotten:
+        machine.disk.rot(f"{DATA_FOLDER}/meta.properties", 0, 1)
+    machine.disk.fail_sync()
+    machine.node._append_batch([b"never committed"])
+    run(cluster, 1000.0, lambda: machine.disk.syncs_failed > 0)
+    if is_killed:
+        cluster.kill(machine.node_id)
+        cluster.restart_later(machine.node_id)
+    run(cluster, 1000.0, lambda: machine.process is None)
+    machine.disk.restore()
+    kept = list(machine.kept)
+    run(cluster, 10_000.0, lambda: machine.process is not None)
+    assert machine.mirror.batches[: len(kept)] == kept
+    return len(kept) == before
