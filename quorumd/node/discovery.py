@@ -122,6 +122,13 @@ class Discovery:
             for endpoint in voter.endpoints:
                 self.learn(voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id))
 
+    def introduce_to(self, node_id: int) -> None:
+        """Tell a new leader where this node is: it may have begun after everybody had been told, and nobody becomes
+        a voter whose address the leader does not know. At the start everybody is told anyway."""
+        address = self._book.get(node_id)
+        if address is not None and self._rounds > 0 and node_id != self._own.id:
+            self._ask(address.host, address.port)
+
     def missing_voters(self) -> list[int]:
         """Expected voters whose address nobody has told yet: the KIP's number-unknown-voter-connections."""
         return [node_id for node_id in self._expected if self._book.get(node_id) is None]

@@ -342,6 +342,7 @@ class Node:
             self.state_machine.lost_leadership()
         now = self._clock.now_ms()
         if engine.leader_id >= 0:
+            self.discovery.introduce_to(engine.leader_id)
             if self._searching_since is not None:
                 self.statistics.election_latency_ms.observe(now - self._searching_since)
                 self._searching_since = None

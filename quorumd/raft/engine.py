@@ -243,7 +243,7 @@ class RaftEngine:
         replica = self._replica
         state = replica.state
         if isinstance(state, Leader):
-            return now - leader.majority_contact(state, now) >= replica.settings.fetch_timeout_ms
+            return now - voter_changes.majority_contact(state, now) >= replica.settings.fetch_timeout_ms
         return state.role is Role.UNATTACHED
 
     def describe(self, now: float) -> QuorumDescription:

@@ -37,12 +37,16 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import BrokenPromise, Replica
 from quorumd.raft.roles import Leader, Resigned
 from quorumd.raft.transitions import leave_leadership, observe
-from quorumd.raft.voter_changes import announce, answer_changes, discovered, follow_voter_set, improve_voters
+from quorumd.raft.voter_changes import (
+    CHECK_QUORUM_FACTOR,
+    announce,
+    answer_changes,
+    check_quorum_at,
+    discovered,
+    follow_voter_set,
+    improve_voters,
+)
 from quorumd.raft.voters import VoterAssignment, reached_by_majority
-
-CHECK_QUORUM_FACTOR = 1.5
-"""A leader resigns after this many fetch timeouts without fetches of a majority, as in Kafka (hole 14)."""
-
 
 # Taking office
 
@@ -193,8 +197,7 @@ def read_asked(replica: Replica, leader: Leader, event: ReadAsked) -> None:
 def timer_fired(replica: Replica, leader: Leader, event: TimerFired) -> None:
     """Check the quorum (KIP-996), announce again to voters that do not fetch, answer what was parked."""
     if replica.now >= leader.check_quorum_at:
-        limit = CHECK_QUORUM_FACTOR * replica.settings.fetch_timeout_ms
-        leader.check_quorum_at = majority_contact(leader, replica.now) + limit
+        leader.check_quorum_at = check_quorum_at(replica, leader)
         if replica.now >= leader.check_quorum_at:
             resign(replica, leader)
             return
@@ -202,14 +205,6 @@ def timer_fired(replica: Replica, leader: Leader, event: TimerFired) -> None:
         announce_to_silent(replica, leader)
     if replica.now >= leader.parked_until:
         answer_due(replica, leader)
-
-
-def majority_contact(leader: Leader, now: float) -> float:
-    """When a majority of the voters, this one counted, had last been in contact."""
-    times = [progress.last_fetch for progress in leader.voters.values()]
-    if leader.in_voter_set:
-        times.append(now)
-    return reached_by_majority(times)
 
 
 def resign(replica: Replica, leader: Leader) -> None:

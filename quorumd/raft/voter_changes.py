@@ -16,7 +16,10 @@ from quorumd.raft.membership import next_assignment, towards
 from quorumd.raft.messages import BeginRequest
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Leader, PendingChange, Progress, RoleState
-from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet, reached_by_majority
+
+CHECK_QUORUM_FACTOR = 1.5
+"""A leader resigns after this many fetch timeouts without fetches of a majority, as in Kafka (hole 14)."""
 
 
 class Refused(Exception):
@@ -236,6 +239,22 @@ def follow_voter_set(replica: Replica, leader: Leader) -> None:
         leader.observers[removed.key] = removed
     latest = replica.voters.latest
     leader.reassigning = latest is not None and latest.target is not None
+    # Those that stay may have been silent for longer than those that were a majority with them.
+    leader.check_quorum_at = min(leader.check_quorum_at, check_quorum_at(replica, leader))
+
+
+def check_quorum_at(replica: Replica, leader: Leader) -> float:
+    """When this leader resigns unless more voters fetch (KIP-996)."""
+    limit = CHECK_QUORUM_FACTOR * replica.settings.fetch_timeout_ms
+    return majority_contact(leader, replica.now) + limit
+
+
+def majority_contact(leader: Leader, now: float) -> float:
+    """When a majority of the voters, this one counted, had last been in contact."""
+    times = [progress.last_fetch for progress in leader.voters.values()]
+    if leader.in_voter_set:
+        times.append(now)
+    return reached_by_majority(times)
 
 
 def discovered(replica: Replica, voters: VoterSet) -> VoterSet:

@@ -106,6 +106,9 @@ class Cluster:
         self.network = SimulatedNetwork(heap, streams.stream("network"), options.links)
         self.counters: Counter[str] = Counter()
         self.voters = tuple(range(1, options.voters + 1))
+        """Who voted at the beginning."""
+        self.voters_changed = False
+        """Whether an operator wanted others since."""
         self.machines: dict[int, Machine] = {}
         self.streams = streams
         self._watcher = watcher

@@ -29,13 +29,16 @@ from quorumd.simulator.checkers import (
     LeaderCompleteness,
     LeaderHearsOfMajority,
     LogMatching,
+    NewVotersHaveCaughtUp,
     Observation,
     OneLeaderPerEpoch,
     OneVotePerEpoch,
+    OneVoterAtATime,
     OnlyCandidatesBeginEpochs,
     OwnEpochCommitsFirst,
     ReadsSeeCommitted,
     RecoveryKeepsDurable,
+    RemovedLeadersEnd,
     SavedVote,
     SavedVoters,
     SavedVotersAreCommitted,
@@ -94,6 +97,7 @@ class _View:
         """The node as it is now. Raises StorageError where its log cannot be read."""
         engine, seen, machine = node.engine, self._seen, self._machine
         seen.removed = seen.appended = ()
+        seen.voters_before = seen.voters
         if changed & LOG:
             seen.removed, seen.appended = machine.mirror.refresh(node.log.read)
             self._end_offset, self._disk_changes = node.log.end_offset, machine.disk.changes
@@ -157,6 +161,9 @@ class Inspector:
             LeaderCompleteness(self.committed),
             CommittedOnMajority(self.committed, self._disks),
             CheckpointIsDurable(self.committed, self._disks),
+            OneVoterAtATime(),
+            RemovedLeadersEnd(),
+            NewVotersHaveCaughtUp(self.committed, self._disks),
             AcknowledgedWrites(self.committed),
             ReadsSeeCommitted(self.committed),
             SavedVotersAreCommitted(self.committed),

@@ -33,6 +33,7 @@ FAULT_NAMES = (
     "wrong cluster id",
     "swapped folders",
     "copied folder",
+    "voter change",
 )
 
 

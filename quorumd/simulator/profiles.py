@@ -21,6 +21,15 @@ Range = tuple[float, float]
 T = TypeVar("T")
 
 DEFAULT = "swarm"
+VOTER_CHANGE = "voter change"
+COUNT_ON_THE_FIRST_VOTERS = (
+    "rotten segment",
+    "replaced disk",
+    "wrong cluster id",
+    "swapped folders",
+    "copied folder",
+)
+"""They take a data folder away only where a majority of the voters keeps theirs, and know no voters but the first."""
 MACHINES_OF_A_USUAL_SEED = 3
 """More of them are simulated for a shorter time, so that seeds cost about the same."""
 
@@ -84,6 +93,15 @@ PROFILES: dict[str, Profile] = {
             fault_interval_ms=(100.0, 800.0),
             voters=(2, 3, 3, 4, 5, 7),
             election_timeout_ms=(100.0, 300.0),
+        ),
+        Profile(
+            "voters",
+            "Who votes is changed, cancelled and changed again while nodes crash and links break.",
+            faults=(VOTER_CHANGE, "power loss", "kill", "shutdown", "partition", "isolated leader", "paused process"),
+            fault_share=(0.6, 1.0),
+            fault_interval_ms=(100.0, 1000.0),
+            voters=(1, 2, 3, 3, 4, 5),
+            observers=(1, 2, 2, 3, 4),
         ),
         Profile(
             "clocks",
@@ -168,6 +186,8 @@ class _Draw:
             return {}
         share = self._uniform(*profile.fault_share)
         drawn = [name for name in profile.faults if self._random.random() < share]
+        if VOTER_CHANGE in drawn:
+            drawn = [name for name in drawn if name not in COUNT_ON_THE_FIRST_VOTERS]
         return {
             name: self._by_magnitude(1.0, 10.0) for name in drawn or [self._random.choice(profile.faults)]
         }

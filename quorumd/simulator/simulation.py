@@ -210,6 +210,8 @@ class Simulation:
     def _choose_core(self) -> list[int]:
         """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
 
+        Everybody if the voters were changed: a reassignment waits for its targets.
+
         A voter that has nothing of a log which another has begun gives no vote until it has caught up, unless it
         remembers to have taken part in the first election (hole 40 of the KIP-595 draft); one whose disk was
         replaced is no voter any more. They do not count for the majority.
@@ -225,7 +227,7 @@ class Simulation:
             and (machine.durable_log.holds(first) == len(first) or _remembers_its_vote(machine))
         ]
         majority = len(voters) // 2 + 1
-        if random.random() < 0.5 or len(counting) < majority:
+        if self._cluster.voters_changed or random.random() < 0.5 or len(counting) < majority:
             return machines
         core = random.sample(counting, majority)
         observers = [node_id for node_id in machines if node_id not in voters]
@@ -240,7 +242,7 @@ class Simulation:
         self._run_until(min(deadline, self._heap.now_ms + LOOK_EVERY_MS))
 
     def _is_whole(self, core: list[int]) -> bool:
-        """One leader that everybody follows, and all logs and high watermarks the same."""
+        """One leader that everybody follows, all logs and high watermarks the same, no reassignment under way."""
         nodes = [self._cluster.machines[node_id].node for node_id in core]
         states = {
             (node.engine.epoch, node.engine.leader_id, node.log.end_offset, node.engine.high_watermark)
@@ -250,7 +252,10 @@ class Simulation:
         if None in nodes or len(states) != 1:
             return False
         ((_, leader_id, end_offset, high_watermark),) = states
-        return leader_id in core and end_offset == high_watermark
+        if leader_id not in core or end_offset != high_watermark:
+            return False
+        leader = self._cluster.machines[leader_id].node
+        return leader is not None and leader.engine.voters.target is None
 
     def _counters(self) -> dict[str, int]:
         history, committed = self._history, self._inspector.committed

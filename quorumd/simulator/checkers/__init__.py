@@ -5,6 +5,7 @@ with what happened; it keeps whatever it must remember of the past itself.
 
     elections       one leader an epoch, one vote an epoch, epochs that never decrease, leaders that resign
     logs            log matching, committed data, leader completeness, high watermark, durability
+    membership      voters that change one at a time, leaders that are removed
     state           acknowledged writes, committed reads, equal images, saved voters
     linearizability reads and writes of clients, judged by their history
     append_only_list  the same for lists that clients append to
@@ -33,6 +34,11 @@ from quorumd.simulator.checkers.logs import (
     OwnEpochCommitsFirst,
     RecoveryKeepsDurable,
 )
+from quorumd.simulator.checkers.membership import (
+    NewVotersHaveCaughtUp,
+    OneVoterAtATime,
+    RemovedLeadersEnd,
+)
 from quorumd.simulator.checkers.state import (
     AcknowledgedWrites,
     ImagesEqual,
@@ -55,13 +61,16 @@ __all__ = [
     "LeaderCompleteness",
     "LeaderHearsOfMajority",
     "LogMatching",
+    "NewVotersHaveCaughtUp",
     "Observation",
     "OneLeaderPerEpoch",
     "OneVotePerEpoch",
+    "OneVoterAtATime",
     "OnlyCandidatesBeginEpochs",
     "OwnEpochCommitsFirst",
     "ReadsSeeCommitted",
     "RecoveryKeepsDurable",
+    "RemovedLeadersEnd",
     "SavedVote",
     "SavedVoters",
     "SavedVotersAreCommitted",

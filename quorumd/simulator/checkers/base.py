@@ -44,6 +44,8 @@ class Observation:
     high_watermark: int = -1
     """-1 while it is not known."""
     voters: tuple[int, ...] = ()
+    voters_before: tuple[int, ...] = ()
+    """At the look before this one: what was committed meanwhile may have been counted with them."""
     log: Sequence[Batch] = ()
     """The whole log; the same list every time, changed in place."""
     removed: Sequence[Batch] = ()

@@ -195,17 +195,22 @@ class CommittedOnMajority(Checker):
         batches = self._committed.batches
         if not seen.is_leader or len(batches) == self._checked:
             return
-        holding = []
-        for voter in seen.voters:
-            if self._holds(voter, batches):
-                holding.append(voter)
-                if len(holding) > len(seen.voters) // 2:
-                    self._checked = len(batches)
-                    return
+        if self._majority_holds(seen.voters, batches) or self._majority_holds(seen.voters_before, batches):
+            self._checked = len(batches)
+            return
+        holding = [voter for voter in seen.voters if self._holds(voter, batches)]
         raise self.broken(
             f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
             f"of the voters {_ids(seen.voters)} only {_ids(holding)} have it on disk"
         )
+
+    def _majority_holds(self, voters: Sequence[int], batches: Sequence[Batch]) -> bool:
+        missing = len(voters) // 2 + 1
+        for voter in voters:
+            missing -= self._holds(voter, batches)
+            if missing == 0:
+                return True
+        return False
 
     def _holds(self, voter: int, batches: Sequence[Batch]) -> bool:
         lost = self._lost.get(voter)

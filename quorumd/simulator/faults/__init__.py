@@ -9,6 +9,7 @@ drawn at any time. `Cluster.repair` ends them all early.
     disks      stalls, no room, failed syncs
     clocks     wall clocks that jump
     folders    damaged segments, lost disks, and mistakes of operators
+    voters     operators that change who votes
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from quorumd.simulator.faults.links import (
     RingPartition,
 )
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
+from quorumd.simulator.faults.voters import VoterChange
 
 ALL_FAULTS: tuple[Fault, ...] = (
     PowerLoss(),
@@ -60,4 +62,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     WrongClusterId(),
     SwappedFolders(),
     CopiedFolder(),
+    VoterChange(),
 )

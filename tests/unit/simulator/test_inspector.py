@@ -20,7 +20,7 @@ from quorumd.simulator.workload import WorkloadOptions
 
 PARTS = {
     LEADERSHIP: ("epoch", "leader_id", "is_leader", "role"),
-    LOG: ("log", "removed", "appended", "voters"),
+    LOG: ("log", "removed", "appended", "voters", "voters_before"),
     HIGH_WATERMARK: ("high_watermark",),
     APPLIED: ("applied_offset", "image"),
     FETCHES: ("now_ms", "awake_since_ms", "fetch_timeout_ms", "last_fetches_ms_ago"),

@@ -1,0 +1,149 @@
+"""Promises about who votes: one voter at a time, nobody before it has caught up, no leader that is no voter."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from quorumd.node.voter_records import voter_records
+from quorumd.protocol.record_batch import headers
+from quorumd.raft.membership import changed_voters
+from quorumd.raft.voters import VoterSet, majority
+from quorumd.simulator.checkers.base import FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG, Checker, Observation
+from quorumd.simulator.checkers.logs import CommittedNeverChanges
+from quorumd.simulator.log_mirror import Batch, DurableLog
+
+CAUGHT_UP_WITHIN = 1.5
+"""Fetch timeouts; a leader counts one of them, by its own clock."""
+
+
+class VotersInLog(NamedTuple):
+    offset: int
+    epoch: int
+    voters: VoterSet
+
+
+class VoterRecords:
+    """The voter records of a log, kept up to date by what is removed and appended."""
+
+    def __init__(self) -> None:
+        self.found: list[VotersInLog] = []
+
+    def take(self, seen: Observation) -> list[VotersInLog]:
+        """The records that came with this observation."""
+        if seen.removed:
+            kept = bisect_right(self.found, seen.removed[0].base_offset - 1, key=lambda record: record.offset)
+            del self.found[kept:]
+        new = [record for batch in seen.appended if batch.is_control for record in records_in(batch)]
+        self.found += new
+        return new
+
+
+def records_in(batch: Batch) -> list[VotersInLog]:
+    (header,) = headers(batch.data)
+    return [
+        VotersInLog(record.offset, batch.epoch, record.assignment.current)
+        for record in voter_records(batch.data, header)
+    ]
+
+
+class OneVoterAtATime(Checker):
+    """Every voter record changes at most one voter, so that majorities of the two sets meet (Raft thesis 4.1); a
+    leader appends one that changes any only after a commit of its epoch, and of the record before (hole 7)."""
+
+    promise = "voters change one at a time"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+
+    def __init__(self) -> None:
+        self._logs: dict[tuple[int, int], VoterRecords] = {}
+
+    def observed(self, seen: Observation) -> None:
+        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        if not seen.appended and not seen.removed:
+            return
+        new = records.take(seen)
+        for index in range(len(records.found) - len(new), len(records.found)):
+            if index > 0:
+                self._check(seen, records.found[:index], records.found[index])
+
+    def _check(self, seen: Observation, before: Sequence[VotersInLog], record: VotersInLog) -> None:
+        old, new = before[-1].voters, record.voters
+        changed = changed_voters(old, new)
+        together = len(set(old.ids) | set(new.ids))
+        if changed > 1 or majority(len(old.ids)) + majority(len(new.ids)) <= together:
+            raise self.broken(f"node {seen.node_id}, offset {record.offset}: from {old.ids} to {new.ids}")
+        if changed == 0 or not seen.is_leader or record.epoch != seen.epoch:
+            return
+        if before[-1].offset >= seen.high_watermark:
+            raise self.broken(
+                f"leader {seen.node_id} appended voters {new.ids} at offset {record.offset} when those at offset "
+                f"{before[-1].offset} were not committed"
+            )
+        of_epoch = next(batch for batch in seen.log if batch.epoch == seen.epoch)
+        if of_epoch.end_offset > seen.high_watermark:
+            raise self.broken(
+                f"leader {seen.node_id} appended voters {new.ids} before a commit of its epoch {seen.epoch}"
+            )
+
+
+class RemovedLeadersEnd(Checker):
+    """A leader whose removal is committed leads no more (Raft thesis 4.2.2)."""
+
+    promise = "a removed leader ends"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+
+    def __init__(self) -> None:
+        self._logs: dict[tuple[int, int], VoterRecords] = {}
+
+    def observed(self, seen: Observation) -> None:
+        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        if seen.appended or seen.removed:
+            records.take(seen)
+        if not seen.is_leader or not records.found:
+            return
+        newest = records.found[-1]
+        if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
+            raise self.broken(
+                f"node {seen.node_id} leads epoch {seen.epoch}, and that the voters are {newest.voters.ids} is "
+                "committed"
+            )
+
+
+class NewVotersHaveCaughtUp(Checker):
+    """Who is made a voter has on its disk what was committed a short while before (KIP-853, hole 8)."""
+
+    promise = "new voters have caught up"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK | FETCHES
+
+    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+        self._committed = committed
+        self._disks = disks
+        self._counts: list[tuple[float, int]] = []
+        """When so many batches were committed."""
+        self._logs: dict[tuple[int, int], VoterRecords] = {}
+
+    def observed(self, seen: Observation) -> None:
+        count = len(self._committed.batches)
+        if not self._counts or self._counts[-1][1] != count:
+            self._counts.append((seen.now_ms, count))
+        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        if not seen.appended and not seen.removed:
+            return
+        before = len(records.found)
+        for record in records.take(seen):
+            if seen.is_leader and record.epoch == seen.epoch and before > 0:
+                self._check(seen, records.found[records.found.index(record) - 1], record)
+
+    def _check(self, seen: Observation, before: VotersInLog, record: VotersInLog) -> None:
+        since = seen.now_ms - CAUGHT_UP_WITHIN * seen.fetch_timeout_ms
+        index = bisect_right(self._counts, since, key=lambda counted: counted[0])
+        needed = self._counts[index - 1][1] if index else 0
+        batches = self._committed.batches[:needed]
+        for voter in set(record.voters.ids) - set(before.voters.ids):
+            held = self._disks[voter].holds(batches)
+            if held < needed:
+                raise self.broken(
+                    f"leader {seen.node_id} made node {voter} a voter, which has {held} of {needed} batches that "
+                    f"were committed {CAUGHT_UP_WITHIN} fetch timeouts before"
+                )
