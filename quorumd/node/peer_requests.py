@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -11,6 +11,7 @@ from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.ids import Endpoint
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node import fetch_wire, quorum_wire, snapshot_wire
+from quorumd.node.address_book import Address
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
 from quorumd.node.peers import Call, Failure, PeerConnection, Purpose
@@ -122,6 +123,8 @@ class PeerRequests:
         def answered(message: Any) -> None:
             self._reached(peer, True)
             answer = from_wire(message)
+            if message.node_endpoints and not isinstance(answer, ErrorCode):
+                self._learn(message.node_endpoints)
             if isinstance(answer, ErrorCode):
                 self._refused(peer, request, answer)
                 self._step(PeerFailed(peer, request))
@@ -136,6 +139,12 @@ class PeerRequests:
 
         # How long it may take counts from when it is sent.
         return Call(api_key, build, answered, failed, inf)
+
+    def _learn(self, endpoints: Sequence[Any]) -> None:
+        """Where the leader is that the answer names, for those whom gossip has not told yet."""
+        assert self._discovery is not None
+        for endpoint in endpoints:
+            self._discovery.learn(endpoint.node_id, Address(endpoint.host, endpoint.port))
 
     def _deadline(self, request: Request) -> float:
         """The peer may hold a fetch back for as long as it says."""
