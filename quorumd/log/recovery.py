@@ -15,21 +15,19 @@ Everything is read, whatever index files say. It takes about three microseconds 
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import dataclass
 
 from quorumd.errors import CorruptLog, CorruptSnapshot
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.epoch_cache import EpochCache
 from quorumd.log.flush import flush_failed
-from quorumd.log.segment import LOG_SUFFIX, Segment
+from quorumd.log.segment import Segment, base_offset_of
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk, File
 from quorumd.protocol.record_batch import HEADER_SIZE, scan
 
 logger = logging.getLogger("quorumd.log")
 
-_LOG_NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
 _WINDOW = 1024 * 1024
 _LARGEST_BATCH = 128 * 1024 * 1024
 """More than any frame that could have brought a batch: a larger length is damage, not a reason to read it."""
@@ -182,8 +180,9 @@ class _Reader:
 
     def read(self) -> None:
         for name in self._disk.list_directory(self._directory):
-            if match := _LOG_NAME.fullmatch(name):
-                segment = Segment(self._disk, self._directory, int(match[1]), self._index_interval_bytes)
+            base_offset = base_offset_of(name)
+            if base_offset is not None:
+                segment = Segment(self._disk, self._directory, base_offset, self._index_interval_bytes)
                 self.opened.append(segment)
         for segment in self.opened:
             if not self.sound:

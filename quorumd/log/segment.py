@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from quorumd.errors import CorruptLog
@@ -14,6 +15,13 @@ from quorumd.protocol.record_batch import BatchHeader, scan
 LOG_SUFFIX = ".log"
 _INDEX_SUFFIXES = (".index", ".timeindex")
 _LOCATE_BYTES = 16 * 1024
+_NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
+
+
+def base_offset_of(name: str) -> int | None:
+    """The first offset of the segment whose `.log` file has this name; None for other files."""
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 class Segment:

@@ -2,6 +2,7 @@
 
     clock, entropy, disk, network   the ports
     disk_operations                 flushes and saves: beside the event thread, or on it while the disk is quick
+    job_apart, apart                a long job in a process of its own: the node's side, and that process
     admission                       limits on accepted connections
     deliberate_faults               ports that are wrong on purpose, for tests of whole processes
     daemon                          signals, logging, metrics endpoint, readiness, exit codes

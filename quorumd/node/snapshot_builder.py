@@ -1,0 +1,166 @@
+"""(Previous snapshot, log) -> a newer snapshot: from files to a file, beside a running node or without one.
+
+What a snapshot holds is a function of the log below its end: every node builds the same bytes. What is committed is
+known from `end_offset`, so no more than that is read of a log which its node goes on writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.image_records import records_of
+from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.log_walk import walk
+from quorumd.log.meta_properties import partition_folder
+from quorumd.log.snapshot_file import SnapshotWriter
+from quorumd.log.snapshot_store import SnapshotStore
+from quorumd.node.snapshot_loading import load_image
+from quorumd.ports import Disk
+from quorumd.protocol.control_record import decode_control
+from quorumd.protocol.messages.voters_record import VotersRecord
+from quorumd.protocol.metadata_record import decode_record, encode_record
+from quorumd.protocol.record_batch import BatchHeader, records, values
+from quorumd.protocol.wire import Message
+
+BATCH_RECORDS = 1000
+BATCH_BYTES = 64 * 1024
+"""A batch of a snapshot has this many records, or bytes of them, or a few more."""
+TELL_RECORDS = 20_000
+
+
+class BuiltSnapshot(NamedTuple):
+    """What came of it. Plain values: it crosses processes."""
+
+    snapshot: OffsetAndEpoch
+    size: int
+    """Bytes."""
+    records: int
+    is_new: bool
+    """False: nothing was committed since the newest snapshot, which is this one."""
+    warnings: tuple[str, ...]
+    """Snapshots that are not sound and were passed over."""
+
+
+Tell = Callable[[str], None]
+
+
+def _nobody(text: str) -> None:
+    return None
+
+
+def build_snapshot(
+    disk: Disk, data_folder: str, end_offset: int, token: str, tell: Tell = _nobody
+) -> BuiltSnapshot | None:
+    """Build the snapshot of all batches that end at or below `end_offset`; None if there are none.
+
+    `token` tells the files of several builders apart, `tell` hears now and then what is being done. Blocks, for
+    long. Raises StorageError, CorruptLog, DiskFull or FlushFailed with nothing left of the new snapshot; also
+    StorageError for a record that the image does not hold: nothing may be lost.
+    """
+    directory = partition_folder(data_folder)
+    prefix = _Prefix(disk, directory, tell)
+    prefix.begin_with_snapshot(end_offset)
+    start = prefix.end
+    prefix.read_log(end_offset)
+    if prefix.end.offset == 0:
+        return None
+    if prefix.end == start:
+        summary = prefix.store.check(start)
+        return BuiltSnapshot(start, summary.size, summary.records, False, tuple(prefix.warnings))
+    writer = SnapshotWriter(disk, directory, prefix.end, prefix.timestamp_ms, prefix.voters, token)
+    written = 0
+    try:
+        for batch in _batches_of(records_of(prefix.image)):
+            writer.write(batch)
+            written += len(batch)
+            tell(f"{written:,} records written")
+    except MalformedMessage as fault:
+        writer.abandon()
+        raise StorageError(f"the image of {directory} cannot be written: {fault}") from None
+    tell(f"checking {written:,} records")
+    summary = writer.finish()
+    return BuiltSnapshot(prefix.end, summary.size, summary.records, True, tuple(prefix.warnings))
+
+
+class _Prefix:
+    """What the log below `end` adds up to."""
+
+    def __init__(self, disk: Disk, directory: str, tell: Tell) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._tell = tell
+        self.store = SnapshotStore(disk, directory)
+        self.image = ClusterImage()
+        self.voters: VotersRecord | None = None
+        self.end = OffsetAndEpoch(0, 0)
+        self.timestamp_ms = 0
+        self.warnings: list[str] = []
+
+    def begin_with_snapshot(self, end_offset: int) -> None:
+        """The newest sound snapshot saves reading the log below it."""
+        for snapshot in reversed(self.store.ids):
+            if snapshot.offset > end_offset:
+                continue
+            self._tell(f"reading the snapshot that ends at offset {snapshot.offset:,}")
+            try:
+                summary = self.store.check(snapshot)
+                self.image = load_image(self._disk, self.store.path(snapshot), snapshot)
+            except CorruptSnapshot as fault:
+                self.warnings.append(str(fault))
+                continue
+            self.voters, self.timestamp_ms = summary.voters, summary.timestamp_ms
+            self.end = snapshot
+            return
+
+    def read_log(self, end_offset: int) -> None:
+        begin = told = self.end.offset
+        for data, header in walk(self._disk, self._directory, begin, end_offset):
+            try:
+                if header.is_control:
+                    self._apply_control(data, header)
+                else:
+                    self._apply(data, header)
+            except (MalformedMessage, UnsupportedVersion) as fault:
+                raise CorruptLog(
+                    f"the log in {self._directory} cannot be applied at offset {header.base_offset}: {fault}; "
+                    "if a newer version wrote it, run that version here too"
+                ) from None
+            self.end = OffsetAndEpoch(header.end_offset, header.epoch)
+            self.timestamp_ms = header.max_timestamp_ms
+            if self.end.offset - told >= TELL_RECORDS:
+                told = self.end.offset
+                self._tell(f"{told - begin:,} of {end_offset - begin:,} records of the log read")
+
+    def _apply_control(self, data: bytes, header: BatchHeader) -> None:
+        for record in records(data, header):
+            message = decode_control(record.key or b"", record.value or b"")
+            if isinstance(message, VotersRecord):
+                self.voters = message
+
+    def _apply(self, data: bytes, header: BatchHeader) -> None:
+        image = self.image
+        for delta, value in enumerate(values(data, header)):
+            record = decode_record(value)
+            if image.apply(record) is None and image.loses(record):
+                raise StorageError(
+                    f"the log in {self._directory} holds a {type(record).__name__} at offset "
+                    f"{header.base_offset + delta}, which a snapshot of this version would lose: no snapshot is "
+                    "built and the whole log is kept; run the version that wrote it"
+                )
+
+
+def _batches_of(messages: Iterable[Message]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for message in messages:
+        value = encode_record(message, 0)
+        batch.append(value)
+        size += len(value)
+        if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
