@@ -38,13 +38,15 @@ def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
     """Show every batch and record of segments (.log), snapshots (.checkpoint), .index and .timeindex files.
 
     FILE may be a folder: all such files in it, in order. The CRC of each batch is checked, control and
-    metadata records are decoded. Files of stock Kafka controllers work too, and so does a log that is being
-    written. Exit code 1 if anything is damaged; where and why is said at the place and again at the end.
+    metadata records are decoded. Files of stock Kafka controllers work too, and so do a log that is being
+    written and a snapshot that is being fetched (.checkpoint.part). Exit code 1 if anything is damaged; where
+    and why is said at the place and again at the end.
 
     \b
     Examples:
       quorumd log dump run/demo/node-0/data
       quorumd log dump --headers-only 00000000000000000000.log
+      quorumd log dump 00000000000000123456-0000000007.checkpoint
       quorumd log dump --output json 00000000000000000000.log | jq '.[].records[]?'
     """
     from quorumd.cli.log_files import files_of
@@ -60,9 +62,10 @@ def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
 
 def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
     """Show one file; yields where and why for each thing that is wrong with it."""
-    from quorumd.cli.log_files import KINDS, Batch, Fault, read_file
+    from quorumd.cli.log_files import KINDS, Batch, Fault, kind_of, read_file
 
-    show({"kind": "file", "file": str(file), "type": KINDS[file.suffix], "size": file.stat().st_size})
+    kind = KINDS[kind_of(file) or ""]
+    show({"kind": "file", "file": str(file), "type": kind, "size": file.stat().st_size})
     for piece in read_file(file, headers_only):
         show(_row(piece))
         if isinstance(piece, Fault):
@@ -73,7 +76,7 @@ def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
 
 
 def _row(piece: Piece) -> dict[str, Any]:
-    from quorumd.cli.log_files import Batch, IndexEntry, Preallocated
+    from quorumd.cli.log_files import Batch, Incomplete, IndexEntry, Preallocated
 
     if isinstance(piece, Batch):
         return _batch_row(piece)
@@ -84,6 +87,8 @@ def _row(piece: Piece) -> dict[str, Any]:
         return {"kind": "entry", "offset": piece.offset} | where
     if isinstance(piece, Preallocated):
         return {"kind": "preallocated", "position": piece.position, "bytes": piece.bytes}
+    if isinstance(piece, Incomplete):
+        return {"kind": "incomplete", "position": piece.position, "bytes": piece.bytes}
     return {"kind": "fault", "position": piece.position, "text": piece.text}
 
 
@@ -128,6 +133,10 @@ def _show_text(row: dict[str, Any]) -> None:
         click.echo(f"offset: {row['offset']} {target}")
     elif kind == "preallocated":
         click.echo(f"{row['bytes']} bytes preallocated from position {row['position']}")
+    elif kind == "incomplete":
+        click.echo(
+            f"incomplete, still being fetched: {row['bytes']} bytes of the next batch from position {row['position']}"
+        )
     else:
         click.echo(f"! position {row['position']}: {row['text']}")
 

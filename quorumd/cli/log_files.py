@@ -1,6 +1,6 @@
 """What is in the files of a metadata log, piece by piece: segments, snapshots and their indexes.
 
-    for piece in read_file(path): ...       Batch | IndexEntry | Preallocated | Fault
+    for piece in read_file(path): ...       Batch | IndexEntry | Preallocated | Incomplete | Fault
 
 Nothing is trusted and nothing is repaired: a batch whose CRC does not match is shown as it stands with a
 fault, and reading goes on behind it; bytes that are no batch end the file with a fault. One batch is in
@@ -10,7 +10,7 @@ memory at a time. A stock Kafka controller's files have the same format.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
@@ -18,14 +18,23 @@ from typing import IO, Any, TypeAlias
 
 from quorumd.errors import ConfigError, MalformedMessage, UnsupportedVersion
 from quorumd.ids import KafkaUuid
+from quorumd.log.snapshot_file import PART, SUFFIX, snapshot_of
 from quorumd.protocol import record_batch
 from quorumd.protocol.control_record import decode_control
+from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.metadata_record import decode_frame
 from quorumd.protocol.record_batch import HEADER_SIZE, BatchHeader, Record
 from quorumd.protocol.wire import MessageStruct
 
-KINDS = {".checkpoint": "snapshot", ".log": "segment", ".index": "offset index", ".timeindex": "time index"}
-"""By suffix, in the order in which a folder is dumped where the numbers are the same."""
+KINDS = {
+    SUFFIX: "snapshot",
+    SUFFIX + PART: "incomplete snapshot",
+    ".log": "segment",
+    ".index": "offset index",
+    ".timeindex": "time index",
+}
+"""By the end of the name, in the order in which a folder is dumped where the numbers are the same."""
 
 OFFSET_ENTRY = Struct(">ii")
 """Last offset of a batch less the base offset of the segment, position of the batch."""
@@ -64,14 +73,30 @@ class Preallocated:
 
 
 @dataclass(frozen=True, slots=True)
+class Incomplete:
+    """The end of a snapshot that is still written or fetched: what is missing is no fault."""
+
+    position: int
+    bytes: int
+    """Those of the last batch that are here, 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """Why reading ended before the end of the file."""
 
     position: int
     text: str
+    is_cut_off: bool = False
+    """The file ends within a batch that is sound so far."""
 
 
-Piece: TypeAlias = Batch | IndexEntry | Preallocated | Fault
+Piece: TypeAlias = Batch | IndexEntry | Preallocated | Incomplete | Fault
+
+
+def kind_of(path: Path) -> str | None:
+    """The end of the name that tells what the file is, a key of KINDS; None for a file not known here."""
+    return next((kind for kind in KINDS if path.name.endswith(kind)), None)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -81,26 +106,30 @@ def files_of(path: Path) -> list[Path]:
     """
     if path.is_dir():
         inside = [path, *(sub for sub in path.iterdir() if sub.is_dir())]
-        found = [file for folder in inside for file in folder.iterdir() if file.suffix in KINDS]
+        found = [file for folder in inside for file in folder.iterdir() if kind_of(file)]
         if not found:
             raise ConfigError(f"{path}: no {', '.join(KINDS)} files in this folder")
         return sorted(
-            found, key=lambda file: (str(file.parent), _number(file), list(KINDS).index(file.suffix))
+            found, key=lambda file: (str(file.parent), _number(file), list(KINDS).index(kind_of(file) or ""))
         )
     if not path.exists():
         raise ConfigError(f"{path}: no such file; give files or folders of a metadata log")
-    if path.suffix not in KINDS:
+    if kind_of(path) is None:
         raise ConfigError(f"{path}: not a kind of file known here; known are {', '.join(KINDS)}")
     return [path]
 
 
 def read_file(path: Path, headers_only: bool = False) -> Iterator[Piece]:
     """The pieces of one file in order. Raises OSError when it cannot be read."""
+    kind = kind_of(path)
     with path.open("rb") as stream:
         size = path.stat().st_size
-        if path.suffix in (".log", ".checkpoint"):
-            first_offset = _number(path) if path.suffix == ".log" else 0
-            yield from _read_batches(stream, size, first_offset, headers_only)
+        if kind == ".log":
+            yield from _read_batches(stream, size, _number(path), lambda header: not headers_only)
+        elif kind == SUFFIX:
+            yield from _read_snapshot(stream, size, path.name, headers_only)
+        elif kind == SUFFIX + PART:
+            yield from _read_part(stream, size, headers_only)
         else:
             yield from _read_index(stream, size, path.suffix, _number(path))
 
@@ -111,7 +140,50 @@ def _number(path: Path) -> int:
     return int(digits.group()) if digits else 0
 
 
-def _read_batches(stream: IO[bytes], size: int, expected_offset: int, headers_only: bool) -> Iterator[Piece]:
+def _read_snapshot(stream: IO[bytes], size: int, name: str, headers_only: bool) -> Iterator[Piece]:
+    """From a header to a footer, and nothing behind it; all of the epoch that the name says."""
+    named = snapshot_of(name)
+    position, ended = 0, False
+    for piece in _read_batches(stream, size, 0, lambda header: header.is_control or not headers_only):
+        if isinstance(piece, Preallocated):
+            piece = Fault(piece.position, f"{piece.bytes} zero bytes: a snapshot has none")
+        if isinstance(piece, Fault):
+            yield piece
+            return
+        assert isinstance(piece, Batch)
+        types = [record.get("type") for record in piece.records if piece.header.is_control]
+        if position == 0 and piece.valid and types[:1] != [SnapshotHeaderRecord.NAME]:
+            piece.faults.append("a snapshot begins with a snapshot header, this one does not")
+        if ended:
+            piece.faults.append("a batch follows on the snapshot footer")
+        if named is not None and piece.header.epoch != named.epoch:
+            piece.faults.append(f"epoch {named.epoch} was expected: the name says so")
+        position = piece.position + piece.header.size
+        ended = ended or SnapshotFooterRecord.NAME in types
+        if headers_only:
+            piece.records = []
+        yield piece
+    if not ended:
+        yield Fault(position, "the file ends without a snapshot footer")
+
+
+def _read_part(stream: IO[bytes], size: int, headers_only: bool) -> Iterator[Piece]:
+    position = 0
+    for piece in _read_batches(stream, size, 0, lambda header: not headers_only):
+        if isinstance(piece, Fault) and piece.is_cut_off:
+            break
+        yield piece
+        if isinstance(piece, Fault):
+            return
+        if isinstance(piece, Batch):
+            position = piece.position + piece.header.size
+    yield Incomplete(position, size - position)
+
+
+def _read_batches(
+    stream: IO[bytes], size: int, expected_offset: int, is_decoded: Callable[[BatchHeader], bool]
+) -> Iterator[Piece]:
+    """Of all batches the headers, of those for which `is_decoded` says so the records too."""
     position = 0
     epoch = 0
     while position < size:
@@ -124,14 +196,15 @@ def _read_batches(stream: IO[bytes], size: int, expected_offset: int, headers_on
             header = record_batch.read_header(beginning, 0)
         except MalformedMessage as error:
             # The text begins with the position within what was read, which is not the one in the file.
-            yield Fault(position, str(error).partition(": ")[2])
+            yield Fault(position, str(error).partition(": ")[2], len(beginning) < HEADER_SIZE)
             return
         if position + header.size > size:
             left = size - position
-            yield Fault(position, f"a batch of {header.size} bytes is announced, the file ends after {left}")
+            text = f"a batch of {header.size} bytes is announced, the file ends after {left}"
+            yield Fault(position, text, is_cut_off=True)
             return
         stream.seek(position)
-        batch = _inspect(stream.read(header.size), header, position, headers_only)
+        batch = _inspect(stream.read(header.size), header, position, is_decoded(header))
         if header.base_offset != expected_offset:
             batch.faults.append(f"offset {expected_offset} was expected here")
         if header.epoch < epoch:
@@ -142,12 +215,12 @@ def _read_batches(stream: IO[bytes], size: int, expected_offset: int, headers_on
         position += header.size
 
 
-def _inspect(data: bytes, header: BatchHeader, position: int, headers_only: bool) -> Batch:
+def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) -> Batch:
     batch = Batch(header, position, record_batch.crc_is_valid(data, header))
     if not batch.valid:
         batch.faults.append("the CRC does not match: the bytes are not those that were written")
         return batch
-    if headers_only:
+    if not is_decoded:
         return batch
     try:
         for record in record_batch.records(data, header):

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from quorumd.cli.log_files import Batch, Fault, IndexEntry, Piece, Preallocated, files_of, read_file
+from quorumd.cli.log_files import (
+    Batch,
+    Fault,
+    Incomplete,
+    IndexEntry,
+    Piece,
+    Preallocated,
+    files_of,
+    read_file,
+)
 from quorumd.cli.root import run
 from quorumd.errors import ConfigError
-from quorumd.ids import KafkaUuid
+from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.log.atomic_file import read_whole
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.voters_record import TargetVoter
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
+from tests.support.small_logs import fresh_disk
+from tests.support.snapshots import CLUSTER_ID, TIMESTAMP_MS, voters_record, write_snapshot
 
 NOON_MS = 1_800_014_400_000
 LEADER = encode_control_batch(
@@ -30,7 +44,8 @@ LEADER = encode_control_batch(
         encode_control(KRaftVersionRecord(0, 1)),
     ],
 )
-CONFIG = encode_batch(2, 1, NOON_MS, [encode_record(ConfigRecord(32, "orders", "name", "value"), 0)])
+CONFIG_FRAME = encode_record(ConfigRecord(32, "orders", "name", "value"), 0)
+CONFIG = encode_batch(2, 1, NOON_MS, [CONFIG_FRAME])
 TOPIC = encode_batch(3, 2, NOON_MS, [encode_record(TopicRecord("t", KafkaUuid(bytes(range(16)))), 0)] * 2)
 WHOLE = LEADER + CONFIG + TOPIC
 
@@ -121,11 +136,102 @@ def test_a_gap_and_an_epoch_that_goes_down_are_faults(tmp_path: Path) -> None:
     ]
 
 
-def test_a_segment_begins_at_the_offset_of_its_name_and_a_snapshot_at_zero(tmp_path: Path) -> None:
+def test_a_segment_begins_at_the_offset_of_its_name(tmp_path: Path) -> None:
     wrong = list(read_file(segment(tmp_path, LEADER, f"{7:020}.log")))
     assert [text for _, text in faults(wrong)] == ["offset 7 was expected here"]
-    right = list(read_file(segment(tmp_path, LEADER, f"{7:020}-0000000001.checkpoint")))
-    assert faults(right) == []
+
+
+SNAPSHOT = f"{7:020}-0000000001.checkpoint"
+
+
+@pytest.fixture(scope="module")
+def snapshot_bytes() -> bytes:
+    disk = fresh_disk(1)
+    voters = voters_record(1, 2)
+    voters.target_voters = [TargetVoter(2), TargetVoter(3)]
+    write_snapshot(disk, "log", OffsetAndEpoch(7, 1), voters=voters)
+    return read_whole(disk, f"log/{SNAPSHOT}") or b""
+
+
+def test_a_snapshot_is_shown_from_header_to_footer(tmp_path: Path, snapshot_bytes: bytes) -> None:
+    pieces = list(read_file(segment(tmp_path, snapshot_bytes, SNAPSHOT)))
+    assert faults(pieces) == []
+    records = [record for piece in pieces if isinstance(piece, Batch) for record in piece.records]
+    assert [record["type"] for record in records] == [
+        "SnapshotHeaderRecord",
+        "KRaftVersionRecord",
+        "VotersRecord",
+        *["ConfigRecord"] * 5,
+        "SnapshotFooterRecord",
+    ]
+    assert records[0]["data"]["lastContainedLogTimestamp"] == TIMESTAMP_MS
+    voters = records[2]["data"]
+    assert [voter["voterId"] for voter in voters["voters"]] == [1, 2]
+    assert voters["clusterId"] == CLUSTER_ID
+    assert [voter["voterId"] for voter in voters["targetVoters"]] == [2, 3]
+
+
+def test_a_snapshot_is_checked_with_headers_only_too(tmp_path: Path, snapshot_bytes: bytes) -> None:
+    pieces = list(read_file(segment(tmp_path, snapshot_bytes, SNAPSHOT), headers_only=True))
+    assert faults(pieces) == []
+    assert [piece.records for piece in pieces if isinstance(piece, Batch)] == [[]] * len(pieces)
+    cut = snapshot_bytes[: pieces[-1].position]
+    ((_, text),) = faults(list(read_file(segment(tmp_path, cut, SNAPSHOT), headers_only=True)))
+    assert text == "the file ends without a snapshot footer"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "text"),
+    [
+        (SNAPSHOT, lambda data: b"", "without a snapshot footer"),
+        (SNAPSHOT, lambda data: data[:-1], "the file ends after"),
+        (SNAPSHOT, lambda data: data + bytes(9), "9 zero bytes"),
+        (
+            SNAPSHOT,
+            lambda data: data + encode_batch(9, 1, 0, [CONFIG_FRAME]),
+            "follows on the snapshot footer",
+        ),
+        (SNAPSHOT.replace("1.c", "2.c"), lambda data: data, "epoch 2 was expected"),
+    ],
+    ids=["empty", "torn", "zeros", "more", "epoch"],
+)
+def test_a_snapshot_that_is_not_whole_is_a_fault(
+    tmp_path: Path, snapshot_bytes: bytes, name: str, change: Callable[[bytes], bytes], text: str
+) -> None:
+    found = faults(list(read_file(segment(tmp_path, change(snapshot_bytes), name))))
+    assert found
+    assert all(text in fault for _, fault in found)
+
+
+def test_batches_of_a_log_are_no_snapshot(tmp_path: Path) -> None:
+    found = [text for _, text in faults(list(read_file(segment(tmp_path, LEADER, SNAPSHOT))))]
+    assert found == [
+        "the file ends without a snapshot footer",
+        "a snapshot begins with a snapshot header, this one does not",
+    ]
+
+
+@pytest.mark.parametrize("missing", [0, 1, 20, 150])
+def test_a_snapshot_that_is_being_fetched_is_told_as_incomplete(
+    tmp_path: Path, snapshot_bytes: bytes, missing: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = segment(tmp_path, snapshot_bytes[: len(snapshot_bytes) - missing], f"{SNAPSHOT}.part")
+    *batches, last = read_file(part)
+    end = sum(batch.header.size for batch in batches if isinstance(batch, Batch))
+    assert last == Incomplete(end, len(snapshot_bytes) - missing - end)
+    assert run(["log", "dump", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"{part}: incomplete snapshot" in out
+    assert f"from position {end}" in out
+    assert run(["log", "dump", "--output", "json", str(part)]) == 0
+    assert json.loads(capsys.readouterr().out)[-1]["kind"] == "incomplete"
+
+
+def test_damage_in_a_part_is_a_fault_all_the_same(tmp_path: Path, snapshot_bytes: bytes) -> None:
+    damaged = bytearray(snapshot_bytes)
+    damaged[70] ^= 1
+    found = faults(list(read_file(segment(tmp_path, bytes(damaged), f"{SNAPSHOT}.part"))))
+    assert [position for position, _ in found] == [0]
 
 
 def test_an_unknown_record_is_shown_and_is_no_fault(tmp_path: Path) -> None:
