@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node import fetch_wire, quorum_wire, snapshot_wire
@@ -31,6 +32,8 @@ from quorumd.raft.effects import Answer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, PeerAsked
 from quorumd.raft.messages import Response, SnapshotResponse
+
+logger = logging.getLogger("quorumd.node")
 
 DIRECTORY_ID_VERSION = 2
 """DescribeQuorum tells directory ids, error messages and endpoints from here on."""
@@ -279,8 +282,12 @@ class QuorumRequests:
         """The answer of the engine with what the files say, read just before it leaves."""
         error, size, data = response.error, 0, b""
         if error is ErrorCode.NONE:
-            found = self._log.snapshots.size(response.snapshot)
-            piece = self._log.snapshots.read(response.snapshot, response.position, response.read_limit)
+            found = piece = None
+            try:
+                found = self._log.snapshots.size(response.snapshot)
+                piece = self._log.snapshots.read(response.snapshot, response.position, response.read_limit)
+            except StorageError as fault:
+                logger.warning("%s; this snapshot is not served", fault)
             if found is None or piece is None:
                 error = ErrorCode.SNAPSHOT_NOT_FOUND
             elif response.position >= found:

@@ -270,8 +270,8 @@ class RaftRunner:
         snapshot, snapshots = part.snapshot, self._log.snapshots
         try:
             snapshots.write_part(snapshot, part.position, part.data)
-        except DiskFull as error:
-            logger.warning("%s", error)
+        except StorageError as error:
+            logger.warning("%s; it is fetched again", error)
             self._clock.call_soon(lambda: self.step(SnapshotChecked(snapshot, None)))
             return
         if part.position + len(part.data) == part.size:

@@ -64,7 +64,7 @@ def record_fetch(replica: Replica, leader: Leader, event: PeerAsked) -> Progress
     snapshot = snapshot_instead(replica.log, request)
     diverging = divergence(replica.log, request) if snapshot is None else None
     if snapshot is not None or diverging is not None:
-        progress.last_fetch = replica.now
+        record_contact(replica, progress)
         hw = leader.high_watermark
         start = replica.log.start_offset
         response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, hw, start, diverging)
@@ -94,15 +94,20 @@ def forget_silent_observers(replica: Replica, leader: Leader) -> None:
         del leader.observers[key]
 
 
+def record_contact(replica: Replica, progress: Progress) -> None:
+    """A replica is alive, which says nothing of how far it has come."""
+    progress.last_fetch = replica.now
+    progress.leader_end_at_last_fetch = replica.end.offset
+
+
 def record(replica: Replica, progress: Progress, request: FetchRequest) -> None:
     """A fetch at an offset says that everything below is durable there."""
     if request.offset >= replica.end.offset:
         progress.caught_up = replica.now
     elif progress.fetched and request.offset >= progress.leader_end_at_last_fetch:
         progress.caught_up = max(progress.caught_up, progress.last_fetch)
-    progress.leader_end_at_last_fetch = replica.end.offset
+    record_contact(replica, progress)
     progress.fetched = True
-    progress.last_fetch = replica.now
     progress.end_offset = request.offset
     progress.read_round = max(progress.read_round, request.read_round)
     if progress.key.directory_id == ZERO_UUID:
@@ -152,8 +157,8 @@ def snapshot_asked(replica: Replica, leader: Leader, event: PeerAsked) -> None:
     if error is not ErrorCode.NONE:
         answer(replica, event, error)
         return
-    if request.replica.id != NO_NODE:
-        progress_of(replica, leader, request.replica).last_fetch = replica.now
+    if request.replica.id not in (NO_NODE, replica.id):
+        record_contact(replica, progress_of(replica, leader, request.replica))
     answer(replica, event, error, read_limit(replica, request))
 
 

@@ -48,6 +48,7 @@ class Replica:
     __slots__ = (
         "below",
         "catching_up",
+        "checking",
         "committed",
         "downgraded",
         "effects",
@@ -88,8 +89,9 @@ class Replica:
         """The own log's end as of this moment of the step: `log` shows appends only after the step."""
         self.flushed = 0
         """What is durable of the own log. 0 at start: the first flush tells."""
-        self.committed = -1
-        """The largest high watermark this replica ever knew, -1 for none. Never falls."""
+        self.committed = log.start_offset or -1
+        """The largest high watermark this replica ever knew, -1 for none. Never falls. What is before the start of
+        the log is in a snapshot, which has only what is committed."""
         self.peers: dict[int, Peer] = {}
         self.failed_elections = 0
         self.storage_full = False
@@ -101,6 +103,9 @@ class Replica:
         self.catching_up = log.end_offset == 0 and (saved.epoch == 0 or saved.catching_up)
         """Began with an empty log, so this may be a voter whose disk was replaced. See `election` (hole 40)."""
         self.saved = saved._replace(catching_up=self.catching_up)
+        self.checking: OffsetAndEpoch | None = None
+        """The snapshot that has come whole and that the caller looks at, whatever the role is meanwhile. Until
+        SnapshotChecked its bytes belong to the caller: nothing is fetched that would touch them."""
 
     # Who we are
 

@@ -143,8 +143,6 @@ class Follower:
     """Fetched in place of records."""
     piece: SnapshotRequest | None = None
     """Asks for a piece of it."""
-    is_checking: bool = False
-    """It is here whole, and the caller looks whether it is sound."""
 
     @property
     def role(self) -> Role:
@@ -152,8 +150,8 @@ class Follower:
 
     @property
     def waits_for_answer(self) -> bool:
-        """Whether there is nothing to ask the leader for now."""
-        return self.fetch is not None or self.piece is not None or self.is_checking
+        """Whether the leader was asked and has not answered yet."""
+        return self.fetch is not None or self.piece is not None
 
     @property
     def deadline(self) -> float:

@@ -1,7 +1,7 @@
 """The follower's side of snapshots: fetched piece by piece, checked whole, taken in place of the log (KIP-630).
 
 While a snapshot is fetched, nothing else is. Its bytes are kept by the caller, so a fetch goes on where it was
-after a new leader, if that has the same snapshot.
+after a new leader or a restart, if that leader has the same snapshot.
 """
 
 from __future__ import annotations
@@ -12,15 +12,23 @@ from quorumd.raft.effects import SnapshotPart
 from quorumd.raft.events import PeerAnswered, PeerFailed, SnapshotChecked
 from quorumd.raft.messages import SnapshotRequest, SnapshotResponse
 from quorumd.raft.replica import BrokenPromise, Replica
-from quorumd.raft.roles import Follower, Role, RoleState
+from quorumd.raft.roles import Follower, RoleState, Unattached
 from quorumd.raft.transitions import fetch_from_leader, observe
 from quorumd.raft.voters import VoterAssignment, VoterHistory
 
 
 def begin_snapshot(replica: Replica, state: Follower, snapshot: OffsetAndEpoch) -> None:
-    """The leader says that its log does not reach back to the own one: fetch what came before."""
-    state.snapshot = snapshot
-    ask_for_piece(replica, state, snapshot, replica.log.fetched_bytes(snapshot))
+    """The leader says that its log does not reach back to the own one: fetch what came before.
+
+    Not while another one is checked, nor one that brings nothing: then records are asked for again in a moment,
+    which keeps both sides in touch. Raises BrokenPromise for one that would take back what was committed.
+    """
+    forbid_below_committed(replica, snapshot)
+    if replica.checking is None and is_ahead(snapshot, replica.end):
+        state.snapshot = snapshot
+        ask_for_piece(replica, state, snapshot, replica.log.fetched_bytes(snapshot))
+    else:
+        stay_in_touch(replica, state)
 
 
 def ask_for_piece(replica: Replica, state: Follower, snapshot: OffsetAndEpoch, position: int) -> None:
@@ -42,6 +50,9 @@ def piece_answered(replica: Replica, state: Follower, event: PeerAnswered) -> No
         fetch_later(replica, state)
     elif response.error is ErrorCode.NONE and fits(asked, response):
         take(replica, state, asked, response)
+    elif response.error is ErrorCode.POSITION_OUT_OF_RANGE and asked.position > 0:
+        # What was here of it is no beginning of the leader's, or was whole when this node went down.
+        ask_for_piece(replica, state, asked.snapshot, 0)
     elif response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE):
         lose_leader(replica, state)
     else:
@@ -50,8 +61,7 @@ def piece_answered(replica: Replica, state: Follower, event: PeerAnswered) -> No
 
 
 def fits(asked: SnapshotRequest, response: SnapshotResponse) -> bool:
-    """Whether the answer is a piece of what was asked for. The position may have gone back to the beginning: then
-    more was here than the snapshot has."""
+    """Whether the answer is a piece of what was asked for, and not an empty one that leads nowhere."""
     same = (response.snapshot, response.position) == (asked.snapshot, asked.position)
     end = response.position + len(response.data)
     return same and (end == response.size or (bool(response.data) and end < response.size))
@@ -64,7 +74,8 @@ def take(replica: Replica, state: Follower, asked: SnapshotRequest, response: Sn
     if end < response.size:
         ask_for_piece(replica, state, asked.snapshot, end)
     else:
-        state.is_checking = True
+        replica.checking, state.snapshot = asked.snapshot, None
+        stay_in_touch(replica, state)
 
 
 def piece_failed(replica: Replica, state: Follower, event: PeerFailed) -> None:
@@ -78,17 +89,27 @@ def piece_failed(replica: Replica, state: Follower, event: PeerFailed) -> None:
 
 
 def snapshot_checked(replica: Replica, state: RoleState, event: SnapshotChecked) -> None:
-    """A whole snapshot, or none: take it in place of the log if it still brings anything."""
-    follower = state if isinstance(state, Follower) and state.snapshot == event.snapshot else None
-    if follower is not None:
-        follower.snapshot, follower.is_checking = None, False
-    waits = follower is not None or state.role is Role.UNATTACHED
-    if event.voters is not None and waits and is_ahead(event.snapshot, replica.end):
+    """A whole snapshot, or none: take it in place of the log if it still brings anything.
+
+    Whoever leads now: a snapshot has only what is committed. Who campaigns leaves it, votes for the old log count.
+    """
+    if replica.checking == event.snapshot:
+        replica.checking = None
+    if event.voters is None:
+        if isinstance(state, Follower):
+            begin_anew_later(replica, state, event.snapshot)
+    elif isinstance(state, Follower | Unattached) and is_ahead(event.snapshot, replica.end):
         install(replica, event.snapshot, event.voters)
-        if follower is not None:
-            fetch_from_leader(replica, follower)
-    elif follower is not None:
-        fetch_later(replica, follower)
+        if isinstance(state, Follower):
+            state.snapshot = state.piece = None
+            fetch_from_leader(replica, state)
+
+
+def begin_anew_later(replica: Replica, state: Follower, snapshot: OffsetAndEpoch) -> None:
+    """Its bytes are gone. The disk may be full and stay so: not at once."""
+    if state.snapshot == snapshot:
+        state.snapshot = state.piece = None
+    state.fetch_at = replica.now + replica.settings.retry_backoff_max_ms
 
 
 def is_ahead(snapshot: OffsetAndEpoch, end: OffsetAndEpoch) -> bool:
@@ -96,13 +117,18 @@ def is_ahead(snapshot: OffsetAndEpoch, end: OffsetAndEpoch) -> bool:
     return (snapshot.epoch, snapshot.offset) > (end.epoch, end.offset)
 
 
-def install(replica: Replica, snapshot: OffsetAndEpoch, voters: VoterAssignment) -> None:
-    """The snapshot takes the place of the log: all below its end is committed. Raises BrokenPromise for one that
-    would take back what was committed."""
+def forbid_below_committed(replica: Replica, snapshot: OffsetAndEpoch) -> None:
+    """Raises BrokenPromise for a snapshot of less than what is committed."""
     if snapshot.offset < replica.committed:
         raise BrokenPromise(
             f"a snapshot that ends at {snapshot.offset} is below the high watermark {replica.committed}"
         )
+
+
+def install(replica: Replica, snapshot: OffsetAndEpoch, voters: VoterAssignment) -> None:
+    """The snapshot takes the place of the log: all below its end is committed. Raises BrokenPromise for one that
+    would take back what was committed."""
+    forbid_below_committed(replica, snapshot)
     replica.effects.restart_at = snapshot
     replica.end = snapshot
     replica.flushed = snapshot.offset
@@ -111,6 +137,11 @@ def install(replica: Replica, snapshot: OffsetAndEpoch, voters: VoterAssignment)
     replica.commit(snapshot.offset)
     if replica.voters_name_us:
         replica.catching_up = False
+
+
+def stay_in_touch(replica: Replica, state: Follower) -> None:
+    """Ask the leader now and then, so that neither side gives the other up."""
+    state.fetch_at = replica.now + replica.settings.fetch_max_wait_ms
 
 
 def fetch_later(replica: Replica, state: Follower) -> None:

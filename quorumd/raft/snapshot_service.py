@@ -43,10 +43,8 @@ def answer(replica: Replica, event: PeerAsked, error: ErrorCode, read_limit: int
 
 
 def snapshot_error(replica: Replica, request: SnapshotRequest) -> ErrorCode:
-    """Why the leader does not serve `request`. INVALID_REQUEST kills a stock observer: only for impossible ones."""
+    """Why the leader does not serve `request`; never INVALID_REQUEST, which kills a stock observer."""
     error = replica.fetch_error(request.epoch)
-    if error is ErrorCode.NONE and request.replica.id == replica.id:
-        return ErrorCode.INVALID_REQUEST
     if error is ErrorCode.NONE and request.position < 0:
         return ErrorCode.POSITION_OUT_OF_RANGE
     return error

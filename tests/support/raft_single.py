@@ -69,6 +69,17 @@ class Single:
         self.saves: list[QuorumState] = []
         self._perform(self.engine.start(self.now))
 
+    @classmethod
+    def restarted(cls, before: Single) -> Single:
+        """The same replica after its process began again."""
+        after = cls((), before.state, before.me, settings=before.settings)
+        after.log, after.history = before.log, before.history
+        after.engine = RaftEngine(
+            after.settings, after.me, after.saved, after.log, after.history, lambda bound: 0
+        )
+        after._perform(after.engine.start(after.now))
+        return after
+
     # In
 
     def step(self, event: Event) -> Effects:

@@ -112,6 +112,18 @@ def test_what_came_and_is_not_sound_is_removed() -> None:
     assert disk.list_directory("log") == []
 
 
+def test_what_is_in_place_is_not_touched_by_fetching_it_once_more() -> None:
+    _, source = store_with(OLD)
+    whole = source.read(OLD, 0, source.size(OLD) or 0) or b""
+    _, store = store_with()
+    store.write_part(OLD, 0, whole)
+    store.finish_part(OLD)
+    store.rescan()
+    assert store.part_size(OLD) == 0
+    store.write_part(OLD, 0, b"x")
+    assert store.read(OLD, 0, len(whole)) == whole
+
+
 def test_a_snapshot_that_was_not_sound_is_fetched_again_from_its_beginning() -> None:
     disk, source = store_with(OLD)
     content = source.read(OLD, 0, 10**6) or b""

@@ -78,6 +78,24 @@ class TestLeader:
         response = self.fetched(leader_with_snapshot(start), 0, 0, replica=ReplicaKey(NO_NODE))
         assert (response.error, response.snapshot) == (error, None)
 
+    @pytest.mark.parametrize("is_told", [True, False])
+    def test_who_fetches_one_is_not_caught_up_when_it_has_it(self, is_told: bool) -> None:
+        """It had all that the leader had long ago; it would be made a voter for it."""
+        bench = leader_with_snapshot(start=2)
+        end, epoch, caught_up = bench.log.end_offset, bench.engine.epoch, bench.now
+        bench.ask(bench.fetch_of(9, end, wait=0, last_epoch=epoch))
+        for _ in range(3):
+            bench.now += 100
+            bench.propose()
+            if is_told:
+                self.fetched(bench, 1, 1, replica=key(9))
+            else:
+                asked(bench, replica=key(9))
+        bench.propose()
+        bench.ask(bench.fetch_of(9, end + 1, wait=0, last_epoch=epoch))
+        (described,) = bench.engine.describe(bench.now).observers
+        assert described.last_caught_up_ms_ago == bench.now - caught_up
+
     def test_says_nothing_of_how_far_such_a_replica_is(self) -> None:
         bench = leader_with_snapshot(start=2)
         before = bench.engine.high_watermark
@@ -126,6 +144,12 @@ class TestServing:
 
     def test_refuses_a_negative_position_without_killing_a_stock_peer(self) -> None:
         assert asked(leader_with_snapshot(), position=-1).error is ErrorCode.POSITION_OUT_OF_RANGE
+
+    def test_never_says_what_kills_a_stock_peer(self) -> None:
+        bench = leader_with_snapshot()
+        for fields in ({"replica": ME}, {"position": -1}, {"max_bytes": -1}, {"epoch": -1}):
+            assert asked(bench, **fields).error is not ErrorCode.INVALID_REQUEST
+        assert not bench.engine.describe(bench.now).observers
 
     def test_counts_as_contact(self) -> None:
         bench = leader_with_snapshot()
@@ -184,12 +208,28 @@ class TestFetching:
         assert effects.snapshot_part == SnapshotPart(SNAPSHOT, 0, b"1234", 10)
         assert request_of(bench).position == 4
 
-    def test_asks_for_nothing_while_the_whole_is_checked(self) -> None:
+    def test_both_sides_keep_in_touch_while_the_whole_is_checked(self) -> None:
+        """That takes seconds for a large one: the leader must not be given up, nor give this replica up."""
         bench = follower()
         effects = bench.answer(2, piece(bench, b"0123456789"))
         assert effects.snapshot_part == SnapshotPart(SNAPSHOT, 0, b"0123456789", 10)
-        assert not bench.requests(SnapshotRequest)
-        assert not bench.requests(FetchRequest)
+        for _ in range(20):
+            assert bench.requests(FetchRequest) == bench.requests(SnapshotRequest) == {}
+            before = bench.now
+            bench.fire()
+            assert bench.now - before <= bench.settings.fetch_timeout_ms / 2
+            assert list(bench.requests(FetchRequest)) == [2]
+            bench.answer(2, told(bench))
+        assert bench.engine.role is Role.FOLLOWER
+
+    def test_nothing_is_fetched_over_what_is_checked_by_a_new_leader_either(self) -> None:
+        bench = follower()
+        bench.answer(2, piece(bench, b"0123456789"))
+        bench.to_follower(3, 6)
+        for snapshot in (SNAPSHOT, OffsetAndEpoch(200, 4)):
+            bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 100, 100, snapshot=snapshot))
+            assert not bench.requests(SnapshotRequest)
+            bench.fire()
 
     def test_every_piece_keeps_the_leader_alive(self) -> None:
         bench = follower()
@@ -208,6 +248,7 @@ class TestFetching:
             {"data": b"01234567890"},
             {"error": ErrorCode.SNAPSHOT_NOT_FOUND},
             {"error": ErrorCode.POSITION_OUT_OF_RANGE},
+            {"error": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
         ],
         ids=str,
     )
@@ -218,6 +259,69 @@ class TestFetching:
         assert effects.snapshot_part is None
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
+
+    def test_begins_anew_where_what_is_here_is_as_much_as_there_is_or_more(self) -> None:
+        """The node went down between the last piece and the check, or another leader has another file."""
+        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench.log.part = SNAPSHOT, b"0123456789"
+        bench.answer(2, told(bench))
+        assert request_of(bench).position == 10
+        bench.answer(2, piece(bench, b"", 10, error=ErrorCode.POSITION_OUT_OF_RANGE))
+        assert request_of(bench).position == 0
+        effects = bench.answer(2, piece(bench, b"0123456789"))
+        assert effects.snapshot_part == SnapshotPart(SNAPSHOT, 0, b"0123456789", 10)
+
+    def test_one_that_brings_nothing_is_not_fetched(self) -> None:
+        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench.answer(2, bench.records(Batch(2, 200, 4, b"x"), high_watermark=2))
+        bench.answer(2, told(bench))
+        assert not bench.requests(SnapshotRequest)
+        bench.fire()
+        assert list(bench.requests(FetchRequest)) == [2]
+
+    def test_one_below_what_is_committed_is_a_broken_promise(self) -> None:
+        """Before it is on the disk: a restart would take it."""
+        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench.answer(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
+        effects = bench.answer(2, told(bench))
+        assert effects.fatal is not None
+        assert "below the high watermark 150" in effects.fatal
+
+    def test_what_another_snapshot_brought_is_committed_after_a_restart_too(self) -> None:
+        bench = Single((), QuorumState(5), voters=voter_set(1, 2, 3))
+        bench.log.restart_at(OffsetAndEpoch(150, 2))
+        bench = Single.restarted(bench).to_follower(2)
+        effects = bench.answer(2, told(bench))
+        assert effects.fatal is not None
+        assert "below the high watermark 150" in effects.fatal
+
+    def test_goes_on_with_the_same_snapshot_at_a_new_leader(self) -> None:
+        bench = follower()
+        bench.answer(2, piece(bench, b"1234"))
+        bench.to_follower(3, 6)
+        bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 100, 100, snapshot=SNAPSHOT))
+        assert list(bench.requests(SnapshotRequest)) == [3]
+        assert (request_of(bench).epoch, request_of(bench).position) == (6, 4)
+
+    def test_begins_with_another_one_that_the_new_leader_has(self) -> None:
+        bench = follower()
+        bench.answer(2, piece(bench, b"1234"))
+        bench.to_follower(3, 6)
+        other = OffsetAndEpoch(120, 5)
+        bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 120, 120, snapshot=other))
+        assert (request_of(bench).snapshot, request_of(bench).position) == (other, 0)
+
+    def test_without_room_it_is_begun_anew_later_and_what_comes_meanwhile_is_dropped(self) -> None:
+        bench = follower()
+        bench.answer(2, piece(bench, b"1234"))
+        bench.log.part = None
+        bench.step(SnapshotChecked(SNAPSHOT, None))
+        assert bench.answer(2, piece(bench, b"56", 4)).snapshot_part is None
+        before = bench.now
+        bench.fire()
+        assert bench.now - before == bench.settings.retry_backoff_max_ms
+        bench.answer(2, told(bench))
+        assert request_of(bench).position == 0
 
     def test_a_failed_request_is_repeated(self) -> None:
         bench = follower()
@@ -270,19 +374,54 @@ class TestTaking:
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
 
+    def records_of_a_new_leader(self, bench: Single, high_watermark: int, epoch: int) -> None:
+        """While the snapshot is checked, records come up to offset 200."""
+        bench.answer(2, piece(bench, b"0123456789"))
+        bench.to_follower(3, 6)
+        came = bench.records(Batch(2, 200, epoch, b"x"), high_watermark=high_watermark, leader=3)
+        bench.answer(3, came)
+
     def test_what_was_committed_is_never_taken_back(self) -> None:
-        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
-        bench.answer(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
-        bench.answer(2, told(bench))
-        effects = self.checked(bench)
+        bench = follower()
+        self.records_of_a_new_leader(bench, 150, epoch=2)
+        effects = bench.step(SnapshotChecked(SNAPSHOT, VOTERS))
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
 
     def test_one_that_brings_nothing_any_more_is_left(self) -> None:
-        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
-        bench.answer(2, bench.records(Batch(2, 200, 4, b"x"), high_watermark=2))
+        bench = follower()
+        self.records_of_a_new_leader(bench, 2, epoch=4)
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at is None
+        assert bench.engine.leader_id == 3
+
+    def test_an_unsound_one_is_not_fetched_at_once_again(self) -> None:
+        bench = follower()
+        before = bench.now
+        self.checked(bench, None)
+        bench.fire()
+        assert bench.now - before == bench.settings.retry_backoff_max_ms
+        bench.log.part = None
         bench.answer(2, told(bench))
-        assert self.checked(bench).restart_at is None
+        assert request_of(bench).position == 0
+
+    def test_is_taken_under_a_new_leader(self) -> None:
+        bench = follower()
+        bench.answer(2, piece(bench, b"0123456789"))
+        bench.to_follower(3, 6)
+        stale = bench.open[3]
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at == SNAPSHOT
+        assert bench.requests(FetchRequest)[3].offset == 100
+        # What it was asked before is of the log that is gone.
+        bench.open[3] = stale
+        effects = bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 1, 0, OffsetAndEpoch(1, 1)))
+        assert (effects.truncate_to, effects.fatal) == (None, None)
+
+    @pytest.mark.parametrize("role", [Role.PROSPECTIVE, Role.CANDIDATE])
+    def test_who_campaigns_takes_none(self, role: Role) -> None:
+        bench = Single(voters=voter_set(1, 2, 3))
+        bench = bench.to_prospective() if role is Role.PROSPECTIVE else bench.to_candidate()
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at is None
+        assert bench.engine.role is role
 
     def test_is_taken_though_the_leader_is_lost_meanwhile(self) -> None:
         bench = follower()
