@@ -65,7 +65,8 @@ def hurry(replica: Replica, state: Unattached) -> None:
 
 
 def end_resignation(replica: Replica, state: Resigned, event: TimerFired) -> None:
-    """No successor showed up: the next epoch is free for all, this replica included."""
+    """No successor showed up: the next epoch is free for all, this replica included. Who may not campaign, as it is
+    no voter any more, disturbs nobody there: it alone could lead the epoch before."""
     if replica.shutting_down or replica.epoch == LAST_EPOCH:
         state.election_deadline = inf
     elif replica.now >= state.election_deadline:

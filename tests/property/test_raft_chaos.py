@@ -80,14 +80,17 @@ class Chaos:
             self.answered += len(node.ready)
             node.ready.clear()
 
-    def calm_down(self) -> None:
-        quorum = self.quorum
-        quorum.heal()
-        for n, node in quorum.nodes.items():
+    def bring_back(self) -> None:
+        self.quorum.heal()
+        for n, node in self.quorum.nodes.items():
             node.flushes = True
             if not node.up:
-                quorum.start(n)
-            quorum.flush(node)
+                self.quorum.start(n)
+            self.quorum.flush(node)
+
+    def calm_down(self) -> None:
+        quorum = self.quorum
+        self.bring_back()
         quorum.run(10_000)  # elections that began before may still depose a leader
         leader = quorum.run_to_leader()
         quorum.read(leader, "last")

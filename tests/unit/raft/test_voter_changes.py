@@ -198,6 +198,21 @@ class TestLeaving:
             assert bench.engine.role not in (Role.PROSPECTIVE, Role.CANDIDATE)
         assert bench.engine.epoch <= bench.saves[0].epoch + 1
 
+    @pytest.mark.parametrize("seed", range(3))
+    def test_it_observes_its_successor_and_disturbs_nobody(self, seed: int) -> None:
+        quorum = Quorum(3, seed=seed)
+        quorum.start()
+        first = quorum.run_to_leader()
+        quorum.run(1000)
+        epoch = quorum.nodes[first].engine.epoch
+        quorum.step(first, VotersAsked(lambda answer: None, RemoveVoter(key(first))))
+        assert quorum.run(5000, lambda: quorum.leader_of_voters() not in (None, first))
+        successor = quorum.leader_of_voters()
+        quorum.run(60_000)
+        engine = quorum.nodes[first].engine
+        assert (engine.role_name, engine.leader_id) == ("observer", successor)
+        assert {node.engine.epoch for node in quorum.nodes.values()} == {epoch + 1}
+
 
 class TestOneVoter:
     def caught_up(self) -> Single:
