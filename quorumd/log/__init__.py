@@ -10,8 +10,8 @@
         partition.metadata                        version: 0, topic_id: AAAAAAAAAAAAAAAAAAAAAQ
         leader-epoch-checkpoint                   0, count, "epoch start_offset" lines (.epoch_cache)
         %020d.log %020d.index %020d.timeindex     RecordBatches v2, sparse indexes (.segment, .indexes)
-        %020d-%010d.checkpoint                    snapshots by end offset and epoch (.snapshot_file); .part is
-                                                  added while one is written or fetched
+        %020d-%010d.checkpoint                    snapshots by end offset and epoch (.snapshot_file); what is
+                                                  fetched has .part behind it, what is built <token>.building
 
 `SegmentedLog` (.segmented_log) is what a node uses:
 
@@ -40,6 +40,7 @@
         ids                 of the whole snapshots here, as OffsetAndEpoch(end offset, epoch), ascending
         size(id), read(id, position, limit)
                             bytes for FetchSnapshot; None where that snapshot is not here (any longer)
+        stored()            what `.retention` asks about them
         part_size(id)       bytes of a snapshot that is being fetched which are here already
         write_part(id, position, data)
                             keep fetched bytes; parts of other snapshots are removed. Raises DiskFull
@@ -53,7 +54,7 @@
         The log becomes empty and begins at the end of that snapshot, durably.
     log.delete_below(snapshot)
         The log begins at the end of that snapshot; segments wholly below it and older snapshots are removed.
-        `.retention` decides, pure, when and which.
+        `.retention` decides, pure, when and which: `begin_of_log(log.segments(), log.snapshots.stored(), ...)`.
 
 A log that does not begin at offset 0 begins where one of its snapshots ends; `end_of_epoch` and `last_epoch` count
 the epoch of that snapshot as that of the record before. If the newest snapshot is ahead of the log (a crash between

@@ -96,7 +96,8 @@ def recover(
     found = _Reader(disk, directory, index_interval_bytes)
     try:
         found.read()
-        ahead = _sound_snapshot_ahead(snapshots, OffsetAndEpoch(found.end_offset, found.epochs.last_epoch))
+        end = OffsetAndEpoch(found.end_offset, found.epochs.last_epoch)
+        ahead, unsound = _snapshots_ahead(snapshots, end)
         if ahead is not None:
             found.begin_anew(ahead)
         if found.end_offset > _LARGEST_OFFSET:
@@ -106,7 +107,12 @@ def recover(
             )
         if found.end_offset < known_high_watermark:
             raise CorruptLog(_damage(directory, found, known_high_watermark))
-        start = ahead or _start_of(directory, found, snapshots)
+        start = ahead or _start_of(directory, found, snapshots, unsound)
+        for snapshot in unsound:
+            logger.warning("%s is set aside as %s", snapshots.path(snapshot), snapshots.set_aside(snapshot))
+        if ahead is not None:
+            # Who put it there, a process that was killed or an operator, may not have seen to that.
+            snapshots.make_durable(ahead)
         found.repair()
         if start.offset > 0:
             found.epochs.begin_at(start)
@@ -118,31 +124,38 @@ def recover(
     return Recovered(found.sound, found.epochs, report, start.offset)
 
 
-def _sound_snapshot_ahead(snapshots: SnapshotStore, end: OffsetAndEpoch) -> OffsetAndEpoch | None:
-    """The newest sound snapshot that ends behind the end of the log, or is of a later epoch (KIP-630).
+def _snapshots_ahead(
+    snapshots: SnapshotStore, end: OffsetAndEpoch
+) -> tuple[OffsetAndEpoch | None, list[OffsetAndEpoch]]:
+    """The newest sound snapshot that ends behind the end of the log or is of a later epoch (KIP-630), and newer ones
+    that are not sound.
 
     Epoch 0 is that of a log without records: an empty one that begins at the end of a snapshot is not behind it.
     """
+    unsound: list[OffsetAndEpoch] = []
     for snapshot in reversed(snapshots.ids):
         begins_there = end == (snapshot.offset, 0)
         if begins_there or (snapshot.epoch, snapshot.offset) <= (end.epoch, end.offset):
-            return None
+            break
         try:
             snapshots.check(snapshot)
         except CorruptSnapshot as fault:
-            logger.warning("%s; it is set aside as %s", fault, snapshots.set_aside(snapshot))
+            logger.warning("%s", fault)
+            unsound.append(snapshot)
         else:
-            return snapshot
-    return None
+            return snapshot, unsound
+    return None, unsound
 
 
-def _start_of(directory: str, found: _Reader, snapshots: SnapshotStore) -> OffsetAndEpoch:
+def _start_of(
+    directory: str, found: _Reader, snapshots: SnapshotStore, unsound: list[OffsetAndEpoch]
+) -> OffsetAndEpoch:
     """Where the log begins: at 0, or where the oldest snapshot ends that its first segment reaches back to."""
     if not found.sound or found.sound[0].base_offset == 0:
         return OffsetAndEpoch(0, 0)
     first = found.sound[0].base_offset
     for snapshot in snapshots.ids:
-        if first <= snapshot.offset <= found.end_offset:
+        if first <= snapshot.offset <= found.end_offset and snapshot not in unsound:
             return snapshot
     raise CorruptLog(
         f"The log in {directory} begins at offset {first}, and no snapshot of what was before is there. Nothing was "

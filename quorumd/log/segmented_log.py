@@ -204,6 +204,9 @@ class SegmentedLog:
         """
         if snapshot.offset > self.end_offset:
             raise ValueError(f"{snapshot} is above the log's end {self.end_offset}")
+        if snapshot.offset <= self.start_offset:
+            return
+        self.snapshots.make_durable(snapshot)
         path = self._directory
         try:
             while len(self._segments) > 1 and self._segments[0].end_offset <= snapshot.offset:
@@ -216,7 +219,7 @@ class SegmentedLog:
                 self._disk.sync_directory(self._directory)
         except OSError as cause:
             raise self._failed(path, cause) from cause
-        if self._base_offsets[0] > 0 and snapshot.offset > self.start_offset:
+        if self._base_offsets[0] > 0:
             self.start_offset = snapshot.offset
             self._begin_epochs_at(snapshot)
         self.snapshots.remove_below(snapshot.offset)

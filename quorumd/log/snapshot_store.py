@@ -1,7 +1,8 @@
 """The snapshots of a data folder: what is there, pieces of them for others, pieces of those that are fetched.
 
 A snapshot that is fetched grows in `<name>.part` and keeps what it has over a restart: it is checked whole before it
-gets its name. Building ones have names of their own (`snapshot_file.SnapshotWriter`).
+gets its name. Those that are built have names of their own (`snapshot_file.SnapshotWriter`), and what a crash leaves
+of them is removed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from errno import EINVAL
 from quorumd.errors import CorruptSnapshot, DiskFull, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import is_disk_full
+from quorumd.log.flush import flush_failed
 from quorumd.log.retention import StoredSnapshot
 from quorumd.log.snapshot_file import (
     BUILDING,
@@ -121,6 +123,19 @@ class SnapshotStore:
     def check(self, snapshot: OffsetAndEpoch) -> SnapshotSummary:
         """Read a snapshot whole. Blocks. Raises CorruptSnapshot, StorageError."""
         return check_snapshot(self._disk, self.path(snapshot), snapshot)
+
+    def make_durable(self, snapshot: OffsetAndEpoch) -> None:
+        """See to it that no crash takes a snapshot away. Blocks. Raises FlushFailed."""
+        path = self.path(snapshot)
+        try:
+            file = self._disk.open(path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+            self._disk.sync_directory(self._directory)
+        except OSError as cause:
+            raise flush_failed(path, cause) from cause
 
     def set_aside(self, snapshot: OffsetAndEpoch) -> str:
         """A snapshot turned out to be damaged: keep it under another name, which is returned."""

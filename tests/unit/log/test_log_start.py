@@ -11,6 +11,7 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
 from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.snapshot_file import file_name
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from tests.support.small_logs import (
     SMALL,
@@ -38,6 +39,14 @@ def filled(seed: int = 1) -> tuple[SimulatedDisk, SegmentedLog, list[bytes]]:
         write_snapshot(disk, "log", snapshot)
     log.snapshots.rescan()
     return disk, log, batches
+
+
+def put_without_sync(disk: SimulatedDisk, snapshot: OffsetAndEpoch) -> None:
+    """An operator puts a copy there."""
+    other = fresh_disk(1)
+    write_snapshot(other, "log", snapshot)
+    name = f"log/{file_name(snapshot)}"
+    disk.open(name, create=True).write_at(0, other.contents()[f"/{name}"])
 
 
 class TestDeletingBelow:
@@ -133,6 +142,22 @@ class TestDeletingBelow:
         assert read_whole(disk, "log/leader-epoch-checkpoint") == b"0\n2\n1 15\n2 20\n"
 
     @pytest.mark.parametrize("calls", range(1, 25))
+    def test_the_snapshot_is_durable_before_anything_goes(self, calls: int) -> None:
+        """Whoever put it there may not have seen to that."""
+        for seed in range(8):
+            disk, log, batches = filled(seed)
+            put_without_sync(disk, OffsetAndEpoch(39, 2))
+            log.snapshots.rescan()
+            disk.lose_power_within(calls)
+            with contextlib.suppress(PowerLost):
+                log.delete_below(OffsetAndEpoch(39, 2))
+            restart_after_power_loss(disk)
+            again, _ = SegmentedLog.open(disk, "log", SMALL, known_high_watermark=40)
+            assert read_all(again) == b"".join(batches[again.start_offset :])
+            if again.start_offset > 0:
+                again.snapshots.check(again.snapshots.ids[0])
+
+    @pytest.mark.parametrize("calls", range(1, 25))
     def test_a_crash_leaves_the_end_of_the_log_and_a_beginning(self, calls: int) -> None:
         for seed in range(8):
             disk, log, batches = filled(seed)
@@ -217,6 +242,20 @@ class TestBeginningAnew:
         assert report == RecoveryReport(100, (), AHEAD)
         assert "took its place" in str(report)
 
+    @pytest.mark.parametrize("calls", range(1, 30))
+    def test_a_crash_while_that_is_finished_loses_neither_log_nor_snapshot(self, calls: int) -> None:
+        for seed in range(8):
+            disk, log, batches = filled(seed)
+            log.close()
+            put_without_sync(disk, AHEAD)
+            disk.lose_power_within(calls)
+            with contextlib.suppress(PowerLost):
+                SegmentedLog.open(disk, "log", SMALL, known_high_watermark=40)
+            restart_after_power_loss(disk)
+            again, _ = SegmentedLog.open(disk, "log", SMALL, known_high_watermark=40)
+            found = again.start_offset, again.end_offset, read_all(again)
+            assert found in [(0, 40, b"".join(batches)), (100, 100, b"")]
+
     def test_a_later_epoch_is_ahead_however_long_the_log_is(self) -> None:
         disk, log, _ = filled()
         log.close()
@@ -240,5 +279,7 @@ class TestBeginningAnew:
         log.close()
         write_snapshot(disk, "log", AHEAD)
         disk.open(log.snapshots.path(AHEAD)).write_at(70, b"!")
+        before = disk.contents()
         with pytest.raises(CorruptLog, match="known to be committed"):
             SegmentedLog.open(disk, "log", SMALL, known_high_watermark=100)
+        assert disk.contents() == before

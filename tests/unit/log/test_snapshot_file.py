@@ -213,3 +213,13 @@ def test_writes_are_synced_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     for n in range(20):
         writer.write([config(f"c{n}")])
     assert len(syncs) >= 3
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = fresh_disk(1)
+    write_snapshot(disk, "log", ID)
+    size = len(content(disk))
+    monkeypatch.setattr(OpenFile, "size", lambda file: size)
+    replace(disk, content(disk)[:-10])
+    with pytest.raises(CorruptSnapshot):
+        check_snapshot(disk, PATH, ID)

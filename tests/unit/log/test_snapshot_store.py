@@ -214,6 +214,16 @@ def test_retention_is_told_size_and_age() -> None:
     assert [stored.snapshot for stored in SnapshotStore(disk, "log").stored()] == [NEW]
 
 
+def test_a_disk_that_refuses_the_sync_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, store = store_with()
+    store.write_part(OLD, 0, b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenFile, "sync", fail_with_io_error)
+        with pytest.raises(StorageError, match="durable"):
+            store.finish_part(OLD)
+    assert disk.list_directory("log") == []
+
+
 def test_a_damaged_one_is_kept_under_another_name() -> None:
     disk, store = store_with(OLD, NEW)
     path = store.set_aside(NEW)
