@@ -324,8 +324,10 @@ class Cluster:
                 fetch_timeout_ms=options.fetch_timeout_ms,
                 election_timeout_ms=options.election_timeout_ms,
                 election_backoff_max_ms=options.election_timeout_ms,
+                snapshot_max_bytes=options.piece_bytes,
             ),
             log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,
-                            reserve_bytes=4096),
+                            reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
+                            retention_bytes=options.retention_bytes),
             request_timeout_ms=2 * options.election_timeout_ms,
         )  # fmt: skip

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from math import inf
 
 from quorumd.errors import StorageError
+from quorumd.ids import OffsetAndEpoch
 from quorumd.log.meta_properties import partition_folder
 from quorumd.node.node import Node
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from quorumd.simulator.checkers import (
     AcknowledgedWrites,
+    Broken,
     Checker,
     CheckpointIsDurable,
     CommittedNeverChanges,
@@ -42,6 +44,7 @@ from quorumd.simulator.checkers import (
     SavedVote,
     SavedVoters,
     SavedVotersAreCommitted,
+    SnapshotsEqualTheLog,
     VotesAreDurable,
 )
 from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
@@ -59,11 +62,14 @@ LEADER_LOOKS_MS = 50.0
 class _View:
     """One process of a node as the checkers saw it last."""
 
-    __slots__ = ("_disk_changes", "_end_offset", "_look_again_ms", "_machine", "_role", "_seen", "_silent", "_voters",
-                 "process")  # fmt: skip
+    __slots__ = ("_committed", "_disk_changes", "_end_offset", "_look_again_ms", "_machine", "_role", "_seen",
+                 "_silent", "_voters", "process", "snapshots")  # fmt: skip
 
-    def __init__(self, machine: Machine, process: Process) -> None:
+    def __init__(self, machine: Machine, process: Process, committed: CommittedNeverChanges) -> None:
         self.process = process
+        self._committed = committed
+        self.snapshots: list[OffsetAndEpoch] = []
+        """Those that the checkers have been told of."""
         self._machine = machine
         self._seen = Observation(machine.node_id, machine.life, -1, log=machine.mirror.batches)
         self._role: Role | None = None
@@ -99,7 +105,7 @@ class _View:
         seen.removed = seen.appended = ()
         seen.voters_before = seen.voters
         if changed & LOG:
-            seen.removed, seen.appended = machine.mirror.refresh(node.log.read)
+            self._look_at_log(node)
             self._end_offset, self._disk_changes = node.log.end_offset, machine.disk.changes
             if engine.voters is not self._voters:
                 self._voters = engine.voters
@@ -122,6 +128,14 @@ class _View:
                 seen.image = node.state_machine.image.fingerprint()
         return seen
 
+    def _look_at_log(self, node: Node) -> None:
+        seen, log = self._seen, node.log
+        try:
+            change = self._machine.mirror.refresh(log.read, log.start_offset, self._committed.batches)
+        except ValueError as fault:
+            raise Broken("a log begins where committed data ends", f"node {seen.node_id}: {fault}") from fault
+        seen.removed, seen.appended = change
+
     def _look_at_fetches(self, node: Node, now_ms: float) -> None:
         seen, machine = self._seen, self._machine
         own_ms = machine.time.offset_ms + now_ms * machine.time.rate
@@ -143,6 +157,7 @@ class Inspector:
         self._disks: dict[int, DurableLog] = {}
         self.committed = CommittedNeverChanges()
         self.leaders = OneLeaderPerEpoch()
+        self.snapshots = SnapshotsEqualTheLog(self.committed)
         # The committed log comes first: others compare with it.
         self.checkers: list[Checker] = [
             self.leaders,
@@ -168,6 +183,7 @@ class Inspector:
             ReadsSeeCommitted(self.committed),
             SavedVotersAreCommitted(self.committed),
             ImagesEqual(),
+            self.snapshots,
         ]
         self._saved: list[tuple[SavedVote, SavedVoters]] = []
         self._checkpointed: list[tuple[int, int]] = []
@@ -203,7 +219,7 @@ class Inspector:
             return
         view = self._views.get(machine.node_id)
         if view is None or view.process is not process:
-            view = self._views[machine.node_id] = _View(machine, process)
+            view = self._views[machine.node_id] = _View(machine, process, self.committed)
         changed = view.changes(node, now_ms)
         if not changed:
             return
@@ -215,6 +231,17 @@ class Inspector:
             raise
         for observed in self._asked.get(changed) or self._who_looks_at(changed):
             observed(seen)
+        if node.log.snapshots.ids != view.snapshots:
+            self._look_at_snapshots(node, view)
+
+    def _look_at_snapshots(self, node: Node, view: _View) -> None:
+        snapshots = node.log.snapshots
+        for snapshot in [snapshot for snapshot in snapshots.ids if snapshot not in view.snapshots]:
+            data = snapshots.read(snapshot, 0, snapshots.size(snapshot) or 0)
+            if data is not None:
+                for checker in self.checkers:
+                    checker.snapshot_seen(node.settings.node_id, snapshot, data)
+        view.snapshots = list(snapshots.ids)
 
     def _who_looks_at(self, changed: int) -> list[Callable[[Observation], None]]:
         asked: list[Callable[[Observation], None]] = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from quorumd.log.snapshot_file import snapshot_of
 from quorumd.protocol.record_batch import headers
 from quorumd.simulator.directory import Directory
 from quorumd.simulator.disk import SimulatedDisk
@@ -30,6 +32,8 @@ class LogChange(NamedTuple):
 
 
 READ_BYTES = 1 << 20
+IN_SNAPSHOT = "snapshot"
+"""In place of a segment."""
 
 
 class LogMirror:
@@ -43,13 +47,25 @@ class LogMirror:
     def end_offset(self) -> int:
         return self.batches[-1].end_offset if self.batches else self._start_offset
 
-    def refresh(self, read: Callable[[int, int], bytes]) -> LogChange:
-        """Look at the log through `read(offset, limit)`, `SegmentedLog.read`."""
+    def refresh(
+        self,
+        read: Callable[[int, int], bytes],
+        start_offset: int = 0,
+        committed: Sequence[Batch] = (),
+    ) -> LogChange:
+        """Look at the log through `read(offset, limit)`, `SegmentedLog.read`.
+
+        A log that begins at `start_offset` begins with a snapshot, which counts as the `committed` batches that it
+        stands for: a mirror is of a whole log. Raises ValueError if it does not end where one of them does.
+        """
         batches = self.batches
         removed: list[Batch] = []
+        appended: list[Batch] = []
+        if start_offset > 0 and (not batches or batches[-1].base_offset < start_offset):
+            removed, appended = self._begin_with(start_offset, committed)
         # One read shows that the last batch is still there and what came behind it.
         data = b""
-        while batches:
+        while batches and batches[-1].base_offset >= start_offset:
             last = batches[-1]
             data = read(last.base_offset, READ_BYTES)
             if data.startswith(last.data):
@@ -58,13 +74,29 @@ class LogMirror:
             removed.append(batches.pop())
             data = b""
         removed.reverse()
-        appended: list[Batch] = []
         while data or (data := read(self.end_offset, READ_BYTES)):
             found = batches_in(data)
             batches += found
             appended += found
             data = b""
         return LogChange(removed, appended)
+
+    def _begin_with(self, start_offset: int, committed: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
+        """Have the committed batches below `start_offset`; what was removed, newest first, and what is new."""
+        count = batches_below(committed, start_offset)
+        if count == 0 or committed[count - 1].end_offset != start_offset:
+            raise ValueError(f"the log begins at {start_offset}, where no committed batch ends")
+        batches, removed = self.batches, []
+        while batches and (len(batches) > count or batches[-1] != committed[len(batches) - 1]):
+            removed.append(batches.pop())
+        appended = list(committed[len(batches) : count])
+        batches += appended
+        return removed, appended
+
+
+def batches_below(batches: Sequence[Batch], offset: int) -> int:
+    """How many of a log's batches end at or below an offset."""
+    return bisect_right(batches, offset, key=lambda batch: batch.end_offset)
 
 
 def batches_in(data: bytes) -> list[Batch]:
@@ -98,6 +130,8 @@ class DurableLog:
             found.clear()
         while found:
             last, segment, position = found[-1]
+            if segment == IN_SNAPSHOT:
+                break
             file = self._file(segment)
             if file is not None and file.holds(last.data, position):
                 break
@@ -107,13 +141,45 @@ class DurableLog:
         while found and (len(found) > len(batches) or found[-1][0] != batches[len(found) - 1]):
             found.pop()
         self._find(batches)
+        if len(found) < len(batches):
+            self._find_behind_snapshot(batches)
         return len(found)
+
+    def _find_behind_snapshot(self, batches: Sequence[Batch]) -> None:
+        """A log that begins with a snapshot has all that it stands for, and perhaps more in a segment that goes on."""
+        found = self._found
+        count = batches_below(batches, self._snapshot_end())
+        if count <= len(found):
+            return
+        found += [(batch, IN_SNAPSHOT, 0) for batch in batches[len(found) : count]]
+        if count == len(batches):
+            return
+        segment, position = self._place_of(batches[count])
+        file = self._file(segment)
+        if file is not None and file.holds(batches[count].data, position):
+            found.append((batches[count], segment, position))
+            self._find(batches)
+
+    def _snapshot_end(self) -> int:
+        """Where the newest snapshot ends that every crash leaves."""
+        if self._folder is None:
+            return 0
+        ids = (snapshot_of(name) for name in self._folder.durable if self._file(name) is not None)
+        return max((snapshot.offset for snapshot in ids if snapshot is not None), default=0)
+
+    def _place_of(self, wanted: Batch) -> tuple[str, int]:
+        """In which segment a batch must be, and where: what is before it there was cut off from the log."""
+        names = [name for name in self._folder.durable if name.endswith(".log")] if self._folder else []
+        segment = max((name for name in names if int(name[:20]) <= wanted.base_offset), default="")
+        file = self._file(segment)
+        position = file.certain_prefix(file.certain_bytes()).find(wanted.data) if file is not None else -1
+        return segment, max(position, 0)
 
     def _find(self, batches: Sequence[Batch]) -> None:
         """Look for the batches behind those that were found: in the same segment, or at the start of the next."""
         found = self._found
         segment, position, file = "", 0, None
-        if found:
+        if found and found[-1][1] != IN_SNAPSHOT:
             last, segment, start = found[-1]
             position, file = start + len(last.data), self._file(segment)
         for index in range(len(found), len(batches)):

@@ -61,6 +61,12 @@ class SimulationOptions:
     """How much faster or slower than virtual time the machines' clocks may run, as a part of 1."""
     segment_bytes: int = 64 * 1024
     allocate_bytes: int = 4096
+    snapshot_bytes: int = 20 * 1024 * 1024
+    """After so many bytes of committed batches a node builds a snapshot."""
+    retention_bytes: int = -1
+    """What a snapshot has made superfluous of a log is kept up to this size, -1 for any."""
+    piece_bytes: int = 1024 * 1024
+    """How much of a snapshot is fetched at once."""
     disk: DiskLatency = field(default_factory=DiskLatency)
     links: LinkConditions = field(default_factory=LinkConditions)
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)

@@ -263,6 +263,7 @@ class Simulation:
             "elections": self._inspector.leaders.elections,
             "committed batches": len(committed.batches),
             "committed records": committed.end_offset,
+            "different snapshots": self._inspector.snapshots.checked,
             **history.counters(),
             "waits for a busy process": self._heap.waited,
         }

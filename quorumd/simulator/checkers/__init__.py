@@ -6,6 +6,7 @@ with what happened; it keeps whatever it must remember of the past itself.
     elections       one leader an epoch, one vote an epoch, epochs that never decrease, leaders that resign
     logs            log matching, committed data, leader completeness, high watermark, durability
     membership      voters that change one at a time, leaders that are removed
+    snapshots       snapshots that equal the log
     state           acknowledged writes, committed reads, equal images, saved voters
     linearizability reads and writes of clients, judged by their history
     append_only_list  the same for lists that clients append to
@@ -39,6 +40,7 @@ from quorumd.simulator.checkers.membership import (
     OneVoterAtATime,
     RemovedLeadersEnd,
 )
+from quorumd.simulator.checkers.snapshots import SnapshotsEqualTheLog
 from quorumd.simulator.checkers.state import (
     AcknowledgedWrites,
     ImagesEqual,
@@ -74,5 +76,6 @@ __all__ = [
     "SavedVote",
     "SavedVoters",
     "SavedVotersAreCommitted",
+    "SnapshotsEqualTheLog",
     "VotesAreDurable",
 ]

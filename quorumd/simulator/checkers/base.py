@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from quorumd.ids import OffsetAndEpoch
 from quorumd.simulator.log_mirror import Batch
 
 
@@ -100,6 +101,9 @@ class Checker:
 
     def checkpointed(self, node_id: int, high_watermark: int) -> None:
         """A checkpoint of the high watermark has become durable."""
+
+    def snapshot_seen(self, node_id: int, snapshot: OffsetAndEpoch, data: bytes) -> None:
+        """A node has this snapshot, whole."""
 
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
         """A node's process is gone; `kept` is the prefix of its log that its next life must find."""

@@ -1,0 +1,102 @@
+"""Promises about snapshots: what they stand for is the log below their end, and that is committed (KIP-630)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.ids import OffsetAndEpoch
+from quorumd.protocol.control_record import decode_control
+from quorumd.protocol.messages.voters_record import VotersRecord
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import headers, records, values
+from quorumd.simulator.checkers.base import Checker
+from quorumd.simulator.checkers.logs import CommittedNeverChanges
+
+
+class Replayed:
+    """What batches add up to."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self.voters: VotersRecord | None = None
+
+    def replay(self, data: bytes) -> None:
+        for header in headers(data):
+            if not header.is_control:
+                for value in values(data, header):
+                    self.image.apply(decode_record(value))
+                continue
+            for record in records(data, header):
+                message = decode_control(record.key or b"", record.value or b"")
+                if isinstance(message, VotersRecord):
+                    self.voters = message
+
+    def differences(self, other: Replayed) -> list[str]:
+        different = []
+        if self.image.fingerprint() != other.image.fingerprint():
+            different.append("records")
+        if _named(self.voters) != _named(other.voters):
+            different.append("voters")
+        return different
+
+
+def _named(voters: VotersRecord | None) -> object:
+    if voters is None:
+        return None
+    named = sorted(
+        (
+            voter.voter_id,
+            voter.voter_directory_id,
+            [(endpoint.name, endpoint.host, endpoint.port) for endpoint in voter.endpoints],
+        )
+        for voter in voters.voters
+    )
+    target = voters.target_voters
+    return named, voters.cluster_id, None if target is None else [voter.voter_id for voter in target]
+
+
+class SnapshotsEqualTheLog(Checker):
+    """A snapshot ends where a committed batch does, holds what the log below adds up to, and is the same bytes on every
+    node."""
+
+    promise = "a snapshot equals the log that it stands for"
+    looks_at = 0
+
+    def __init__(self, committed: CommittedNeverChanges) -> None:
+        self._committed = committed
+        self._known: dict[OffsetAndEpoch, bytes] = {}
+        self.checked = 0
+        self._replayed = Replayed()
+        self._count = 0
+        """So many of the committed batches are in `_replayed`."""
+
+    def snapshot_seen(self, node_id: int, snapshot: OffsetAndEpoch, data: bytes) -> None:
+        known = self._known.get(snapshot)
+        if known is not None:
+            if known != data:
+                raise self.broken(f"node {node_id} has other bytes in snapshot {snapshot} than another node")
+            return
+        batches = self._committed.batches
+        index = bisect_left(batches, snapshot.offset, key=lambda batch: batch.end_offset)
+        if index == len(batches) or batches[index].end_offset != snapshot.offset:
+            raise self.broken(
+                f"node {node_id} has a snapshot that ends at {snapshot.offset}, what is committed at "
+                f"{self._committed.end_offset}"
+            )
+        if batches[index].epoch != snapshot.epoch:
+            raise self.broken(
+                f"node {node_id}: snapshot {snapshot} ends with a batch of epoch {batches[index].epoch}"
+            )
+        if index + 1 < self._count:
+            self._replayed, self._count = Replayed(), 0
+        for batch in batches[self._count : index + 1]:
+            self._replayed.replay(batch.data)
+        self._count = index + 1
+        found = Replayed()
+        found.replay(data)
+        different = self._replayed.differences(found)
+        if different:
+            raise self.broken(f"node {node_id}: snapshot {snapshot} has other {' and '.join(different)}")
+        self._known[snapshot] = data
+        self.checked += 1
