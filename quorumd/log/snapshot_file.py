@@ -148,9 +148,10 @@ def check_snapshot(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> SnapshotS
     return SnapshotSummary(snapshot, size, count, header.last_contained_log_timestamp, voters)
 
 
-def _control_messages(path: str, position: int, data: bytes, batch: BatchHeader) -> list[ControlMessage]:
+def _control_messages(path: str, position: int, data: bytes, batch: BatchHeader) -> Iterator[ControlMessage]:
     try:
-        return [decode_control(record.key or b"", record.value or b"") for record in records(data, batch)]
+        for record in records(data, batch):
+            yield decode_control(record.key or b"", record.value or b"")
     except (MalformedMessage, UnsupportedVersion) as fault:
         raise _corrupt(path, position, str(fault)) from None
 

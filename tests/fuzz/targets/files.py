@@ -17,7 +17,7 @@ from quorumd.cli.log import Show, _dump_file, _show_text
 from quorumd.cli.log_files import files_of
 from quorumd.config.loading import load
 from quorumd.errors import ConfigError, CorruptLog, StorageError
-from quorumd.ids import METADATA_TOPIC_ID, KafkaUuid
+from quorumd.ids import METADATA_TOPIC_ID, KafkaUuid, OffsetAndEpoch
 from quorumd.log import LogSettings
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import (
@@ -28,13 +28,18 @@ from quorumd.log.meta_properties import (
 )
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.snapshot_file import PART, SUFFIX, SnapshotWriter, file_name, read_batches, snapshot_of
+from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.node.identity_files import next_boot_timestamp
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.control_record import encode_control
+from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch, headers
 from quorumd.simulator.disk import SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
 from tests.fuzz.target import Parse, Target
-from tests.fuzz.targets.wire import batches, mend_batches
+from tests.fuzz.targets.wire import batches, mend_batches, metadata_records
 from tests.support.nodes import FOLDER, Cluster
+from tests.support.snapshots import voters_record, write_snapshot
 
 CONFIG = Path(__file__).parents[3] / "config"
 TEXT_TOKENS = (
@@ -186,6 +191,53 @@ def _indexes() -> list[bytes]:
     ]
 
 
+# ---- a snapshot
+
+_SNAPSHOT = OffsetAndEpoch(42, 3)
+_SNAPSHOT_PATH = f"{PARTITION}/{file_name(_SNAPSHOT)}"
+
+
+@cache
+def _snapshots() -> list[bytes]:
+    """With and without voters, empty, of all records there are, and batches that are none."""
+    disk = fresh_disk()
+    found = []
+    for voters in (None, voters_record(), voters_record(1, 2, 3), voters_record(*range(1, 40))):
+        for values in ([], [b""], metadata_records()):
+            writer = SnapshotWriter(disk, PARTITION, _SNAPSHOT, 1000, voters, "fuzz")
+            for start in range(0, len(values), 20):
+                writer.write(values[start : start + 20])
+            writer.finish()
+            found.append(content(disk, _SNAPSHOT_PATH))
+    controls = [encode_control(SnapshotFooterRecord(0))] * 3000
+    return [*found, found[0] + found[1], encode_control_batch(0, 3, 1, controls), *batches()]
+
+
+def _check_snapshot(data: bytes) -> None:
+    """What is found sound is read to its end, and a fetched one as well as one that is here."""
+    disk = fresh_disk()
+    put(disk, _SNAPSHOT_PATH + PART, data)
+    store = SnapshotStore(disk, PARTITION)
+    assert store.part_size(_SNAPSHOT) == len(data)
+    try:
+        summary = store.finish_part(_SNAPSHOT)
+    except StorageError:
+        assert disk.list_directory(PARTITION) == []
+        put(disk, _SNAPSHOT_PATH, data)
+        store.rescan()
+        summary = store.check(_SNAPSHOT)
+        assert summary.voters is None
+    store.rescan()
+    (stored,) = store.stored()
+    assert (stored.size, stored.timestamp_ms) == (summary.size, summary.timestamp_ms)
+    size = records = 0
+    for piece, header in read_batches(disk, _SNAPSHOT_PATH, _SNAPSHOT):
+        assert data.startswith(piece[header.position : header.position + header.size], size)
+        size += header.size
+        records += 0 if header.is_control else header.count
+    assert (size, records) == (len(data), summary.records)
+
+
 # ---- whole data folders, packed into one input
 
 _NAMES = (
@@ -206,6 +258,8 @@ _NAMES = (
     f"{PARTITION}/99999999999999999999.log",
     f"{PARTITION}/00000000002147483647.log",
     f"{PARTITION}/00000000000000000000-0000000001.checkpoint",
+    f"{PARTITION}/00000000000000000012-0000000003.checkpoint",
+    f"{PARTITION}/00000000000000000020-0000000005.checkpoint",
     f"{PARTITION}/0.log",
 )
 
@@ -250,9 +304,25 @@ def _folders() -> list[bytes]:
     for state in _quorum_states():
         saved = {f"{PARTITION}/quorum-state": state}
         found += [packed(small | saved | {_NAMES[0]: batch + bytes(50)}) for batch in batches()]
+    for snapshot in _snapshots_of_folders():
+        found += [packed(named | snapshot), packed(small | snapshot)]
+        tail = {path: data for path, data in (named | snapshot).items() if "/00000000000000000012" in path}
+        found.append(packed(small | tail))
     checkpoint = {f"{FOLDER}/replication-offset-checkpoint": b"0\n1\n__cluster_metadata 0 6\n"}
     found.append(packed(small | named | checkpoint))
     return [*found, *_folder_of_a_node()]
+
+
+def _snapshots_of_folders() -> list[dict[str, bytes]]:
+    """One that ends within the log, one ahead of it, and both."""
+    disk = fresh_disk()
+    paths = [path for path in _NAMES if path.endswith(SUFFIX) and snapshot_of(path.rpartition("/")[2])]
+    within, ahead = [
+        {path: content(disk, path)}
+        for path in paths[1:]
+        if (snapshot := snapshot_of(path.rpartition("/")[2])) and write_snapshot(disk, PARTITION, snapshot)
+    ]
+    return [within, ahead, within | ahead]
 
 
 def _folder_of_a_node() -> list[bytes]:
@@ -267,7 +337,10 @@ def _folder_of_a_node() -> list[bytes]:
 def mend_folder(data: bytes) -> bytes:
     """The batches in the segments get their lengths and CRCs right."""
     return packed(
-        {path: mend_batches(file) if path.endswith(".log") else file for path, file in unpacked(data).items()}
+        {
+            path: mend_batches(file) if path.endswith((".log", SUFFIX)) else file
+            for path, file in unpacked(data).items()
+        }
     )
 
 
@@ -338,6 +411,7 @@ TARGETS = (
     Target("log dump, snapshot", 0.3, batches, lambda: _make_dump(".checkpoint"), (), mend=mend_batches),
     Target("log dump, index", 0.5, _indexes, lambda: _make_dump(".index"), ()),
     Target("log dump, timeindex", 0.5, _indexes, lambda: _make_dump(".timeindex"), ()),
+    Target("snapshot", 1.5, _snapshots, lambda: _check_snapshot, (StorageError,), mend=mend_batches),
     Target("recovery", 1.5, _folders, lambda: _recover, (StorageError,), TEXT_TOKENS, mend_folder),
     Target("node start", 0.2, _folders, lambda: _start_node, (StorageError,), TEXT_TOKENS, mend_folder),
 )
