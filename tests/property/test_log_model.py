@@ -1,5 +1,6 @@
 """Random lives of a log against a list of batches: what was flushed stays, what was cut is gone, nothing else
-ever appears; over restarts, kills, power losses in the middle of any disk call, and full disks."""
+ever appears; its beginning goes and snapshots take its place; over restarts, kills, power losses in the middle of
+any disk call, and full disks."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from quorumd.errors import DiskFull
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
+from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.tail_cache import TailCache
 from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
 from quorumd.simulator.disk import ROOMY_BYTES, PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
+from tests.support.snapshots import write_snapshot
 
 FOLDER = "log"
 SETTINGS = LogSettings(
@@ -38,11 +41,26 @@ class Life:
         """What a power loss right now can leave, or any beginning of it."""
         self.durable_end = 0
         self.epoch = 1
+        self.base = OffsetAndEpoch(0, 0)
+        """Before the first of `batches`: the snapshot that took the place of all before it."""
+        self.snapshots: set[OffsetAndEpoch] = set()
+        """All that may be there; what is in them is committed."""
+        self.asked_start = 0
+        """No record at or behind it may be missing at the beginning."""
+        self.installing: OffsetAndEpoch | None = None
         self.log = SegmentedLog.open(self.disk, FOLDER, SETTINGS)[0]
 
     @property
     def end_offset(self) -> int:
-        return self.batches[-1][0].end_offset if self.batches else 0
+        return self.batches[-1][0].end_offset if self.batches else self.base.offset
+
+    @property
+    def last_epoch(self) -> int:
+        return self.batches[-1][0].epoch if self.batches else self.base.epoch
+
+    @property
+    def committed(self) -> int:
+        return max([self.base.offset, *(snapshot.offset for snapshot in self.snapshots)])
 
     def append(self) -> None:
         """One to three batches, sometimes of a new epoch, sometimes into a disk that is full meanwhile."""
@@ -65,10 +83,10 @@ class Life:
         self.batches = self.may_be_there
 
     def truncate(self) -> None:
-        end_offset = self.random.randint(0, self.end_offset + 1)
+        end_offset = self.random.randint(min(self.committed, self.end_offset), self.end_offset + 1)
         self.batches = [entry for entry in self.batches if entry[0].end_offset <= end_offset]
         # What comes next may be of an epoch between what is left and what was cut.
-        self.epoch = self.batches[-1][0].epoch if self.batches else 1
+        self.epoch = max(self.last_epoch, 1)
         self.durable_end = min(self.durable_end, self.end_offset)
         self.log.truncate(end_offset)
         self.may_be_there = self.batches
@@ -83,6 +101,45 @@ class Life:
         assert end_offset == flush.end_offset <= self.end_offset
         self.durable_end = max(self.durable_end, end_offset)
 
+    def snapshot(self) -> None:
+        """One of the log up to some batch, which need not be durable; on a full disk there is none."""
+        ends = [(self.base.offset, self.base.epoch), *((h.end_offset, h.epoch) for h, _ in self.batches)]
+        snapshot = OffsetAndEpoch(*self.random.choice(ends))
+        if snapshot.offset >= max(self.committed, self.log.start_offset, 1):
+            self.snapshots.add(snapshot)
+            with suppress(DiskFull):
+                # A builder may be killed when it has given the file its name.
+                write_snapshot(self.disk, FOLDER, snapshot, synced=self.random.random() < 0.7)
+            self.disk.capacity = ROOMY_BYTES
+            self.log.snapshots.rescan()
+
+    def delete_below(self) -> None:
+        committed = [snapshot for snapshot in self.log.snapshots.ids if snapshot.offset <= self.end_offset]
+        if committed:
+            self.disk.capacity = ROOMY_BYTES
+            snapshot = self.random.choice(committed)
+            self.asked_start = max(self.asked_start, snapshot.offset)
+            self.log.delete_below(snapshot)
+
+    def install(self) -> None:
+        """A snapshot of a leader takes the place of the log: one of more records, or of a later epoch."""
+        self.disk.capacity = ROOMY_BYTES
+        later = self.random.choice((0, 1, 2))
+        least = self.committed if later else self.end_offset
+        offset = self.random.randint(least, self.end_offset) + self.random.randint(1, 9)
+        snapshot = OffsetAndEpoch(offset, self.epoch + later)
+        self.installing = snapshot
+        write_snapshot(self.disk, FOLDER, snapshot)
+        self.log.snapshots.rescan()
+        self.log.restart_at(snapshot)
+        self.installed(snapshot)
+
+    def installed(self, snapshot: OffsetAndEpoch) -> None:
+        self.base, self.batches, self.snapshots, self.installing = snapshot, [], {snapshot}, None
+        self.may_be_there = self.batches
+        self.epoch = snapshot.epoch
+        self.durable_end = self.asked_start = snapshot.offset
+
     def fill_disk(self) -> None:
         self.disk.capacity = self.disk.used_bytes() + self.random.randrange(400)
 
@@ -93,7 +150,7 @@ class Life:
         self.disk.capacity = ROOMY_BYTES
         self.log.close()
         self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.end_offset)
-        assert report.cuts == ()
+        assert report == RecoveryReport(self.end_offset)
         self.durable_end = self.end_offset
 
     def kill_and_open(self) -> None:
@@ -101,7 +158,7 @@ class Life:
         self.disk.capacity = ROOMY_BYTES
         self.disk.mount(Process("test"))
         self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.end_offset)
-        assert report.cuts == ()
+        assert report == RecoveryReport(self.end_offset)
         self.durable_end = self.end_offset
 
     def lose_power_in(self, action: str) -> None:
@@ -118,45 +175,65 @@ class Life:
         self.disk.mount(Process("test"))
         if self.random.random() < 0.5:
             self.disk.lose_power_within(self.random.randint(1, 6))
+        known = self.durable_end if self.installing is None else min(self.durable_end, self.installing.offset)
         try:
-            self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.durable_end)
+            self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, known)
         except PowerLost:
             self.lose_power()
             return
         self.disk.lose_power_within(0)
+        log = self.log
+        start = OffsetAndEpoch(log.start_offset, log.last_epoch)
+        if (
+            log.end_offset == start.offset
+            and start != self.base
+            and start in {*self.snapshots, self.installing}
+        ):
+            assert start == self.installing or start.offset >= self.durable_end
+            self.installed(start)
+        self.installing = None
         self.batches = [entry for entry in self.may_be_there if entry[0].end_offset <= report.end_offset]
         assert report.end_offset == self.log.end_offset == self.end_offset
         assert self.durable_end <= self.end_offset
         self.durable_end = self.end_offset
         self.may_be_there = self.batches
-        self.epoch = self.batches[-1][0].epoch if self.batches else 1
+        self.snapshots = {snapshot for snapshot in self.snapshots if snapshot.offset <= self.end_offset}
+        self.epoch = max(self.last_epoch, 1)
 
     def check(self) -> None:
         """Log and list agree: the bytes by reads of random sizes, offsets, epochs."""
         log = self.log
-        assert (log.start_offset, log.end_offset) == (0, self.end_offset)
-        assert log.last_epoch == (self.batches[-1][0].epoch if self.batches else 0)
+        start = log.start_offset
+        assert log.end_offset == self.end_offset
+        assert self.base.offset <= start <= self.asked_start
+        epoch_before = ([self.base.epoch] + [h.epoch for h, _ in self.batches if h.end_offset <= start])[-1]
+        assert start == self.base.offset or OffsetAndEpoch(start, epoch_before) in log.snapshots.ids
+        assert log.last_epoch == self.last_epoch
+        batches = [(header, data) for header, data in self.batches if header.base_offset >= start]
+        assert sum(len(data) for _, data in batches) <= sum(segment.size for segment in log.segments())
         index = 0
-        while index < len(self.batches):
-            header = self.batches[index][0]
+        while index < len(batches):
+            header = batches[index][0]
             limit = self.random.choice((0, 100, 500, 1 << 30))
             offset = self.random.randrange(header.base_offset, header.end_offset)
             data = log.read(offset, limit, self.random.choice((None, header.end_offset, self.end_offset)))
             assert data
             count = len(list(headers(data)))
             assert count == 1 or len(data) <= limit
-            assert data == b"".join(data for _, data in self.batches[index : index + count])
+            assert data == b"".join(data for _, data in batches[index : index + count])
             index += count
+        before = [OffsetAndEpoch(start, 0), OffsetAndEpoch(start, epoch_before)]
         for epoch in range(self.epoch + 2):
-            below = [header for header, _ in self.batches if header.epoch <= epoch]
-            expected = (
-                OffsetAndEpoch(below[-1].end_offset, below[-1].epoch) if below else OffsetAndEpoch(0, 0)
-            )
-            assert log.end_of_epoch(epoch) == expected
+            ends = before + [OffsetAndEpoch(header.end_offset, header.epoch) for header, _ in batches]
+            assert log.end_of_epoch(epoch) == [end for end in ends if end.epoch <= epoch][-1]
 
 
 COMMON = ("append", "append", "append", "append", "flush", "truncate")
-RARE = ("fill_disk", "forget_cache", "close_and_open", "kill_and_open", "lose_power")
+RARE = (
+    *("fill_disk", "forget_cache", "close_and_open", "kill_and_open", "lose_power"),
+    *("snapshot", "snapshot", "delete_below", "delete_below", "install"),
+)
+INTERRUPTED = ("append", "truncate", "flush", "close_and_open", "snapshot", "delete_below", "install")
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -166,12 +243,12 @@ def test_a_log_is_a_list_that_survives(seed: int, length: int) -> None:
     life = Life(seed)
     for _ in range(length):
         roll = life.random.random()
-        if roll < 0.75:
+        if roll < 0.65:
             getattr(life, life.random.choice(COMMON))()
-        elif roll < 0.9:
+        elif roll < 0.88:
             getattr(life, life.random.choice(RARE))()
         else:
-            life.lose_power_in(life.random.choice(("append", "truncate", "flush", "close_and_open")))
+            life.lose_power_in(life.random.choice(INTERRUPTED))
         if life.random.random() < 0.3:
             life.check()
     life.check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log.snapshot_file import SnapshotSummary, SnapshotWriter
 from quorumd.ports import Disk
@@ -24,6 +26,17 @@ def config(name: str, value: str = "x") -> bytes:
     return encode_record(ConfigRecord(32, "g", name, value), 0)
 
 
+class _WithoutFolderSync:
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    def sync_directory(self, path: str) -> None:
+        return
+
+
 def write_snapshot(
     disk: Disk,
     folder: str,
@@ -31,10 +44,12 @@ def write_snapshot(
     values: list[bytes] | None = None,
     voters: VotersRecord | None = None,
     batch: int = 2,
+    synced: bool = True,
 ) -> SnapshotSummary:
-    """A snapshot of `values`, so many a batch, put in place."""
+    """A snapshot of `values`, so many a batch, put in place; not `synced`: its name may still be lost."""
     values = [config(f"c{n}") for n in range(5)] if values is None else values
-    writer = SnapshotWriter(disk, folder, snapshot, TIMESTAMP_MS, voters or voters_record(1, 2, 3), "test")
+    target = disk if synced else cast(Disk, _WithoutFolderSync(disk))
+    writer = SnapshotWriter(target, folder, snapshot, TIMESTAMP_MS, voters or voters_record(1, 2, 3), "test")
     for start in range(0, len(values), batch):
         writer.write(values[start : start + batch])
     return writer.finish()
