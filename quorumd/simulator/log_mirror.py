@@ -146,7 +146,7 @@ class DurableLog:
         return len(found)
 
     def _find_behind_snapshot(self, batches: Sequence[Batch]) -> None:
-        """A log that begins with a snapshot has all that it stands for, and perhaps more in a segment that goes on."""
+        """A log that begins with a snapshot has all that it stands for, perhaps more in a segment that goes on."""
         found = self._found
         count = batches_below(batches, self._snapshot_end())
         if count <= len(found):

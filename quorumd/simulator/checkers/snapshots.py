@@ -57,8 +57,8 @@ def _named(voters: VotersRecord | None) -> object:
 
 
 class SnapshotsEqualTheLog(Checker):
-    """A snapshot ends where a committed batch does, holds what the log below adds up to, and is the same bytes on every
-    node."""
+    """A snapshot ends where a committed batch does, holds what the log below adds up to, and is the same bytes on
+    every node."""
 
     promise = "a snapshot equals the log that it stands for"
     looks_at = 0
