@@ -4,7 +4,8 @@
     <number of epochs>
     <epoch> <offset of its first record>
 
-A log that does not begin at 0 has one more, first: the epoch of the record before its start, as beginning there.
+A log that does not begin at 0 knows one more, first: the epoch of the record before its start, as beginning there.
+The file leaves it out if the first record is of another one: stock readers expect offsets that ascend.
 
 The file is written for readers of the folder. It is a cache of the batches; recovery builds it from them.
 """
@@ -68,5 +69,6 @@ class EpochCache:
 
     def encode(self) -> bytes:
         """The content of the file."""
-        entries = [f"{epoch} {start}\n" for epoch, start in zip(self._epochs, self._starts, strict=True)]
+        begins = {start: epoch for epoch, start in zip(self._epochs, self._starts, strict=True)}
+        entries = [f"{epoch} {start}\n" for start, epoch in begins.items()]
         return "".join(["0\n", f"{len(entries)}\n", *entries]).encode()

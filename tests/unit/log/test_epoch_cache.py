@@ -42,3 +42,30 @@ def test_empty() -> None:
 
 def test_file_content(cache: EpochCache) -> None:
     assert cache.encode() == b"0\n3\n2 10\n5 20\n6 21\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "content"),
+    [
+        ((15, 2), b"0\n3\n2 15\n5 20\n6 21\n"),
+        ((20, 2), b"0\n2\n5 20\n6 21\n"),
+        ((21, 5), b"0\n1\n6 21\n"),
+        ((25, 6), b"0\n1\n6 25\n"),
+        ((90, 8), b"0\n1\n8 90\n"),
+    ],
+    ids=str,
+)
+def test_file_content_of_a_log_that_begins_later(
+    cache: EpochCache, start: tuple[int, int], content: bytes
+) -> None:
+    cache.begin_at(OffsetAndEpoch(*start))
+    assert cache.encode() == content
+
+
+def test_the_epoch_before_the_start_is_known_and_stays() -> None:
+    cache = EpochCache()
+    cache.begin_at(OffsetAndEpoch(20, 2))
+    cache.add(5, 20)
+    assert [cache.end_of_epoch(epoch, 30) for epoch in (1, 2, 4, 5)] == [None, (20, 2), (20, 2), (30, 5)]
+    assert cache.cut(20)
+    assert (cache.last_epoch, cache.end_of_epoch(5, 20)) == (2, (20, 2))
