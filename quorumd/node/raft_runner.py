@@ -283,22 +283,31 @@ class RaftRunner:
     def _snapshot_here(self, snapshot: OffsetAndEpoch, outcome: SnapshotSummary | BaseException) -> None:
         if self._stopped:
             return
-        voters = None
         try:
-            if isinstance(outcome, BaseException):
-                raise outcome
-            assert outcome.voters is not None, "finish_part refuses that"
-            voters = self._checked_voters = snapshot_voters(snapshot, outcome.voters)
-            self._log.snapshots.rescan()
-        except (CorruptSnapshot, MalformedMessage) as fault:
-            logger.warning("%s; it is fetched again", fault)
-        except (FlushFailed, OSError) as fault:
+            voters = self._voters_of(snapshot, outcome)
+        except FlushFailed as fault:
             self._stopped = True
             self._owner.broken(fault)
             return
         except StorageError as fault:
             logger.warning("%s; it is fetched again", fault)
+            voters = None
+        self._checked_voters = voters
         self.step(SnapshotChecked(snapshot, voters.assignment if voters is not None else None))
+
+    def _voters_of(self, snapshot: OffsetAndEpoch, outcome: SnapshotSummary | BaseException) -> VoterRecord:
+        """Whom a snapshot that was checked names. Raises StorageError: it is not sound, or the disk is not."""
+        if isinstance(outcome, StorageError):
+            raise outcome
+        if isinstance(outcome, BaseException):
+            raise FlushFailed(str(outcome)) from outcome
+        self._log.snapshots.rescan()
+        assert outcome.voters is not None, "finish_part refuses that"
+        try:
+            return snapshot_voters(snapshot, outcome.voters)
+        except MalformedMessage as fault:
+            kept = self._log.snapshots.set_aside(snapshot)
+            raise CorruptSnapshot(f"{fault}; the snapshot is set aside as {kept}") from fault
 
     def _append(self, what: bytes | ControlBatch, end_offset: int) -> bool:
         if isinstance(what, ControlBatch):

@@ -8,7 +8,7 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node import fetch_wire, quorum_wire
+from quorumd.node import fetch_wire, quorum_wire, snapshot_wire
 from quorumd.node.address_book import Address
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
@@ -29,6 +29,8 @@ from quorumd.raft.messages import (
     FetchRequest,
     FetchResponse,
     LeaderResponse,
+    SnapshotRequest,
+    SnapshotResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -123,6 +125,25 @@ def world() -> World:
 
 def fetched(records: bytes) -> Any:
     return fetch_wire.answer_to_wire(FetchResponse(ErrorCode.NONE, 2, 5, 0), records, None)
+
+
+def test_a_piece_of_a_snapshot_and_its_answer(world: World) -> None:
+    """Over the connection of fetches: a vote does not wait behind a megabyte."""
+    snapshot = OffsetAndEpoch(100, 3)
+    request = SnapshotRequest(ReplicaKey(1), 5, snapshot, 17, 1000)
+    world.send(vote())
+    world.send(request)
+    ours, asked = world.peer.asked
+    assert ours.connection is not asked.connection
+    message: Any = asked.message
+    assert (asked.api_key, asked.api_version, message.cluster_id) == (ApiKey.FETCH_SNAPSHOT, 1, CLUSTER)
+    response = SnapshotResponse(ErrorCode.NONE, 2, 5, snapshot, 17)
+    world.peer.answer(snapshot_wire.piece_to_wire(response, ErrorCode.NONE, 1000, b"bytes", None, 1), 1)
+    world.time.pass_ms(10)
+    (event,) = world.events
+    expected = SnapshotResponse(ErrorCode.NONE, -1, 5, snapshot, 17, size=1000, data=b"bytes")
+    assert event == PeerAnswered(2, request, expected)
+    assert event.request is request, "the engine knows its requests by identity"
 
 
 @pytest.mark.parametrize("pre_vote", [False, True])

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, ReplicaKey
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.quorum_requests import QuorumRequests
@@ -24,13 +24,14 @@ from quorumd.protocol.messages import (
     end_quorum_epoch_request,
     fetch_quorum_records_request,
     fetch_request,
+    fetch_snapshot_request,
     vote_request,
 )
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
 from quorumd.raft.effects import Answer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, PeerAsked
-from quorumd.raft.messages import FetchResponse, LeaderResponse, VoteResponse
+from quorumd.raft.messages import FetchResponse, LeaderResponse, SnapshotResponse, VoteResponse
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.entropy import SimulatedEntropy
 from tests.support.recording_session import RecordingSession, request_of
@@ -131,6 +132,12 @@ def request_for(
         return wire.FetchRequest(cluster_id, topics=[fetched])
     if api_key == ApiKey.FETCH_QUORUM_RECORDS:
         return fetch_quorum_records_request.FetchQuorumRecordsRequest(cluster_id)
+    if api_key == ApiKey.FETCH_SNAPSHOT:
+        snapshot = fetch_snapshot_request
+        return snapshot.FetchSnapshotRequest(
+            cluster_id,
+            topics=[snapshot.TopicSnapshot(topic, [snapshot.PartitionSnapshot(0, 5, snapshot.SnapshotId())])],
+        )
     if api_key == ApiKey.VOTE:
         return vote_request.VoteRequest(
             cluster_id, topics=[vote_request.TopicData(topic, [vote_request.PartitionData()])]
@@ -152,6 +159,7 @@ ASKED_OF_THE_ENGINE = [
         ApiKey.END_QUORUM_EPOCH,
         ApiKey.FETCH_QUORUM_RECORDS,
         ApiKey.FETCH,
+        ApiKey.FETCH_SNAPSHOT,
     )
     for version in range(APIS[key].min_version, APIS[key].max_version + 1)
 ]
@@ -201,11 +209,13 @@ def test_every_answer_of_the_engine_says_who_leads(world: World, api_key: int, v
         response = VoteResponse(ErrorCode.NONE, 2, 5, False)
     elif api_key in (ApiKey.FETCH, ApiKey.FETCH_QUORUM_RECORDS):
         response = FetchResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5)
+    elif api_key == ApiKey.FETCH_SNAPSHOT:
+        response = SnapshotResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, OffsetAndEpoch(0, 0))
     else:
         response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5)
     answer = world.engine_answers(response)
     partition = partition_of(api_key, answer)
-    if api_key == ApiKey.FETCH:
+    if api_key in (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT):
         told = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
     else:
         told = (partition.leader_id, partition.leader_epoch)

@@ -99,7 +99,11 @@ class ManualDisk:
 
     def finish(self, error: BaseException | None = None) -> None:
         operation, done = self.queue.pop(0)
-        done(error if error is not None else operation())
+        try:
+            outcome = error if error is not None else operation()
+        except StorageError as fault:
+            outcome = fault
+        done(outcome)
 
 
 class World:
