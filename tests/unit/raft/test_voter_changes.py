@@ -9,7 +9,15 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.raft.effects import ControlBatch, VotersAnswer
-from quorumd.raft.events import AddVoter, PeerDiscovered, RemoveVoter, TargetVoters, UpdateVoter, VotersAsked
+from quorumd.raft.events import (
+    AddVoter,
+    PeerDiscovered,
+    RemoveVoter,
+    StorageFull,
+    TargetVoters,
+    UpdateVoter,
+    VotersAsked,
+)
 from quorumd.raft.messages import BeginRequest, EndRequest, VoteRequest
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment
@@ -86,6 +94,15 @@ class TestTargets:
         bench.to_follower(2, bench.engine.epoch + 1)
         (answer,) = bench.effects.voters_answered
         assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_a_record_that_the_full_disk_refused_is_taken_back(self) -> None:
+        bench = leader()
+        asked(bench, RemoveVoter(key(3)))
+        bench.log.truncate(bench.log.end_offset - 1)
+        assert [a.error for a in bench.step(StorageFull()).voters_answered] == [
+            ErrorCode.NOT_LEADER_OR_FOLLOWER
+        ]
+        assert newest_record(bench) == VoterAssignment(ALL)
 
 
 class TestHole35:
