@@ -18,11 +18,11 @@ from quorumd.raft.events import (
     UpdateVoter,
     VotersAsked,
 )
-from quorumd.raft.messages import BeginRequest, EndRequest, VoteRequest
+from quorumd.raft.messages import BeginRequest, EndRequest
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment
 from tests.support.raft_quorum import Batch, Quorum, directory, endpoint, key, voter_set
-from tests.support.raft_single import ME, Single, granted
+from tests.support.raft_single import ME, Single
 
 ALL = voter_set(1, 2, 3)
 
@@ -338,100 +338,6 @@ class TestEndpoints:
         bench = leader()
         bench.step(PeerDiscovered(key(2, 2), self.MOVED))
         assert newest_record(bench).current.by_id(2) == Voter(key(2), (endpoint(2),))
-
-
-class TestRemovalThatOnlySomeKnow:
-    """Who is no voter by its own log may still be needed: the others would have to get by without the newest log
-    (Raft thesis 4.2.2)."""
-
-    def removed_with_the_only_record(self, voters: int, *dead: int) -> tuple[Quorum, int]:
-        """A leader appends its own removal and crashes before anybody else has it."""
-        quorum = Quorum(voters, seed=3)
-        quorum.start()
-        leaving = quorum.run_to_leader()
-        quorum.run(1000)
-        quorum.isolate(leaving)
-        quorum.step(leaving, VotersAsked(lambda answer: None, RemoveVoter(key(leaving))))
-        assert not quorum.nodes[leaving].engine.is_voter
-        quorum.crash(leaving)
-        for node_id in dead:
-            quorum.crash(node_id)
-        quorum.heal()
-        quorum.start(leaving)
-        return quorum, leaving
-
-    @pytest.mark.parametrize("voters", [2, 3, 4])
-    def test_the_quorum_goes_on(self, voters: int) -> None:
-        quorum, _ = self.removed_with_the_only_record(voters)
-        assert quorum.run(60_000, lambda: quorum.leader_of_voters() is not None)
-
-    def test_the_leader_on_its_way_out_leads_to_the_end_of_it(self) -> None:
-        quorum, leaving = self.removed_with_the_only_record(2)
-        (stays,) = set(quorum.nodes) - {leaving}
-
-        def stays_alone() -> bool:
-            engine = quorum.nodes[stays].engine
-            return engine.is_leader and engine.high_watermark > 0 and engine.voters.current.ids == (stays,)
-
-        assert quorum.run(60_000, stays_alone)
-        assert not quorum.nodes[leaving].engine.is_leader
-
-    def test_it_does_not_vote_for_itself(self) -> None:
-        bench = Single((1, 1), voters=ALL).to_follower(2)
-        bench.answer(2, bench.records(Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))))
-        assert bench.to_candidate().requests(VoteRequest).keys() == {2, 3}
-        bench.answer(2, granted(2))
-        assert bench.engine.role is Role.CANDIDATE
-        bench.answer(3, granted(2))
-        assert bench.engine.role is Role.LEADER
-
-    def test_a_removal_that_is_known_to_be_committed_is_the_end(self) -> None:
-        bench = Single((1, 1), voters=ALL).to_follower(2)
-        removal = Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))
-        bench.answer(2, bench.records(removal, high_watermark=3))
-        for _ in range(20):
-            bench.fire()
-        assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
-
-    def test_later_changes_prove_that_it_was_committed(self) -> None:
-        bench = Single((1, 1), voters=ALL).to_follower(2)
-        sets = VoterAssignment(voter_set(2, 3)), VoterAssignment(voter_set(2, 3, 4))
-        bench.answer(
-            2, bench.records(*(Batch(2 + n, 3 + n, 1, ControlBatch((s,))) for n, s in enumerate(sets)))
-        )
-        for _ in range(20):
-            bench.fire()
-        assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
-
-    def test_a_leaders_word_alone_keeps_nobody_from_campaigning(self) -> None:
-        """Hole 10: the own log says who may. It may have lost the record that the leader's word was about."""
-        bench = Single((1, 1), voters=ALL).to_follower(2)
-        answer = bench.records()
-        answer.error = ErrorCode.NOT_FOLLOWER
-        bench.answer(2, answer)
-        assert bench.engine.role_name == "observer"
-        for _ in range(20):
-            bench.fire()
-        assert {peer for peer, request in bench.sent if isinstance(request, VoteRequest)} == {2, 3}
-
-    def test_a_removed_node_that_never_heard_of_it_disturbs_nobody(self) -> None:
-        quorum = Quorum(3, seed=3)
-        quorum.start()
-        leading = quorum.run_to_leader()
-        quorum.run(1000)
-        removed = max(set(quorum.nodes) - {leading})
-        quorum.cut(leading, removed)
-        quorum.step(leading, VotersAsked(lambda answer: None, RemoveVoter(key(removed))))
-        epoch, since = quorum.nodes[leading].engine.epoch, quorum.now
-        quorum.run(20_000)
-        assert quorum.nodes[removed].engine.is_voter
-        said = [request for at, source, _, request in quorum.trace if at >= since and source == removed]
-        assert any(isinstance(request, VoteRequest) for request in said)
-        quorum.heal()
-        quorum.run(10_000)
-        assert {node.engine.epoch for node in quorum.nodes.values()} == {epoch}
-        assert quorum.leader_of_voters() == leading
-        assert not quorum.nodes[removed].engine.is_voter
 
 
 class TestWholeQuorum:
