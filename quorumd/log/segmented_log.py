@@ -209,6 +209,8 @@ class SegmentedLog:
         self.snapshots.make_durable(snapshot)
         path = self._directory
         try:
+            # Whoever put the snapshot there may have been killed before this.
+            self._disk.sync_directory(self._directory)
             while len(self._segments) > 1 and self._segments[0].end_offset <= snapshot.offset:
                 segment = self._segments.pop(0)
                 self._base_offsets.pop(0)
@@ -223,6 +225,18 @@ class SegmentedLog:
             self.start_offset = snapshot.offset
             self._begin_epochs_at(snapshot)
         self.snapshots.remove_below(snapshot.offset)
+
+    def bytes_from(self, offset: int) -> int:
+        """How many bytes of batches there are from `offset` on, an index interval more or less."""
+        total = 0
+        for segment in reversed(self._segments):
+            if segment.base_offset >= offset:
+                total += segment.size
+            else:
+                if segment.end_offset > offset:
+                    total += segment.size - segment.indexes.position_before(offset)
+                break
+        return total
 
     def segments(self) -> list[SegmentSummary]:
         """The segments, the oldest first, the active one last."""

@@ -62,10 +62,10 @@ class SnapshotStore:
         self.ids = sorted(snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0)
         self._known = {snapshot: known for snapshot, known in self._known.items() if snapshot in self.ids}
 
-    def remove_leftovers(self) -> None:
-        """At a start: remove what builders left that are gone."""
+    def remove_leftovers(self, token: str = "") -> None:
+        """Remove what builders left that are gone: at a start of all, later of the one whose token it is."""
         for name in self._disk.list_directory(self._directory):
-            if SUFFIX in name and name.endswith(BUILDING):
+            if SUFFIX in name and name.endswith(token + BUILDING):
                 remove_quietly(self._disk, f"{self._directory}/{name}")
 
     def path(self, snapshot: OffsetAndEpoch) -> str:

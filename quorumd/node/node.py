@@ -9,7 +9,6 @@ from functools import partial
 from quorumd.errors import ConfigError, DiskFull, FlushFailed, StorageError
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
-from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import MetaProperties, partition_folder, save_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile
 from quorumd.log.segmented_log import SegmentedLog
@@ -17,6 +16,7 @@ from quorumd.node.address_book import Address
 from quorumd.node.bootstrap_records import propose_bootstrap_records
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
+from quorumd.node.high_watermark_saver import HighWatermarkSaver
 from quorumd.node.identity_files import load_saved_node, next_boot_timestamp, to_save
 from quorumd.node.peer_requests import PeerRequests
 from quorumd.node.proposals import Proposals
@@ -25,6 +25,8 @@ from quorumd.node.request_handlers import Parts, add_handlers
 from quorumd.node.request_router import RequestRouter
 from quorumd.node.server_session import ServerSession
 from quorumd.node.settings import NodeSettings
+from quorumd.node.snapshot_keeper import SnapshotKeeper
+from quorumd.node.snapshot_loading import begin
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
@@ -77,7 +79,6 @@ class Node:
         self._bootstrap_proposed = False
         self._is_draining = False
         self._is_stopped = False
-        self._saved_high_watermark = 0
 
     def start(self) -> None:
         """Recover the data folder, bind the listener, and begin. Blocks while files are read."""
@@ -111,7 +112,7 @@ class Node:
         self.discovery.start(own, seeds, self.engine.voters.current.ids or settings.raft.bootstrap_voters)
         for record in self._voter_records_found:
             self.discovery.learn_voters(record.assignment.current.voters)
-        clock.call_at(clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
+        clock.call_at(clock.now_ms() + CHECKPOINT_MS, self._look_after_files)
 
     def shut_down(self) -> None:
         """Leave in good order: finish what is proposed, hand over leadership, tidy the folder, call `on_stop`."""
@@ -152,12 +153,12 @@ class Node:
             disk, directory, settings.log, saved.known_high_watermark
         )
         self._state_file = QuorumStateFile(disk, directory)
-        self._checkpoint = HighWatermarkCheckpoint(disk, settings.data_directory)
-        self._saved_high_watermark = saved.known_high_watermark
         self.identity = ClusterIdentity(saved.cluster_id, self._entropy)
-        self._voter_records_found = list(
-            scan_voter_records(self.log.read, self.log.start_offset, self.log.end_offset)
-        )
+        self._beginning = begin(disk, self.log)
+        self._voter_records_found = [
+            *([self._beginning.voters] if self._beginning.voters is not None else ()),
+            *scan_voter_records(self.log.read, self._beginning.offset, self.log.end_offset),
+        ]
         for record in self._voter_records_found:
             self.identity.appended(record.offset, record.cluster_id)
         self._saved = saved
@@ -170,7 +171,24 @@ class Node:
             settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
         )
         self.state_machine = StateMachine(self.log, self._a_moment_later, self._soon)
+        self.state_machine.begin_with(self._beginning.image, self._beginning.offset)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
+        self._high_watermark = HighWatermarkSaver(
+            self._disk,
+            settings.data_directory,
+            self._saved.known_high_watermark,
+            lambda: min(self.engine.high_watermark, self._runner.durable_offset),
+            self._written,
+        )
+        self._snapshots = SnapshotKeeper(
+            self._disk,
+            clock,
+            self.log,
+            settings.log,
+            settings.data_directory,
+            self.statistics,
+            lambda: self.state_machine.applied_offset,
+        )
         self._proposals = Proposals(
             self._append_batch,
             self._turn.at_end,
@@ -303,7 +321,7 @@ class Node:
         self.state_machine.committed(high_watermark)
         self._proposals.committed(high_watermark)
         self._adopt_cluster_id(high_watermark)
-        self._checkpoint_sealed()
+        self._high_watermark.save_sealed(self.log.active_base_offset)
         if not self._bootstrap_proposed and self.engine.is_leader:
             self._bootstrap_proposed = True
             propose_bootstrap_records(self.state_machine.image, self._proposals)
@@ -329,7 +347,7 @@ class Node:
 
     def flush_done(self) -> None:
         self._proposals.end_of_flush()
-        self._checkpoint_sealed()
+        self._high_watermark.save_sealed(self.log.active_base_offset)
 
     def leadership_changed(self) -> None:
         engine = self.engine
@@ -420,25 +438,14 @@ class Node:
 
     # Ending
 
-    def _checkpoint_now_and_then(self) -> None:
+    def _look_after_files(self) -> None:
         if self._is_stopped:
             return
-        self._save_checkpoint(min(self.engine.high_watermark, self._runner.durable_offset))
-        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._checkpoint_now_and_then)
-
-    def _checkpoint_sealed(self) -> None:
-        """A sealed segment is as it will stay once all of it is committed: from then on what is wrong in it is
-        damage, and not what a crash left. A segment is flushed before it is committed, or after that."""
-        sealed = self.log.active_base_offset
-        if sealed > self._saved_high_watermark:
-            durable = min(self.engine.high_watermark, self._runner.durable_offset)
-            if durable >= sealed:
-                self._save_checkpoint(durable)
-
-    def _save_checkpoint(self, durable: int) -> None:
-        if durable > self._saved_high_watermark:
-            self._saved_high_watermark = durable
-            self._disk.submit(lambda: self._checkpoint.save(durable), self._written)
+        self._high_watermark.save()
+        self._guarded(
+            lambda: self._snapshots.look(min(self.engine.high_watermark, self._runner.durable_offset))
+        )
+        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._look_after_files)
 
     def _written(self, outcome: object) -> None:
         """A small file was written. A full disk is no reason to stop: the file is only the better to have."""
@@ -467,9 +474,7 @@ class Node:
             return
         try:
             self.log.close()
-            durable = min(self.engine.high_watermark, self.log.end_offset)
-            if durable > self._saved_high_watermark:
-                self._checkpoint.save(durable)
+            self._high_watermark.save_last(min(self.engine.high_watermark, self.log.end_offset))
         except DiskFull as error:
             self._written(error)
         except StorageError as error:
@@ -482,6 +487,7 @@ class Node:
             return
         self._is_stopped = True
         self._runner.stop()
+        self._snapshots.stop()
         self._proposals.lost()
         self.discovery.stop()
         self._peers.close()

@@ -9,20 +9,32 @@ how to take them back).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from quorumd.controller.cluster_image import Change, ClusterImage, undo
 from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.log.snapshot_file import read_batches
+from quorumd.node.snapshot_loading import load_steps
 from quorumd.ports import Disk
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, headers, values
 
+LOAD_RECORDS = 200
+"""How much of a snapshot is loaded in one turn: no more than that takes."""
 SLICE_BYTES = 16 * 1024
 """How much of the log is applied in one turn of a follower: well under a millisecond."""
 READ_BYTES = 1024 * 1024
+
+
+class Loading(NamedTuple):
+    """A snapshot that takes the place of the image once it is loaded."""
+
+    snapshot: OffsetAndEpoch
+    image: ClusterImage
+    steps: Iterator[int]
 
 
 class StateMachine:
@@ -48,6 +60,12 @@ class StateMachine:
         self._schedule = schedule
         self._is_scheduled = False
         self._uncommitted: deque[tuple[int, list[Change]]] = deque()
+        self._loading: Loading | None = None
+
+    def begin_with(self, image: ClusterImage, offset: int) -> None:
+        """Take over the image of all below `offset`, which is committed."""
+        self.image = image
+        self.applied_offset = self.committed_offset = offset
 
     def committed(self, high_watermark: int) -> None:
         """Everything below the high watermark is committed: apply what is not applied yet, a moment later."""
@@ -58,17 +76,35 @@ class StateMachine:
         self._apply_later(self._linger)
 
     def load(self, snapshot: OffsetAndEpoch, disk: Disk) -> None:
-        """The image is that of a snapshot from now on; the log goes on at its end."""
+        """The log begins at the end of this snapshot now: load it in slices. Until then the image is the old one,
+        which nobody reads: whoever fetches snapshots does not lead."""
+        image = ClusterImage()
+        path = self._log.snapshots.path(snapshot)
         self._uncommitted.clear()
-        self.image = ClusterImage()
-        for data, header in read_batches(disk, self._log.snapshots.path(snapshot), snapshot):
-            if not header.is_control:
-                for value in values(data, header):
-                    self.image.apply(decode_record(value))
-        self.applied_offset = self.committed_offset = snapshot.offset
+        self._loading = Loading(snapshot, image, load_steps(disk, path, snapshot, image, LOAD_RECORDS))
+        self.committed_offset = max(self.committed_offset, snapshot.offset)
+        self._schedule(partial(self._load_slice, self._loading))
+
+    def _load_slice(self, loading: Loading) -> None:
+        if loading is not self._loading:
+            return
+        if next(loading.steps, None) is not None:
+            self._schedule(partial(self._load_slice, loading))
+        else:
+            self._loaded(loading)
+
+    def _loaded(self, loading: Loading) -> None:
+        self._loading = None
+        self.image = loading.image
+        self.applied_offset = loading.snapshot.offset
+        self._apply_later(self._schedule)
 
     def lead(self) -> None:
         """This node became leader: its image is that of its whole log, committed or not."""
+        if self._loading is not None:
+            for _ in self._loading.steps:
+                pass
+            self._loaded(self._loading)
         while self.applied_offset < self._log.end_offset:
             self._apply(self._log.end_offset, READ_BYTES)
 
@@ -84,13 +120,13 @@ class StateMachine:
         self._apply_later(self._linger)
 
     def _apply_later(self, schedule: Callable[[Callable[[], None]], None]) -> None:
-        if self.applied_offset < self.committed_offset and not self._is_scheduled:
+        if self.applied_offset < self.committed_offset and not self._is_scheduled and self._loading is None:
             self._is_scheduled = True
             schedule(self._apply_slice)
 
     def _apply_slice(self) -> None:
         self._is_scheduled = False
-        if self.applied_offset < self.committed_offset:
+        if self.applied_offset < self.committed_offset and self._loading is None:
             self._apply(self.committed_offset, SLICE_BYTES)
             self._apply_later(self._schedule)
 

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 LATENCY_BOUNDS_MS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+BUILD_BOUNDS_MS = (100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000)
 
 
 class Histogram:
@@ -45,6 +46,12 @@ class NodeStatistics:
     flush_latency_ms: Histogram = field(default_factory=Histogram)
     fetched_records: int = 0
     appended_records: int = 0
+    snapshot_end_offset: int = 0
+    """Of the newest snapshot here, 0 for none."""
+    snapshot_bytes: int = 0
+    snapshots_built: int = 0
+    snapshots_failed: int = 0
+    snapshot_build_ms: Histogram = field(default_factory=lambda: Histogram(BUILD_BOUNDS_MS))
     connections_open: int = 0
     connections_refused: int = 0
     malformed_frames: int = 0

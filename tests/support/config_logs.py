@@ -18,7 +18,7 @@ from quorumd.protocol.wire import Message
 from tests.support.snapshots import voters_record
 
 FOLDER = "data"
-SMALL_SEGMENTS = LogSettings(segment_bytes=4096, allocate_bytes=1024)
+SMALL_SEGMENTS = LogSettings(segment_bytes=4096, allocate_bytes=1024, index_interval_bytes=200)
 
 
 class ConfigLog:

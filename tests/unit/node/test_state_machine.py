@@ -7,6 +7,7 @@ import pytest
 
 from quorumd.controller.cluster_image import ResourceType
 from quorumd.errors import CorruptLog
+from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node import state_machine as module
@@ -17,13 +18,14 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.simulator.disk import SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap
+from tests.support.snapshots import write_snapshot
 
 GROUP = (int(ResourceType.GROUP), "g")
 
 
 class World:
     def __init__(self) -> None:
-        disk = SimulatedDisk(EventHeap(), Random(1))
+        self.disk = disk = SimulatedDisk(EventHeap(), Random(1))
         disk.make_directory("/log")
         self.log, _ = SegmentedLog.open(disk, "/log", LogSettings(allocate_bytes=0))
         self.turns: list[Callable[[], None]] = []
@@ -174,3 +176,67 @@ def test_every_way_of_applying_leads_to_the_same_image(world: World, monkeypatch
     world.machine.committed(30)
     world.run_turns()
     assert leader.image.fingerprint() == world.machine.image.fingerprint()
+
+
+class TestSnapshots:
+    def install(self, world: World, offset: int, values: dict[str, str]) -> OffsetAndEpoch:
+        """What is left to load after a snapshot has taken the place of the log."""
+        snapshot = OffsetAndEpoch(offset, 1)
+        write_snapshot(
+            world.disk,
+            "/log",
+            snapshot,
+            [encode_record(ConfigRecord(*GROUP, key, value), 0) for key, value in values.items()],
+        )
+        world.log.snapshots.rescan()
+        world.log.restart_at(snapshot)
+        world.machine.load(snapshot, world.disk)
+        return snapshot
+
+    def test_one_takes_the_place_of_the_image_when_it_is_loaded_whole(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "LOAD_RECORDS", 10)
+        world.machine.committed(world.append(("old", "1")))
+        world.run_turns()
+        self.install(world, 500, {f"k{n}": "v" for n in range(35)})
+        assert world.machine.committed_offset == 500
+        committed = world.append(("after", "1"), ("k0", "2"))
+        world.machine.committed(committed)
+        while world.machine.applied_offset < 500:
+            assert world.configs() == {"old": "1"}
+            assert world.machine.applied_offset == 1
+            world.turns.pop(0)()
+        assert len(world.configs()) == 35
+        world.run_turns()
+        assert world.machine.applied_offset == world.machine.committed_offset == committed
+        assert world.configs() == {f"k{n}": "v" for n in range(1, 35)} | {"k0": "2", "after": "1"}
+
+    def test_it_takes_many_turns(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "LOAD_RECORDS", 10)
+        self.install(world, 500, {f"k{n}": "v" for n in range(35)})
+        assert world.run_turns() == 4
+
+    def test_a_leader_loads_the_rest_at_once(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "LOAD_RECORDS", 10)
+        self.install(world, 500, {f"k{n}": "v" for n in range(35)})
+        world.turns.pop(0)()
+        end = world.append(("after", "not committed"))
+        world.machine.lead()
+        assert len(world.configs()) == 36
+        assert world.machine.applied_offset == end
+        world.run_turns()
+        assert len(world.configs()) == 36
+        world.machine.lost_leadership()
+        assert len(world.configs()) == 35
+
+    def test_a_newer_one_replaces_one_that_is_being_loaded(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "LOAD_RECORDS", 10)
+        self.install(world, 500, {f"k{n}": "v" for n in range(35)})
+        world.turns.pop(0)()
+        self.install(world, 600, {"a": "1"})
+        world.run_turns()
+        assert world.configs() == {"a": "1"}
+        assert world.machine.applied_offset == 600

@@ -1,0 +1,125 @@
+"""What a node begins with: the newest snapshot that is sound, and never a log whose beginning is missing."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import StorageError
+from quorumd.log.meta_properties import partition_folder
+from quorumd.log.snapshot_file import file_name
+from quorumd.node.snapshot_builder import BuiltSnapshot, build_snapshot
+from quorumd.node.snapshot_loading import begin, load_steps
+from tests.support.config_logs import FOLDER, ConfigLog, config_values
+from tests.support.small_logs import fresh_disk
+from tests.support.snapshots import CLUSTER_ID, write_snapshot
+
+DIRECTORY = partition_folder(FOLDER)
+
+
+class World:
+    """A log with two snapshots of it, 101 and 202 records in."""
+
+    def __init__(self) -> None:
+        self.disk = fresh_disk(1)
+        self.configs = ConfigLog(self.disk)
+        self.configs.set_configs(0, 99)
+        self.older = self.build()
+        self.configs.append_voters(1, 2, 4)
+        self.configs.set_configs(50, 100, "w")
+        self.newer = self.build()
+        self.configs.set_configs(150, 5)
+        self.configs.log.snapshots.rescan()
+
+    def build(self) -> BuiltSnapshot:
+        built = build_snapshot(self.disk, FOLDER, self.configs.commit(), "test")
+        assert built is not None
+        return built
+
+    def damage(self, built: BuiltSnapshot) -> None:
+        file = self.disk.open(f"{DIRECTORY}/{file_name(built.snapshot)}")
+        file.write_at(built.size // 2, b"???")
+        file.close()
+
+    def names(self) -> list[str]:
+        return [name for name in self.disk.list_directory(DIRECTORY) if ".checkpoint" in name]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_log_without_snapshots_is_read_from_its_beginning() -> None:
+    disk = fresh_disk(1)
+    beginning = begin(disk, ConfigLog(disk).log)
+    assert beginning.offset == 0
+    assert beginning.voters is None
+    assert beginning.image.fingerprint() == ClusterImage().fingerprint()
+
+
+def test_the_newest_snapshot_is_loaded_and_says_who_votes(world: World) -> None:
+    beginning = begin(world.disk, world.configs.log)
+    assert beginning.offset == world.newer.snapshot.offset
+    assert len(config_values(beginning.image.configs)) == 150
+    assert beginning.voters is not None
+    assert beginning.voters.offset == beginning.offset - 1
+    assert beginning.voters.assignment.current.ids == (1, 2, 4)
+    assert beginning.voters.cluster_id == CLUSTER_ID
+
+
+def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.damage(world.newer)
+    with caplog.at_level(logging.WARNING):
+        beginning = begin(world.disk, world.configs.log)
+    assert beginning.offset == world.older.snapshot.offset
+    assert len(config_values(beginning.image.configs)) == 99
+    set_aside = file_name(world.newer.snapshot) + ".corrupt"
+    assert "is not sound" in caplog.text
+    assert set_aside in caplog.text
+    assert world.names() == [file_name(world.older.snapshot), set_aside]
+
+
+def test_without_a_sound_one_the_whole_log_is_read(world: World) -> None:
+    world.damage(world.newer)
+    world.damage(world.older)
+    assert begin(world.disk, world.configs.log).offset == 0
+
+
+def test_a_log_whose_beginning_is_gone_needs_one(world: World) -> None:
+    world.configs.log.delete_below(world.newer.snapshot)
+    assert world.configs.log.start_offset == world.newer.snapshot.offset
+    world.damage(world.newer)
+    with pytest.raises(
+        StorageError, match=r"begins at offset 202, and no sound snapshot .*\.corrupt\): restore"
+    ):
+        begin(world.disk, world.configs.log)
+
+
+def test_one_that_is_ahead_of_the_log_or_behind_its_start_is_left_alone(world: World) -> None:
+    write_snapshot(world.disk, DIRECTORY, world.newer.snapshot._replace(offset=10_000))
+    world.configs.log.snapshots.rescan()
+    assert begin(world.disk, world.configs.log).offset == world.newer.snapshot.offset
+
+
+def test_one_of_a_newer_version_is_not_damaged(world: World) -> None:
+    """After a downgrade: whoever runs the newer version again finds it in its place."""
+    snapshot = world.newer.snapshot
+    world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
+    write_snapshot(world.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
+    with pytest.raises(StorageError, match="is not known; run the version that wrote it"):
+        begin(world.disk, world.configs.log)
+    assert file_name(snapshot) in world.names()
+
+
+def test_loading_pauses_after_every_so_many_records(world: World) -> None:
+    image = ClusterImage()
+    path = f"{DIRECTORY}/{file_name(world.newer.snapshot)}"
+    counts = list(load_steps(world.disk, path, world.newer.snapshot, image, 40))
+    assert counts == [40, 80, 120]
+    assert image.config((32, "g2"))["c149"] == "w"
+    assert image.fingerprint() == begin(world.disk, world.configs.log).image.fingerprint()
