@@ -10,6 +10,8 @@ SEEDS ?= 200
 
 # How long `make chaos` begins rounds; CI takes the short form of 2 minutes.
 CHAOS_SECONDS ?= 1200
+# How often `make chaos-reassign` changes the voters; five of them are among the tests.
+REASSIGNMENTS ?= 100
 
 # Within so many seeds the simulator must catch each planted bug.
 MUTANT_SEEDS ?= 2000
@@ -26,7 +28,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: bench chaos check clean compile fuzz help messages mutants run setup test test-compiled
+.PHONY: bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -38,6 +40,7 @@ help:
 	@echo "make fuzz      hostile input for every parser, FUZZ_INPUTS of them (1000000); findings in build/fuzz/"
 	@echo "make bench     measure, write the figures to build/bench/"
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
+	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report to build/chaos-reassign/"
 	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
 	@echo "make clean     remove what was built (not .venv)"
 
@@ -91,6 +94,9 @@ bench: $(COMPILED_READY)
 
 chaos: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)
+
+chaos-reassign: $(READY)
+	$(PYTHON_BIN)/python -m tests.chaos --reassign --rounds $(REASSIGNMENTS)
 
 mutants: $(READY)
 	$(PYTHON_BIN)/python -m tests.mutants --seeds $(MUTANT_SEEDS)

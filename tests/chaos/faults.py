@@ -10,6 +10,7 @@ from random import Random
 
 from tests.chaos.cluster import ChaosCluster, ChaosDaemon
 from tests.chaos.links import State, Way
+from tests.chaos.voters import Reassignment, draw_voters
 from tests.support.daemons import wait_for
 
 LEADER_SHARE = 0.6
@@ -62,6 +63,10 @@ class Fault(ABC):
     @abstractmethod
     def heal(self) -> None:
         """End; afterwards the cluster must work again."""
+
+    def is_settled(self) -> bool:
+        """Whether what `heal` began is done."""
+        return True
 
 
 class LinkFault(Fault):
@@ -247,6 +252,30 @@ class RollingRestart(Fault):
         """All of them run again."""
 
 
+class VoterChange(Fault):
+    """Some of the nodes become the voters, or not all of the way; when the round heals, all nodes become voters."""
+
+    kind = "voter change"
+
+    def choose(self, unhurt: list[ChaosDaemon]) -> list[ChaosDaemon]:
+        return []
+
+    def inject(self) -> None:
+        nodes = sorted(self.cluster.nodes)
+        target = draw_voters(self.random, nodes, nodes)
+        self.what = "to " + ", ".join(map(str, target))
+        self.change = Reassignment(self.cluster.front_addresses, target)
+
+    def heal(self) -> None:
+        self.change.stop()
+        self.change = Reassignment(self.cluster.front_addresses, sorted(self.cluster.nodes))
+
+    def is_settled(self) -> bool:
+        if self.change.is_reached:
+            self.change.stop()
+        return self.change.is_reached
+
+
 def stop_in_order(victim: ChaosDaemon) -> None:
     """SIGTERM, and exit code 0."""
     victim.signal(signal.SIGTERM)
@@ -256,6 +285,7 @@ def stop_in_order(victim: ChaosDaemon) -> None:
 
 KINDS: tuple[type[Fault], ...] = (
     *(Cut, Stall, Slow, Deaf, Kill, KillAll, Freeze, ClockOffset, FullDisk, FailedFlush, RollingRestart),
+    VoterChange,
 )
 
 
@@ -285,6 +315,8 @@ class Deck:
 
 
 def _go_together(first: type[Fault], second: type[Fault], small_is_unhurt: bool) -> bool:
+    if VoterChange in (first, second):
+        return first is not second
     if first.is_of_links or second.is_of_links:
         return first.is_of_links != second.is_of_links
     if second is FullDisk and not small_is_unhurt:

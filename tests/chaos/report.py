@@ -26,6 +26,7 @@ FAULTS = {
     "full disk": "the file system shrinks to what is in it",
     "failed flush": "a flush answers EIO; the node must end with exit code 4",
     "rolling restart": "SIGTERM and a start, node after node",
+    "voter change": "other nodes become the voters, one step at a time",
 }
 
 
@@ -77,6 +78,7 @@ def report(run: Run) -> str:
         "The unavailability of a round is the longest time without an acknowledged write from the injection of "
         "its first fault until all nodes have caught up again. A round with two faults counts for both.",
         "",
+        *_voter_changes(run.rounds),
         "## Operations",
         "",
         *_operations(run.histories),
@@ -98,7 +100,8 @@ def _faults(rounds: Sequence[Round]) -> list[str]:
         not_felt.update(each.not_felt)
     rows = ["| fault | what happens | rounds | unavailable p50 | max |", "|---|---|---:|---:|---:|"]
     for kind, meaning in FAULTS.items():
-        times = by_kind[kind]
+        if not (times := by_kind[kind]):
+            continue
         missed = f" ({not_felt[kind]} not felt)" if not_felt[kind] else ""
         rows.append(f"| {kind} | {meaning} | {len(times)}{missed} | {_spread(times)} |")
     together = sum(len(each.kinds) > 1 for each in rounds)
@@ -107,6 +110,32 @@ def _faults(rounds: Sequence[Round]) -> list[str]:
         f"{_spread([each.unavailable_ms for each in rounds])} |"
     )
     return rows
+
+
+def _voter_changes(rounds: Sequence[Round]) -> list[str]:
+    changes = [each for each in rounds if each.reassigned_ms is not None]
+    if not changes:
+        return []
+    rows = ["| voters changed | reassignments | kill -9 | took p50 | max | unavailable p50 | max |"]
+    rows.append("|---" + "|---:" * 6 + "|")
+    undisturbed = [each for each in changes if not each.kills]
+    disturbed = [each for each in changes if each.kills]
+    for name, some in (("undisturbed", undisturbed), ("processes killed", disturbed), ("**all**", changes)):
+        took = _spread([each.reassigned_ms or 0.0 for each in some])
+        unavailable = _spread([each.unavailable_ms for each in some])
+        kills = sum(each.kills for each in some)
+        rows.append(f"| {name} | {len(some)} | {kills} | {took} | {unavailable} |")
+    again = [f"- round {each.number}: {text}" for each in changes for text in each.told]
+    return [
+        "## Reassignments",
+        "",
+        *rows,
+        "",
+        "A reassignment takes from the first request for it until the quorum describes exactly these voters and "
+        "nothing under way.",
+        "",
+        *(["What the operator was told and asked again:", "", *again, ""] if again else []),
+    ]
 
 
 def _spread(times_ms: list[float]) -> str:

@@ -29,7 +29,15 @@ def run() -> Run:
     histories.add(Entry(1, "append", "list-1", "c", 600, None, "not sent"))
     histories.add(Entry(1, "read", "r", None, 600, None, "no answer"))
     return Run(
-        ROUNDS, histories, Verdict([], 2, 77, 1234, 5, 6), 0.0, 420.0, 3, 99, "a tmpfs", "never stood still"
+        list(ROUNDS),
+        histories,
+        Verdict([], 2, 77, 1234, 5, 6),
+        0.0,
+        420.0,
+        3,
+        99,
+        "a tmpfs",
+        "never stood still",
     )
 
 
@@ -47,6 +55,20 @@ def test_the_figures_are_in_the_report(run: Run) -> None:
     assert "| unknown: no answer | 1 | 0 | 1 | 2 |" in text
     assert ambiguous_writes(run.histories) == 1
     assert "3 operations on 2 registers and lists are linearizable" in text
+
+
+def test_reassignments_are_told_apart_by_whether_processes_were_killed(run: Run) -> None:
+    assert "## Reassignments" not in report(run)
+    run.rounds[1:] = [
+        Round(2, ["voter change"], ["1 to 2"], 0, 0, 0, 0, 60, reassigned_ms=100),
+        Round(3, ["voter change", "kill -9"], ["2 to 1, 3"], 0, 0, 0, 0, 800, reassigned_ms=3000, kills=2),
+    ]
+    run.rounds[2].told.append("node 1 left AlterQuorum unanswered")
+    text = report(run)
+    assert "| undisturbed | 1 | 0 | 0.10 s | 0.10 s | 0.06 s | 0.06 s |" in text
+    assert "| processes killed | 1 | 2 | 3.00 s | 3.00 s | 0.80 s | 0.80 s |" in text
+    assert "| **all** | 2 | 2 | 0.10 s | 3.00 s | 0.06 s | 0.80 s |" in text
+    assert "- round 3: node 1 left AlterQuorum unanswered" in text
 
 
 def test_anomalies_come_first(run: Run) -> None:

@@ -13,8 +13,9 @@ FAMILIES = (
     ("#c8553d", ("kill -9", "kill -9 of all", "SIGSTOP", "rolling restart")),
     ("#8a5fa8", ("clock offset",)),
     ("#3d8b5f", ("full disk", "failed flush")),
+    ("#b8860b", ("voter change",)),
 )
-"""Colour, and the kinds of faults that have it: of the network, of the process, of the clock, of the disk."""
+"""Colour, and the kinds of faults that have it: of the network, the process, the clock, the disk, the voters."""
 
 WIDTH, LABELS, GAP, SPREAD, MARGIN = 1200, 128, 40, 250, 24
 TIME_WIDTH = WIDTH - LABELS - GAP - SPREAD - MARGIN

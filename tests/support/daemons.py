@@ -244,12 +244,13 @@ class Cluster:
         return [other for other in self.daemons.values() if other is not daemon]
 
     def wait_until_level(self, seconds: float = PATIENCE_S) -> int:
-        """Wait until every voter holds and has committed all the leader has; the high watermark."""
+        """Wait until every node, voter or not, holds all the leader has, all of it committed; the high watermark."""
 
         def level() -> int | None:
             told = self.leader().asked()
-            if told is None or set(told.voters) != set(self.daemons):
+            if told is None:
                 return None
-            return told.high_watermark if set(told.voters.values()) == {told.high_watermark} else None
+            held = {told.replicas.get(node_id) for node_id in self.daemons}
+            return told.high_watermark if held == {told.high_watermark} else None
 
-        return wait_for("all voters to catch up", level, seconds)
+        return wait_for("all nodes to catch up", level, seconds)

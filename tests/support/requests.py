@@ -26,6 +26,11 @@ class Quorum:
     """Log end offset by voter id."""
     observers: dict[int, int]
 
+    @property
+    def replicas(self) -> dict[int, int]:
+        """Log end offset by node id, whether it votes or not."""
+        return {**self.observers, **self.voters}
+
 
 class Refused(Exception):
     """An answer with an error code in it."""

@@ -1,0 +1,62 @@
+"""One run: a cluster, its clients, rounds, and the judgement at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+from tests.chaos.cluster import chaos_cluster
+from tests.chaos.faults import Anomaly, Deck, Fault
+from tests.chaos.history import Histories
+from tests.chaos.machine import MachineWatch
+from tests.chaos.reassignments import Reassignments
+from tests.chaos.report import Run
+from tests.chaos.rounds import Chaos, Faults, client_processes
+from tests.chaos.verdict import Verdict, judge
+
+FIRST_VOTERS = 3
+"""Where voters are reassigned: so many begin, the others find them."""
+
+
+def run_chaos(
+    folder: Path,
+    seconds: float,
+    most_rounds: int,
+    nodes: int,
+    seed: int,
+    kinds: Sequence[type[Fault]] | None,
+    tell: Callable[[str], None],
+) -> Run:
+    """One run in a new folder; without `kinds` of faults it is one of reassignments.
+
+    What went wrong is in the verdict, not an exception.
+    """
+    chaos: Chaos | None = None
+    histories = Histories([])
+    disk_kind = ""
+    began = time.monotonic()
+    machine = MachineWatch(folder)
+    try:
+        with chaos_cluster(folder, nodes, FIRST_VOTERS if kinds is None else nodes) as cluster:
+            disk_kind = cluster.disk.kind
+            tell(f"{nodes} nodes run, the disk of node {cluster.small.node_id} is {disk_kind}; seed {seed}")
+            with client_processes(folder, cluster.front_addresses, seed) as histories:
+                random = Random(seed)
+                if kinds is None:
+                    chaos = Reassignments(cluster, histories, random, machine, tell)
+                else:
+                    chaos = Faults(cluster, histories, random, machine, tell, Deck(random, kinds))
+                chaos.run(time.monotonic() + seconds, most_rounds)
+            tell("all rounds are done: checking histories and logs")
+            verdict = judge(cluster, histories)
+    except (Anomaly, AssertionError) as anomaly:
+        verdict = Verdict([f"{type(anomaly).__name__}: {anomaly}"])
+    finally:
+        machine.stop()
+    rounds = chaos.rounds if chaos else []
+    began_ms = chaos.began_ms if chaos else 0.0
+    return Run(
+        rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind, machine.told()
+    )

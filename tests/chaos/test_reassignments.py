@@ -1,0 +1,92 @@
+"""The voters of real processes change while they are killed: `make chaos-reassign` in a short form, and its parts."""
+
+from __future__ import annotations
+
+import secrets
+from math import inf
+from pathlib import Path
+from random import Random
+from typing import cast
+
+import pytest
+
+from tests.chaos import reassignments
+from tests.chaos.cluster import ChaosCluster, ChaosDaemon
+from tests.chaos.reassignments import MOST_DOWN, Killer
+from tests.chaos.run import run_chaos
+from tests.chaos.voters import SIZES, Reassignment, draw_voters
+from tests.support.daemons import free_port, wait_for
+
+
+def test_five_reassignments_in_a_row_while_nodes_are_killed(tmp_path: Path) -> None:
+    seed = secrets.randbelow(1_000_000)
+    lines: list[str] = []
+    run = run_chaos(tmp_path, inf, 5, 5, seed, None, lines.append)
+    assert run.verdict.anomalies == [], "\n".join([f"seed {seed}", *lines])
+    assert len(run.rounds) == 5
+    assert all(each.reassigned_ms for each in run.rounds)
+    assert run.verdict.keys
+    assert run.verdict.high_watermark > 0
+
+
+def test_other_voters_are_drawn_every_time() -> None:
+    random = Random(1)
+    drawn = [draw_voters(random, [1, 2, 3, 4, 5], [2, 1, 3]) for _ in range(300)]
+    assert (1, 2, 3) not in drawn
+    assert {len(target) for target in drawn} == set(SIZES)
+    assert all(list(target) == sorted(set(target)) for target in drawn)
+    assert {draw_voters(random, [1, 2], [1, 2]) for _ in range(50)} == {(1,), (2,)}
+
+
+class Node:
+    """A process that says nothing."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.runs = True
+
+    def asked(self) -> None:
+        assert self.runs
+
+    def kill(self) -> None:
+        assert self.runs
+        self.runs = False
+
+    def gone(self) -> None:
+        assert not self.runs
+
+    def begin(self) -> None:
+        assert not self.runs
+        self.runs = True
+
+
+def test_killed_processes_come_back_and_never_too_many_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_ms = 0.0
+    monkeypatch.setattr(reassignments, "now_ms", lambda: clock_ms)
+    nodes = [Node(node_id) for node_id in range(1, 6)]
+    most = back = kills = 0
+    for seed in range(40):
+        killer = Killer(cast(ChaosCluster, cast(list[ChaosDaemon], nodes)), Random(seed))
+        for _ in range(120):
+            clock_ms += 20
+            before = sum(node.runs for node in nodes)
+            killer.go_on()
+            running = sum(node.runs for node in nodes)
+            back += running > before
+            most = max(most, len(nodes) - running)
+        killer.heal()
+        killer.go_on()
+        assert all(node.runs for node in nodes)
+        kills += len(killer.killed)
+    assert most == MOST_DOWN
+    assert back
+    assert kills > 40
+
+
+def test_who_is_not_answered_asks_again_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.chaos.voters.CALL_MS", 50.0)
+    asked = Reassignment([("127.0.0.1", free_port())], [1])
+    wait_for("two attempts", lambda: len(asked.errors) > 1, 30)
+    asked.stop()
+    assert not asked.is_reached
+    assert "AlterQuorumRequest failed for 50 ms" in asked.errors[0]
