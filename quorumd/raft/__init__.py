@@ -22,7 +22,8 @@ Contract between engine and caller
     * An append that the log refuses for want of room: `send` still leaves, requests in `send_after_flush` come
       back as `PeerFailed`, `committed_up_to` counts as far as the log goes, and `StorageFull` is the next event.
     * `snapshot_part` is kept at once; when the snapshot is whole the caller checks it beside the event thread and
-      reports `SnapshotChecked`. `restart_at` replaces the log before the next step, durably.
+      reports `SnapshotChecked`; until then no other `snapshot_part` comes. `restart_at` replaces
+      the log before the next step, durably.
     * `fatal` in Effects means: stop the process, nothing of the other effects was set.
 
 Files, in reading order

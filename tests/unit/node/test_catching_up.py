@@ -180,6 +180,28 @@ def test_a_snapshot_that_rotted_at_the_leader_is_never_taken(cluster: Cluster) -
     assert_same(cluster, away)
 
 
+def test_who_took_a_snapshot_starts_from_it_and_can_lead(cluster: Cluster) -> None:
+    away = start_without(cluster)
+    for node in cluster.nodes.values():
+        snapshot = cut(cluster, node)
+    cluster.start(away)
+    cluster.run_until(lambda: caught_up(cluster, away))
+    cluster.kill(away)
+    cluster.start(away)
+    assert cluster.nodes[away].log.start_offset == snapshot.offset
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert_same(cluster, away)
+    configs = cluster.leader().state_machine.image.configs
+    while cluster.leader().settings.node_id != away:
+        leads = cluster.leader().settings.node_id
+        cluster.kill(leads)
+        cluster.leader()
+        cluster.start(leads)
+        cluster.run(3000)
+    assert cluster.nodes[away].state_machine.image.configs == configs
+    assert cluster.exits == []
+
+
 def test_an_observer_catches_up_too(cluster: Cluster) -> None:
     start_without(cluster)
     for node in cluster.nodes.values():
