@@ -20,5 +20,5 @@ simulation      seed in, verdict out: safety phase, liveness phase, report
 run             many seeds
 shrink          the shortest run that still breaks the same promise
 timeline        what happened in a run, entry by entry; wire_tap: the messages of it
-sequence_diagram  a timeline as one HTML page
+sequence_diagram  a timeline as one HTML page; diagram_page: how it looks, and what hides in it
 """

@@ -9,51 +9,16 @@ from html import escape
 from itertools import groupby
 from math import inf
 
+from quorumd.simulator.diagram_page import BAND, GAP, LANE, LEFT, LETTER, ROW, SCRIPT, STYLE, TOP
 from quorumd.simulator.timeline import KINDS, Entry
 
-ROW, TOP, LEFT, LANE, LETTER = 20, 20, 110, 250, 7
-"""Pixels."""
 MOST_ROWS = 4000
 """More of a run than that is left out from the beginning: browsers and readers have an end, too."""
 FOLDED_FROM = 3
 """So many messages in a row that say nothing new are one row."""
 CAMPAIGNING = ("prospective", "candidate")
-
-STYLE = """
-:root{--paper:#fff;--ink:#1c2430;--soft:#6a7482;--line:#c9d1da;--panel:#f4f6f8;--down:#e3e7eb;--leader:#2f9e58;
---follower:#9cc5ee;--campaign:#efb540;--other:#c6ccd3;--fault:#d03b3b;--message:#3867b5;--disk:#7a5ab5;--client:#0f7f86}
-@media(prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#e4e8ed;--soft:#939eab;--line:#3a434d;--panel:#1d232a;
---down:#2a3138;--leader:#3fb068;--follower:#3f6d9c;--campaign:#c9912b;--other:#535d68;--fault:#f0716d;
---message:#7fa8ec;--disk:#b49aea;--client:#4bbcc3}}
-*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:13px/1.45 system-ui,sans-serif}
-header{padding:14px 20px 8px}h1{font-size:17px;margin:0 0 4px}p{margin:2px 0;color:var(--soft);max-width:110ch}
-p.broken{color:var(--fault);font-weight:600;white-space:pre-wrap}
-nav{position:sticky;top:0;z-index:2;background:var(--paper);border-bottom:1px solid var(--line);padding:6px 20px 0}
-nav label{display:inline-block;white-space:nowrap;margin-right:14px;cursor:pointer}
-nav i{display:inline-block;width:11px;height:11px;border-radius:2px;
-margin:0 4px 0 12px;vertical-align:-1px}#lanes{position:relative;height:22px;font-weight:600}
-#lanes span{position:absolute;transform:translateX(-50%);white-space:nowrap}#drawing{padding:0 20px 120px}
-svg{display:block}text{fill:var(--ink);font:11px ui-monospace,Menlo,Consolas,monospace}.time{fill:var(--soft)}
-.lifeline{stroke:var(--line)}.band{opacity:.9}.entry{cursor:pointer}.entry:hover text{font-weight:700}
-.message line{stroke:var(--message)}.message polygon{fill:var(--message)}.idle{opacity:.35}
-.lost line{stroke:var(--fault);stroke-dasharray:5 4}.lost text{fill:var(--fault)}
-.fault text,.process text,.verdict text{fill:var(--fault);font-weight:600}.disk text{fill:var(--disk)}
-.client text{fill:var(--client)}nav i.arrow{height:0;border-top:2px solid var(--message);vertical-align:4px}
-nav i.never{border-top:2px dashed var(--fault)}nav details{padding:4px 0}
-.folded{opacity:1}.folded text{fill:var(--soft)}
-.label{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
-#detail{position:fixed;left:0;right:0;bottom:0;max-height:30vh;overflow:auto;background:var(--panel);
-border-top:1px solid var(--line);padding:8px 20px;white-space:pre-wrap;
-font:12px ui-monospace,Menlo,Consolas,monospace}
-"""
-SCRIPT = """
-const detail=document.getElementById('detail');
-const entries=document.querySelectorAll('.entry'),hidden=new Set();
-entries.forEach((e,i)=>e.addEventListener('click',()=>detail.textContent=DETAILS[i]));
-document.querySelectorAll('nav input').forEach(box=>box.addEventListener('change',()=>{
- box.checked?hidden.delete(box.value):hidden.add(box.value);
- entries.forEach(e=>e.style.display=[...e.classList,e.dataset.name].some(kind=>hidden.has(kind))?'none':'');}));
-"""
+MARKED_EVERY = 10
+"""Rows from one mark of role and epoch on a band to the next: some are always in sight."""
 
 
 def page(
@@ -76,27 +41,35 @@ def page(
     height = TOP * 2 + ROW * len(rows)
     width = LEFT + LANE * len(lanes) + LANE // 2
     told = f"{count:,} entries" + (f"; the {left_out:,} before them are not shown" if left_out else "")
+    times = [row[0].time_ms for row in rows]
     drawing = "".join(
         [
             *_bands(entries[:left_out], rows, x),
             *_lifelines(x, height),
-            *_rows(rows, x, [row[0].time_ms for row in rows]),
+            '<g id="gaps"></g>',
+            *_rows(rows, x, times),
         ]
     )
     names = sorted(
         {entry.text for row in rows for entry in row if len(row) == 1 and entry.message is not None}
     )
-    details = json.dumps(["\n".join(map(_detail, row)) for row in rows]).replace("</", "<\\/")
+    constants = {
+        "DETAILS": ["\n".join(map(_detail, row)) for row in rows], "COUNTS": [len(row) for row in rows],
+        "TIMES": [round(time, 3) for time in times], "ROW": ROW, "GAP": GAP, "TOP": TOP, "LEFT": LEFT,
+    }  # fmt: skip
+    data = "".join(f"const {name}={json.dumps(value)};\n" for name, value in constants.items())
+    data = data.replace("</", "<\\/")  # or a client's value could end the script
     broken = "".join(f'<p class="broken">{escape(text)}</p>' for text in verdict)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style>'
         f"<header><h1>{escape(title)}</h1>{broken}<p>{told}. Time runs downwards, at the left in milliseconds of "
         f"virtual time; a row an entry, or {FOLDED_FROM} and more messages with nothing new that follow each other. "
-        "An arrow ends where the message arrived, a dashed one never did. Click on a row for all of it.</p></header>"
+        "An arrow ends where the message arrived, a dashed one never did, a dotted one was under way at the end. On "
+        "a band, F 3 is a follower in epoch 3: the role's first letter. Click on a row for all of it.</p></header>"
         f"{_navigation(x, names)}"
         f'<div id="drawing"><svg width="{width}" height="{height}">{drawing}</svg></div><div id="detail">'
-        f"Click on a row.</div><script>const DETAILS={details};{SCRIPT}</script></html>"
+        f"Click on a row.</div><script>{data}{SCRIPT}</script></html>"
     )
 
 
@@ -119,6 +92,7 @@ def _navigation(x: dict[str, int], names: Sequence[str]) -> str:
                ("down", "not running"))  # fmt: skip
     legend = "".join(f'<i style="background:var(--{name})"></i>{text}' for name, text in colours)
     legend += '<i class="arrow"></i>message<i class="arrow never"></i>never arrives'
+    legend += '<i class="arrow travels"></i>under way at the end'
     lanes = "".join(f'<span style="left:{place}px">{escape(lane)}</span>' for lane, place in x.items())
     width = max(x.values()) + LANE
     return (
@@ -139,78 +113,90 @@ def _lifelines(x: dict[str, int], height: int) -> Iterable[str]:
 def _bands(before: Sequence[Entry], rows: Sequence[Sequence[Entry]], x: dict[str, int]) -> Iterable[str]:
     """What each node was, as a coloured stretch of its lifeline; at first what it was `before` the rows."""
     for lane in list(x)[1:]:
-        earlier = [entry for entry in before if _colours(entry, lane)]
-        colour, since = _colour(earlier[-1]) if earlier else "down", 0
+        state = next((entry for entry in reversed(before) if _changes(entry, lane)), None)
+        since = -1
         for index, (entry, *_) in enumerate(rows):
-            if _colours(entry, lane):
-                y = TOP + ROW * index
-                yield from _band(x[lane], since, y, colour)
-                colour, since = _colour(entry), y
-        yield from _band(x[lane], since, TOP + ROW * len(rows), colour)
+            if _changes(entry, lane):
+                yield from _band(x[lane], since, index, state)
+                state, since = entry, index
+        yield from _band(x[lane], since, len(rows), state)
 
 
-def _colours(entry: Entry, lane: str) -> bool:
+def _changes(entry: Entry, lane: str) -> bool:
     return entry.lane == lane and entry.kind in ("role", "process")
 
 
-def _band(place: int, top: int, bottom: int, colour: str) -> Iterable[str]:
-    if bottom > top:
-        yield (
-            f'<rect class="band" x="{place - 5}" y="{top}" width="10" height="{bottom - top}" '
-            f'fill="var(--{colour})"/>'
-        )
+def _band(place: int, since: int, until: int, state: Entry | None) -> Iterable[str]:
+    """From row to row, -1 for above the first; with role and epoch in letters, colour is not for everybody."""
+    if until <= since:
+        return
+    top = TOP + ROW * since
+    yield (
+        f'<rect class="band" data-from="{since}" data-to="{until}" x="{place - BAND // 2}" y="{top}" '
+        f'width="{BAND}" height="{ROW * (until - since)}" fill="var(--{_colour(state)})"/>'
+    )
+    if state is not None and state.kind == "role":
+        mark = f"{state.text[0].upper()} {state.epoch}"
+        for row in range(max(since, 0), until, MARKED_EVERY):
+            yield f'<text class="mark" data-row="{row}" x="{place}" y="{TOP + ROW * row + 14}">{mark}</text>'
 
 
-def _colour(entry: Entry) -> str:
-    if entry.kind == "process":
-        return "down" if entry.text == "is gone" else "other"
-    role = entry.text.split()[0]
+def _colour(state: Entry | None) -> str:
+    if state is None or state.kind == "process":
+        return "down" if state is None or state.text == "is gone" else "other"
+    role = state.text.split()[0]
     return "campaign" if role in CAMPAIGNING else role if role in ("leader", "follower") else "other"
 
 
 def _rows(rows: Sequence[Sequence[Entry]], x: dict[str, int], times: Sequence[float]) -> Iterable[str]:
+    shown = ""
     for index, (entry, *more) in enumerate(rows):
         y = TOP + ROW * index
-        time = ""
-        if index == 0 or times[index] != times[index - 1]:
-            time = (
-                f'<text class="time" x="{LEFT - 12}" y="{y + 4}" text-anchor="end">{times[index]:,.1f}</text>'
-            )
+        time = f"{times[index]:,.1f}"
+        again = ' style="display:none"' if time == shown else ""
+        shown = time
         kind = f"{entry.kind} idle" if entry.is_idle else entry.kind
-        name = ""
+        data = ""
         if more:
-            drawn = _label(f"… {1 + len(more)} routine", LEFT + 10, y)
+            drawn = _label(f"… {1 + len(more)} routine", LEFT + 10)
             kind += " folded"
         elif entry.message is not None:
-            drawn, lost = _arrow(entry, y, x, times)
-            kind += " lost" if lost else ""
-            name = f' data-name="{escape(entry.text)}"'
+            foot = max(float(index), bisect_left(times, entry.message.arrived_ms or 0.0) - 0.5)
+            drawn, how = _arrow(entry, ROW * (foot - index), x)
+            kind += how
+            data = f' data-name="{escape(entry.text)}" data-foot="{foot}"'
         else:
-            drawn = _label(_short(entry.text, 34), x[entry.lane] + 10, y)
-        yield f'{time}<g class="entry {kind}"{name}>{drawn}</g>'
+            drawn = _label(_short(entry.text, 34), x[entry.lane] + BAND // 2 + 5)
+        yield (
+            f'<text class="time" x="{LEFT - 12}" y="{y + 4}" text-anchor="end"{again}>{time}</text>'
+            f'<g class="entry {kind}"{data} transform="translate(0,{y})">{drawn}</g>'
+        )
 
 
-def _label(text: str, left: int, y: int) -> str:
-    return f'<text class="label" x="{left}" y="{y + 4}">{escape(text)}</text>'
+def _label(text: str, left: int) -> str:
+    return f'<text class="label" x="{left}" y="4">{escape(text)}</text>'
 
 
-def _arrow(entry: Entry, y: int, x: dict[str, int], times: Sequence[float]) -> tuple[str, bool]:
-    assert entry.message is not None
-    arrived = entry.message.arrived_ms
+def _arrow(entry: Entry, down: float, x: dict[str, int]) -> tuple[str, str]:
+    """A message as an arrow that ends `down` pixels below its row, and what it is besides a message."""
+    message = entry.message
+    assert message is not None
     start, end = x[entry.lane], x[entry.to]
-    foot = y if arrived is None else max(y, TOP + ROW * (bisect_left(times, arrived) - 0.5))
     if start == end:
-        end = start + 80
-    step = 6 if end > start else -6
-    end -= step
-    line = f'<line x1="{start + step}" y1="{y}" x2="{end}" y2="{foot:.0f}"/>'
-    head = f'<polygon points="{end},{foot:.0f} {end - step},{foot - 4:.0f} {end - step},{foot + 4:.0f}"/>'
+        end = start + 80 + BAND
+    side = 1 if end > start else -1
+    start, end = start + side * (BAND // 2 + 1), end - side * (BAND // 2 + 1)
+    line = f'<line x1="{start}" y1="0" x2="{end}" y2="{down:.0f}"/>'
+    back = end - side * 6
+    head = f'<polygon points="{end},0 {back},-4 {back},4" transform="translate(0,{down:.0f})"/>'
     name = _short(
-        f"{entry.text.removesuffix('Request')} {', '.join(entry.details)}", (abs(end - start) - 20) // LETTER
+        f"{entry.text.replace('Request', '')} {', '.join(entry.details)}", (abs(end - start) - 8) // LETTER
     )
-    anchor, place = ("start", start + 12) if end > start else ("end", start - 12)
-    label = f'<text class="label" x="{place}" y="{y - 3}" text-anchor="{anchor}">{escape(name)}</text>'
-    return line + (head if arrived is not None else "") + label, arrived is None
+    anchor = "start" if side > 0 else "end"
+    label = f'<text class="label" x="{start + side * 4}" y="-3" text-anchor="{anchor}">{escape(name)}</text>'
+    if message.arrived_ms is not None:
+        return line + head + label, ""
+    return line + label, " underway" if message.is_under_way else " lost"
 
 
 def _short(text: str, most: int) -> str:

@@ -160,6 +160,11 @@ class Stream:
         self.unsent_bytes += len(data)
         self._pump()
 
+    @property
+    def bytes_under_way(self) -> int:
+        """How much that was written has not been received, and will be if the receiver lives."""
+        return self._flying - len(self.receiver.incoming) + self.unsent_bytes
+
     def finish(self) -> None:
         """Send what is queued, then the end of the stream."""
         self._finishing = True

@@ -37,6 +37,8 @@ class Entry:
     message: Message | None = None
     to: str = ""
     """Of a message: the lane that it goes to."""
+    epoch: int = -1
+    """Of a role: the epoch that it is held in."""
 
     @property
     def is_idle(self) -> bool:
@@ -49,7 +51,8 @@ class Entry:
             "details": self.details,
         }  # fmt: skip
         if self.message is not None:
-            plain |= {"to": self.to, "arrived_ms": self.message.arrived_ms}
+            message = self.message
+            plain |= {"to": self.to, "arrived_ms": message.arrived_ms, "is_under_way": message.is_under_way}
         return plain
 
     def __str__(self) -> str:
@@ -59,8 +62,12 @@ class Entry:
     def _sent(self) -> str:
         assert self.message is not None
         arrived = self.message.arrived_ms
-        how = "never arrives" if arrived is None else f"arrives after {arrived - self.time_ms:.1f} ms"
-        return f"-> {self.to}: {self.text} {', '.join(self.details)}  [{how}]"
+        if arrived is not None:
+            how = f"arrives after {arrived - self.time_ms:.1f} ms"
+        else:
+            how = "under way at the end" if self.message.is_under_way else "never arrives"
+        facts = f" {', '.join(self.details)}" if self.details else ""
+        return f"-> {self.to}: {self.text}{facts}  [{how}]"
 
 
 @dataclass(slots=True)
@@ -89,6 +96,7 @@ class Timeline:
         self._heap: EventHeap
         self._cluster: Cluster
         self._history: History
+        self._tap: WireTap
         self._seen: dict[int, _Seen] = {}
         self._blocked: set[tuple[str, str]] = set()
         self._calls_told = 0
@@ -100,13 +108,14 @@ class Timeline:
         self._heap, self._cluster, self._history = heap, cluster, history
         self.lanes = [CLIENTS, *(f"node {node_id}" for node_id in cluster.machines)]
         self._seen = {node_id: _Seen() for node_id in cluster.machines}
-        cluster.network.tap = WireTap(lambda: heap.now_ms, self._said)
+        self._tap = cluster.network.tap = WireTap(lambda: heap.now_ms, self._said)
 
     def fault(self, number: int, name: str) -> None:
         """A fault was injected; what it did is seen at the next look."""
         self._tell("fault", CLIENTS, f"fault {number}: {name}")
 
     def ended(self, violations: Sequence[Violation]) -> None:
+        self._tap.ended()
         for violation in violations:
             self._tell("verdict", CLIENTS, f"BROKEN: {violation.promise}", [violation.text])
         if not violations:
@@ -139,7 +148,9 @@ class Timeline:
         if role != (seen.role, seen.epoch, seen.leader_id):
             seen.role, seen.epoch, seen.leader_id = role
             leader = f", leader {engine.leader_id}" if engine.leader_id >= 0 else ""
-            self._tell("role", lane, f"{engine.role_name} in epoch {engine.epoch}{leader}")
+            self._tell(
+                "role", lane, f"{engine.role_name} in epoch {engine.epoch}{leader}", epoch=engine.epoch
+            )
         if engine.high_watermark != seen.high_watermark:
             seen.high_watermark = engine.high_watermark
             self._tell("disk", lane, f"high watermark {engine.high_watermark}")
@@ -214,8 +225,8 @@ class Timeline:
         found = [m.node_id for m in self._cluster.machines.values() if m.host == host]
         return f"node {found[0]}" if found else CLIENTS
 
-    def _tell(self, kind: str, lane: str, text: str, details: Sequence[str] = ()) -> None:
-        self.entries.append(Entry(self._heap.now_ms, kind, lane, text, list(details)))
+    def _tell(self, kind: str, lane: str, text: str, details: Sequence[str] = (), *, epoch: int = -1) -> None:
+        self.entries.append(Entry(self._heap.now_ms, kind, lane, text, list(details), epoch=epoch))
 
 
 def window(entries: Sequence[Entry], from_ms: float, to_ms: float) -> list[Entry]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from quorumd.errors import ErrorCode, MalformedMessage, QuorumdError
-from quorumd.protocol.apis import APIS, response_class, response_header_version
+from quorumd.protocol.apis import APIS, ApiKey, response_class, response_header_version
 from quorumd.protocol.codec import decode_prefix
-from quorumd.protocol.connection import read_request
+from quorumd.protocol.connection import Request, read_request
 from quorumd.protocol.framing import FrameReader
 from quorumd.protocol.record_batch import headers
 from quorumd.protocol.wire import MessageStruct
@@ -52,6 +53,12 @@ class Message:
     """Routine with nothing new in it, one like the other: a fetch, a handshake, gossip."""
     arrived_ms: float | None = None
     """When the last byte of it was received; None for never."""
+    is_under_way: bool = False
+    """Whether it would still have arrived when the run ended."""
+
+
+Asked = tuple[int, int]
+"""API and version of a request."""
 
 
 @dataclass(slots=True)
@@ -62,8 +69,8 @@ class _Direction:
     written: int = 0
     arrived: int = 0
     on_the_way: deque[tuple[int, Message]] = field(default_factory=deque)
-    asked: deque[tuple[int, int]] = field(default_factory=deque)
-    """API and version of what this side has asked and not been answered."""
+    asked: deque[tuple[Asked, Asked | None]] = field(default_factory=deque)
+    """What this side has asked and not been answered; of an Envelope with what is inside."""
 
 
 class WireTap:
@@ -93,26 +100,57 @@ class WireTap:
         while direction.on_the_way and direction.on_the_way[0][0] <= direction.arrived:
             direction.on_the_way.popleft()[1].arrived_ms = self._now_ms()
 
+    def ended(self) -> None:
+        """The run is over: what has not arrived by now was under way, or lost."""
+        for side, direction in self._directions.items():
+            reachable = direction.arrived + side.stream.bytes_under_way if side.far.usable else 0
+            for end, message in direction.on_the_way:
+                message.is_under_way = end <= reachable
+
     def _of(self, side: Side) -> _Direction:
         return self._directions.setdefault(side, _Direction())
 
     def _read(self, side: Side, frame: bytes, connected: bool) -> Message:
         try:
-            body: Any
-            if connected:
-                request = read_request(frame, SPOKEN)
-                self._of(side).asked.append((request.api_key, request.api_version))
-                body = request.message
-            else:
-                key, version = self._of(side.far).asked.popleft()
-                body, _ = decode_prefix(
-                    response_class(key), version, frame, 4 + response_header_version(key, version)
-                )
+            body, content = self._asked(side, frame) if connected else self._answered(side, frame)
         except (QuorumdError, IndexError) as error:
             return Message(self._now_ms(), side.host, side.far.host, "unreadable", [str(error)], False)
-        facts = list(dict.fromkeys(_facts(body)))
-        says_nothing = body.NAME.startswith(ROUTINE) and not any(fact.startswith(NEWS) for fact in facts)
-        return Message(self._now_ms(), side.host, side.far.host, body.NAME, facts, says_nothing)
+        name = body.NAME
+        facts = list(_facts(body))
+        if content is not None:
+            name += f"({content.NAME.removesuffix('Request').removesuffix('Response')})"
+            facts += _facts(content)
+        facts = list(dict.fromkeys(facts))
+        says_nothing = name.startswith(ROUTINE) and not any(fact.startswith(NEWS) for fact in facts)
+        return Message(self._now_ms(), side.host, side.far.host, name, facts, says_nothing)
+
+    def _asked(self, side: Side, frame: bytes) -> tuple[Any, Any]:
+        """A request, and the one inside if it is an Envelope."""
+        request = read_request(frame, SPOKEN)
+        body: Any = request.message
+        inside = None
+        if request.api_key == ApiKey.ENVELOPE:
+            with suppress(QuorumdError):
+                inside = read_request(body.request_data, SPOKEN)
+        self._of(side).asked.append((_api(request), _api(inside) if inside is not None else None))
+        return body, inside.message if inside is not None else None
+
+    def _answered(self, side: Side, frame: bytes) -> tuple[Any, Any]:
+        """A response, and the one inside if it is an Envelope's."""
+        asked, inside = self._of(side.far).asked.popleft()
+        body = _response(asked, frame)
+        if inside is None or body.response_data is None:
+            return body, None
+        return body, _response(inside, body.response_data)
+
+
+def _api(request: Request) -> Asked:
+    return request.api_key, request.api_version
+
+
+def _response(asked: Asked, data: bytes) -> Any:
+    """The response with its header."""
+    return decode_prefix(response_class(asked[0]), asked[1], data, 4 + response_header_version(*asked))[0]
 
 
 def _facts(message: Any) -> Iterator[str]:

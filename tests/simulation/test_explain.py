@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from quorumd.cli.root import run
 from quorumd.node.node import Node
 from quorumd.raft import election
+from quorumd.simulator.diagram_page import LANE, LEFT
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report
-from quorumd.simulator.sequence_diagram import FOLDED_FROM, MOST_ROWS, page
+from quorumd.simulator.sequence_diagram import FOLDED_FROM, MARKED_EVERY, MOST_ROWS, page
 from quorumd.simulator.shrink import MOST_RUNS, shrink
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.timeline import Entry, Timeline, lines, window
+from quorumd.simulator.wire_tap import Message
 
 SEED = 7
 
@@ -157,9 +160,51 @@ def test_messages_with_nothing_new_share_a_row_of_the_page(told: tuple[Report, T
 def test_every_message_drawn_can_be_hidden_by_its_name(told: tuple[Report, Timeline]) -> None:
     timeline = told[1]
     text = page("", [], timeline.lanes, timeline.entries)
-    drawn = set(re.findall(r'data-name="(\w+)"', text))
+    drawn = set(re.findall(r'data-name="([^"]+)"', text))
     assert {"VoteRequest", "VoteResponse"} <= drawn
-    assert drawn <= set(re.findall(r'<input type="checkbox" checked value="(\w+)">', text))
+    assert drawn <= set(re.findall(r'<input type="checkbox" checked value="([^"]+)">', text))
+
+
+def test_a_page_tells_roles_and_epochs_without_colour(told: tuple[Report, Timeline]) -> None:
+    timeline = told[1]
+    text = page("", [], timeline.lanes, timeline.entries)
+    marks = set(re.findall(r'class="mark"[^>]*>(\w \d+)<', text))
+    roles = {(entry.text[0].upper(), entry.epoch) for entry in timeline.entries if entry.kind == "role"}
+    assert all(entry.epoch >= 0 for entry in timeline.entries if entry.kind == "role")
+    assert {mark.split()[0] for mark in marks} == {role for role, _ in roles}
+    assert marks <= {f"{role} {epoch}" for role, epoch in roles}
+    # What a node is, is in sight wherever one looks.
+    rows = [
+        int(row) for row in re.findall(rf'class="mark" data-row="(\d+)" x="{LEFT + LANE // 2 + LANE}"', text)
+    ]
+    assert max(later - earlier for earlier, later in pairwise(rows)) <= 2 * MARKED_EVERY
+
+
+def test_messages_under_way_at_the_end_are_not_said_to_be_lost() -> None:
+    fates = {"lost": Message(1.0, "a", "b", "Fetch", [], False)}
+    fates["underway"] = replace(fates["lost"], is_under_way=True)
+    fates["arrived"] = replace(fates["lost"], arrived_ms=3.0)
+    entries = {
+        fate: Entry(1.0, "message", "node 1", "Fetch", [], message, "node 2")
+        for fate, message in fates.items()
+    }
+    assert [str(entry).split("[")[1] for entry in entries.values()] == [
+        "never arrives]", "under way at the end]", "arrives after 2.0 ms]",
+    ]  # fmt: skip
+    assert [entry.as_json()["is_under_way"] for entry in entries.values()] == [False, True, False]
+    text = page("", [], ["clients", "node 1", "node 2"], list(entries.values()))
+    assert re.findall(r'class="entry message ?(\w*)"', text) == ["lost", "underway", ""]
+    assert text.count("<polygon") == 1, "an arrowhead for what has arrived"
+
+
+def test_a_run_that_ends_in_mid_air_leaves_messages_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(node: Node, high_watermark: int) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(Node, "committed", broken)
+    timeline = Timeline()
+    assert not Simulation(SEED, timeline=timeline).run().ok
+    assert "[under way at the end]" in "\n".join(map(str, timeline.entries))
 
 
 def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
