@@ -21,7 +21,7 @@ ALL = voter_set(1, 2, 3)
 
 
 class TestRemovalThatOnlySomeKnow:
-    def removed_with_the_only_record(self, voters: int, *dead: int) -> tuple[Quorum, int]:
+    def removed_with_the_only_record(self, voters: int, dead: int = 0) -> tuple[Quorum, int]:
         """A leader appends its own removal and crashes before anybody else has it."""
         quorum = Quorum(voters, seed=3)
         quorum.start()
@@ -31,15 +31,16 @@ class TestRemovalThatOnlySomeKnow:
         quorum.step(leaving, VotersAsked(lambda answer: None, RemoveVoter(key(leaving))))
         assert not quorum.nodes[leaving].engine.is_voter
         quorum.crash(leaving)
-        for node_id in dead:
+        for node_id in sorted(set(quorum.nodes) - {leaving})[:dead]:
             quorum.crash(node_id)
         quorum.heal()
         quorum.start(leaving)
         return quorum, leaving
 
-    @pytest.mark.parametrize("voters", [2, 3, 4])
-    def test_the_quorum_goes_on(self, voters: int) -> None:
-        quorum, _ = self.removed_with_the_only_record(voters)
+    @pytest.mark.parametrize(("voters", "dead"), [(2, 0), (3, 0), (4, 0), (4, 1)])
+    def test_the_quorum_goes_on(self, voters: int, dead: int) -> None:
+        """Four of which one is dead: figure 4.6."""
+        quorum, _ = self.removed_with_the_only_record(voters, dead)
         assert quorum.run(60_000, lambda: quorum.leader_of_voters() is not None)
 
     def test_the_leader_on_its_way_out_leads_to_the_end_of_it(self) -> None:
