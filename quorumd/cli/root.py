@@ -19,6 +19,7 @@ from quorumd.cli.local_cluster import AddressTaken
 from quorumd.cli.log import log
 from quorumd.cli.quorum import quorum
 from quorumd.cli.simulate import simulate
+from quorumd.cli.snapshot import snapshot
 from quorumd.cli.start import start
 from quorumd.errors import ConfigError, FlushFailed, QuorumdError, StorageError
 
@@ -57,7 +58,7 @@ def quorumd() -> None:
     """
 
 
-for _command in (format_command, start, cluster, quorum, configs, log, simulate, bench, config):
+for _command in (format_command, start, cluster, quorum, configs, log, snapshot, simulate, bench, config):
     quorumd.add_command(_command)
 
 

@@ -77,10 +77,10 @@ def build_snapshot(
             writer.write(batch)
             written += len(batch)
             tell(f"{written:,} records written")
-    except MalformedMessage as fault:
+        tell(f"checking {written:,} records")
+    except BaseException:
         writer.abandon()
-        raise StorageError(f"the image of {directory} cannot be written: {fault}") from None
-    tell(f"checking {written:,} records")
+        raise
     summary = writer.finish()
     return BuiltSnapshot(prefix.end, summary.size, summary.records, True, tuple(prefix.warnings))
 

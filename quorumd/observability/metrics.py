@@ -198,6 +198,12 @@ METRICS: tuple[NodeMetric, ...] = (
         kip=("high-watermark",),
     ),
     NodeMetric(
+        "quorumd_raft_log_start_offset",
+        "gauge",
+        "First offset of the own log; what was before is in a snapshot.",
+        one(lambda node: node.log.start_offset),
+    ),
+    NodeMetric(
         "quorumd_raft_log_end_offset",
         "gauge",
         "Offset that the next record of the own log gets.",
@@ -292,6 +298,37 @@ METRICS: tuple[NodeMetric, ...] = (
         "gauge",
         "0 from a full disk on until the log takes records again.",
         one(lambda node: node.log.has_room()),
+    ),
+    NodeMetric(
+        "quorumd_snapshot_end_offset",
+        "gauge",
+        "Where the newest snapshot here ends, 0 for none.",
+        one(lambda node: node.statistics.snapshot_end_offset),
+    ),
+    NodeMetric(
+        "quorumd_snapshot_size_bytes",
+        "gauge",
+        "Size of the newest snapshot here.",
+        one(lambda node: node.statistics.snapshot_bytes),
+        kip=("LatestSnapshotGeneratedBytes",),
+    ),
+    NodeMetric(
+        "quorumd_snapshot_builds",
+        "counter",
+        "Snapshots that this node built.",
+        one(lambda node: node.statistics.snapshots_built),
+    ),
+    NodeMetric(
+        "quorumd_snapshot_build_failures",
+        "counter",
+        "Snapshots that this node failed to build; the log says why.",
+        one(lambda node: node.statistics.snapshots_failed),
+    ),
+    NodeMetric(
+        "quorumd_snapshot_build_seconds",
+        "histogram",
+        "Time in which this node built a snapshot, beside its other work.",
+        one(lambda node: node.statistics.snapshot_build_ms),
     ),
     NodeMetric(
         "quorumd_event_loop_idle_ratio",

@@ -47,7 +47,7 @@ def test_the_commands_that_are_promised_are_there() -> None:
     names = {" ".join(path) for path in ALL}
     promised = (
         "format, start, cluster up, cluster status, cluster down, quorum describe, quorum alter, quorum add-voter, "
-        "quorum remove-voter, configs get, configs set, configs delete, log dump, simulate, bench"
+        "quorum remove-voter, configs get, configs set, configs delete, log dump, snapshot, simulate, bench"
     )
     assert set(promised.split(", ")) <= names
 

@@ -70,6 +70,7 @@ SHIPPED_SINCE = [
     "number-of-observers",
     "uncommitted-voter-change",
     "ignored-static-voters",
+    "LatestSnapshotGeneratedBytes",
 ]
 
 
@@ -84,6 +85,11 @@ def make_node(**engine: Any) -> Any:
     statistics.error_answers[(999, 12345)] = 1
     statistics.appended_records = 7
     statistics.connections_open = 4
+    statistics.snapshot_end_offset = 30
+    statistics.snapshot_bytes = 12_345
+    statistics.snapshots_built = 3
+    statistics.snapshots_failed = 1
+    statistics.snapshot_build_ms.observe(1500)
     state = {
         "role_name": "follower",
         "leader_id": 2,
@@ -95,7 +101,7 @@ def make_node(**engine: Any) -> Any:
     }
     return SimpleNamespace(
         engine=SimpleNamespace(**(state | engine)),
-        log=SimpleNamespace(end_offset=43, last_epoch=5, has_room=lambda: True),
+        log=SimpleNamespace(start_offset=20, end_offset=43, last_epoch=5, has_room=lambda: True),
         statistics=statistics,
         boot_timestamp=1_795_219_837_974,
         unknown_voter_connections=1,
@@ -139,6 +145,7 @@ def test_values_of_a_follower() -> None:
         "quorumd_raft_current_vote": 1,
         "quorumd_raft_current_epoch": 5,
         "quorumd_raft_high_watermark": 41,
+        "quorumd_raft_log_start_offset": 20,
         "quorumd_raft_log_end_offset": 43,
         "quorumd_raft_log_end_epoch": 5,
         "quorumd_raft_boot_timestamp_seconds": 1_795_219_837.974,
@@ -150,6 +157,11 @@ def test_values_of_a_follower() -> None:
         "quorumd_event_loop_idle_ratio": 0.75,
         "quorumd_connections": 4,
         "quorumd_log_has_room": 1,
+        "quorumd_snapshot_end_offset": 30,
+        "quorumd_snapshot_size_bytes": 12_345,
+        "quorumd_snapshot_builds_total": 3,
+        "quorumd_snapshot_build_failures_total": 1,
+        "quorumd_snapshot_build_seconds_sum": 1.5,
     }.items():
         assert samples[name, ()] == pytest.approx(value), name
     assert (

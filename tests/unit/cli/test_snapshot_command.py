@@ -1,0 +1,150 @@
+"""`quorumd snapshot` on a folder that no node runs on, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from quorumd.cli.root import run
+from quorumd.ids import KafkaUuid
+from quorumd.log import LogSettings
+from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.runtime.disk import OsDisk
+from tests.support.config_logs import ConfigLog
+
+
+class Node:
+    """A properties file, and the folder that it names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = folder / "node.properties"
+        self.data = folder / "data"
+        self.config.write_text(
+            f"node.id=7\nlisteners=CONTROLLER://127.0.0.1:1\nlog.dirs={self.data}\nquorum.voters=7\n"
+        )
+        self.disk = OsDisk(lambda callback: None)
+
+    def format(self, node_id: int = 7) -> None:
+        format_folder(self.disk, str(self.data), node_id=node_id, directory_id=KafkaUuid(bytes(15) + b"7"))
+
+    def write(self, configs: int) -> int:
+        log = ConfigLog(self.disk, str(self.data), LogSettings())
+        log.set_configs(log.log.end_offset, configs)
+        end = log.commit()
+        log.log.close()
+        return end
+
+    @property
+    def snapshots(self) -> list[str]:
+        return sorted(
+            name
+            for name in os.listdir(partition_folder(str(self.data)))
+            if name[:20].isdigit() and "-" in name
+        )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_it_builds_one_and_says_which(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.format()
+    end = node.write(500)
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
+    assert run(["snapshot", "--config", str(node.config)]) == 0
+    assert os.getpriority(os.PRIO_PROCESS, 0) == priority
+    name = f"{end:020d}-{1:010d}.checkpoint"
+    assert node.snapshots == [name]
+    out, err = capsys.readouterr()
+    size = (node.data / "__cluster_metadata-0" / name).stat().st_size
+    assert (
+        out
+        == f"{node.data}/__cluster_metadata-0/{name}: end offset {end}, epoch 1, 501 records, {size:,} bytes\n"
+    )
+    assert "reading the log" in err
+    assert run(["log", "dump", "--output", "json", f"{node.data}/__cluster_metadata-0/{name}"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert sum(row.get("count", 0) for row in rows if row.get("isControl") is False) == 501
+
+
+def test_json(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.format()
+    end = node.write(5)
+    for is_new in (True, False):
+        assert run(["snapshot", "--config", str(node.config), "--output", "json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told == {
+            "endOffset": end,
+            "epoch": 1,
+            "path": f"{node.data}/__cluster_metadata-0/{node.snapshots[0]}",
+            "size": os.path.getsize(told["path"]),
+            "records": 6,
+            "isNew": is_new,
+        }
+
+
+def test_nothing_new_is_no_error(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.format()
+    node.write(5)
+    assert run(["snapshot", "--config", str(node.config)]) == 0
+    assert run(["snapshot", "--config", str(node.config)]) == 0
+    assert "nothing was committed since the newest snapshot:\n" in capsys.readouterr().out
+    assert len(node.snapshots) == 1
+
+
+def test_nothing_committed_is_an_error(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.format()
+    assert run(["snapshot", "--config", str(node.config)]) == 1
+    assert "nothing is known to be committed yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("node_id", [None, 8])
+def test_a_folder_of_nobody_or_of_another_node(
+    node: Node, node_id: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if node_id is not None:
+        node.format(node_id)
+    assert run(["snapshot", "--config", str(node.config)]) == 3
+    err = capsys.readouterr().err
+    assert ("is not formatted" if node_id is None else "belongs to node 8") in err
+
+
+def test_a_damaged_log(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.format()
+    node.write(500)
+    segment = node.data / "__cluster_metadata-0" / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[2000] ^= 1
+    segment.write_bytes(data)
+    assert run(["snapshot", "--config", str(node.config)]) == 3
+    assert "CRC" in capsys.readouterr().err
+    assert node.snapshots == []
+
+
+def test_an_unsound_snapshot_is_told(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.format()
+    node.write(50)
+    run(["snapshot", "--config", str(node.config)])
+    path = node.data / "__cluster_metadata-0" / node.snapshots[0]
+    path.write_bytes(path.read_bytes()[:-10])
+    assert run(["snapshot", "--config", str(node.config)]) == 0
+    assert "warning: " in capsys.readouterr().err
+    assert run(["log", "dump", "--headers-only", str(path)]) == 0
+
+
+def test_an_interrupted_one_leaves_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes to the first thread; the one that builds hears of it the next time it tells something."""
+    node.format()
+    node.write(3000)
+
+    def interrupted(future: Future[object], timeout: float | None = None) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Future, "result", interrupted)
+    assert run(["snapshot", "--config", str(node.config)]) == 130
+    assert node.snapshots == []
