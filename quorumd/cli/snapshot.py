@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 def snapshot(config_path: Path, output: str) -> None:
     """Build a snapshot of what is committed in a node's log, now.
 
-    Nodes do this by themselves as their log grows. It works from the node's files, at low priority, beside the
-    running node or while it is stopped; a running node takes note of the snapshot within seconds, and may remove what
-    of the log that makes superfluous. Nothing is built if the newest snapshot holds all that is known to be committed.
+    Nodes do this by themselves as their log grows. It works from the node's files, at low priority, beside
+    the running node or while it is stopped; a running node takes note of the snapshot within seconds, and may
+    remove what that makes superfluous of its log. Nothing is built if the newest snapshot holds all that is
+    known to be committed.
 
     \b
     Examples:
