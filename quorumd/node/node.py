@@ -45,7 +45,6 @@ EXIT_STOPPED, EXIT_STORAGE, EXIT_FLUSH_FAILED, EXIT_BROKEN_PROMISE = 0, 3, 4, 6
 HAND_OVER_MS = 5000.0
 DRAIN_MS = 500.0
 POLL_MS = 5.0
-CHECKPOINT_MS = 5000.0
 LINGER_MS = 10.0
 
 
@@ -112,7 +111,7 @@ class Node:
         self.discovery.start(own, seeds, self.engine.voters.current.ids or settings.raft.bootstrap_voters)
         for record in self._voter_records_found:
             self.discovery.learn_voters(record.assignment.current.voters)
-        clock.call_at(clock.now_ms() + CHECKPOINT_MS, self._look_after_files)
+        clock.call_at(clock.now_ms() + settings.look_after_files_ms, self._look_after_files)
 
     def shut_down(self) -> None:
         """Leave in good order: finish what is proposed, hand over leadership, tidy the folder, call `on_stop`."""
@@ -445,7 +444,7 @@ class Node:
         self._guarded(
             lambda: self._snapshots.look(min(self.engine.high_watermark, self._runner.durable_offset))
         )
-        self._clock.call_at(self._clock.now_ms() + CHECKPOINT_MS, self._look_after_files)
+        self._clock.call_at(self._clock.now_ms() + self.settings.look_after_files_ms, self._look_after_files)
 
     def _written(self, outcome: object) -> None:
         """A small file was written. A full disk is no reason to stop: the file is only the better to have."""

@@ -8,6 +8,8 @@ from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.raft.settings import RaftSettings
 
+LOOK_AFTER_FILES_MS = 5000.0
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
@@ -25,6 +27,8 @@ class NodeSettings:
     raft: RaftSettings = field(default_factory=RaftSettings)
     log: LogSettings = field(default_factory=LogSettings)
     request_timeout_ms: int = 2000
+    look_after_files_ms: float = LOOK_AFTER_FILES_MS
+    """How often the high watermark is saved, and it is seen whether a snapshot is due or something superfluous."""
     max_request_bytes: int = 100 * 1024 * 1024
     """`socket.request.max.bytes`."""
     max_connections: int = 10_000

@@ -330,4 +330,5 @@ class Cluster:
                             reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
                             retention_bytes=options.retention_bytes),
             request_timeout_ms=2 * options.election_timeout_ms,
+            look_after_files_ms=options.look_after_files_ms,
         )  # fmt: skip

@@ -63,6 +63,8 @@ class SimulationOptions:
     allocate_bytes: int = 4096
     snapshot_bytes: int = 20 * 1024 * 1024
     """After so many bytes of committed batches a node builds a snapshot."""
+    look_after_files_ms: float = 5000.0
+    """How often a node sees whether a snapshot is due."""
     retention_bytes: int = -1
     """What a snapshot has made superfluous of a log is kept up to this size, -1 for any."""
     piece_bytes: int = 1024 * 1024

@@ -173,6 +173,7 @@ class _Draw:
             segment_bytes=int(self._by_magnitude(*profile.segment_bytes)),
             allocate_bytes=int(self._often_none(512.0, 64e3)),
             snapshot_bytes=int(self._by_magnitude(1e3, 1e6)),
+            look_after_files_ms=self._by_magnitude(100.0, 5000.0),
             retention_bytes=int(self._often_none(1e3, 100e3)),
             piece_bytes=int(self._by_magnitude(100.0, 1e6)),
             disk=self._disk(),

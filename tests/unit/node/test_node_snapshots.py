@@ -10,7 +10,8 @@ from quorumd.errors import StorageError
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.snapshot_file import file_name
-from quorumd.node.node import CHECKPOINT_MS, Node
+from quorumd.node.node import Node
+from quorumd.node.settings import LOOK_AFTER_FILES_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
 from tests.support.nodes import FOLDER, Cluster
 
@@ -44,7 +45,7 @@ def write(cluster: Cluster, count: int, first: int = 0) -> None:
 def write_and_wait(cluster: Cluster, rounds: int) -> None:
     for number in range(rounds):
         write(cluster, 30, first=number * 30)
-        cluster.run(2 * CHECKPOINT_MS)
+        cluster.run(2 * LOOK_AFTER_FILES_MS)
 
 
 def fingerprints(cluster: Cluster) -> set[object]:
@@ -169,5 +170,5 @@ def test_a_kill_while_a_snapshot_is_built_leaves_nothing() -> None:
     cluster.kill(1)
     cluster.start(1)
     assert cluster.leader().log.snapshots.ids == []
-    cluster.run(2 * CHECKPOINT_MS)
+    cluster.run(2 * LOOK_AFTER_FILES_MS)
     assert len(cluster.leader().log.snapshots.ids) == 1

@@ -8,7 +8,8 @@ from quorumd.errors import CorruptLog
 from quorumd.log import LogSettings
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import partition_folder
-from quorumd.node.node import CHECKPOINT_MS, Node
+from quorumd.node.node import Node
+from quorumd.node.settings import LOOK_AFTER_FILES_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
 from tests.support.nodes import FOLDER, Cluster
 
@@ -29,7 +30,7 @@ def write(cluster: Cluster, leader: Node, count: int) -> None:
         client.send(wire.IncrementalAlterConfigsRequest([resource]), 1)
         cluster.run(0.4)
     cluster.run(300.0)
-    assert cluster.heap.now_ms < CHECKPOINT_MS, (
+    assert cluster.heap.now_ms < LOOK_AFTER_FILES_MS, (
         "the checkpoint that comes without any segment is still to come"
     )
 
@@ -44,7 +45,7 @@ def test_an_active_segment_waits_for_the_next_checkpoint() -> None:
     write(cluster, node, 1)
     assert node.log.active_base_offset == 0
     assert checkpoint(cluster, 1) == 0
-    cluster.run(CHECKPOINT_MS)
+    cluster.run(LOOK_AFTER_FILES_MS)
     assert checkpoint(cluster, 1) == node.engine.high_watermark
 
 
