@@ -21,7 +21,7 @@ from quorumd.ports import Clock, Disk
 logger = logging.getLogger("quorumd.node")
 
 TOKEN = "node"
-BACKOFF_MS = 30_000.0
+BACKOFF_MS = 5_000.0
 BACKOFF_MAX_MS = 3600_000.0
 
 

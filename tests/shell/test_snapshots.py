@@ -1,0 +1,175 @@
+"""Snapshots of real processes: built beside the node, begun with, and what is below them removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.support import full_disk
+from tests.support.daemons import Cluster, Daemon, run_quorumd, wait_for
+from tests.support.fixtures import running_cluster, without_traceback
+from tests.support.requests import get_configs, set_config
+
+EXTRA = (
+    "metadata.log.segment.bytes=64KiB\n"
+    "metadata.log.max.record.bytes.between.snapshots=100KiB\n"
+    "metadata.max.retention.bytes=200KiB\n"
+)
+VALUE = "x" * 5000
+PATIENT_S = 180.0
+"""A process of low priority gets next to nothing of a busy machine."""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Cluster]:
+    """A quorum of one whose log is small."""
+    with running_cluster(tmp_path, size=1, extra=EXTRA) as started:
+        yield started
+
+
+def write(daemon: Daemon, first: int, count: int) -> None:
+    with daemon.connect() as wire:
+        for number in range(first, first + count):
+            set_config(wire, "snapshots", f"c{number}", f"{number} {VALUE}")
+
+
+def configs(daemon: Daemon) -> dict[str, str]:
+    with daemon.connect() as wire:
+        return get_configs(wire, "snapshots")
+
+
+def snapshots(daemon: Daemon) -> list[Path]:
+    return sorted(daemon.log_folder.glob("[0-9]*-[0-9]*.checkpoint"))
+
+
+def segments(daemon: Daemon) -> list[Path]:
+    return sorted(daemon.log_folder.glob("*.log"))
+
+
+def builders(daemon: Daemon) -> list[int]:
+    """Processes that build for this node now."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"quorumd.runtime.apart" in (entry / "cmdline").read_bytes():
+                parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
+                if parent == daemon.pid:
+                    found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_the_log_is_kept_small_and_a_restart_has_everything(node: Cluster) -> None:
+    daemon = node[1]
+    write(daemon, 0, 60)
+    wait_for("a snapshot", lambda: snapshots(daemon), PATIENT_S)
+    write(daemon, 60, 60)
+    first = segments(daemon)[0]
+    wait_for("the first segment to go", lambda: not first.exists(), PATIENT_S)
+    before = configs(daemon)
+    assert before == {f"c{number}": f"{number} {VALUE}" for number in range(120)}
+    daemon.kill()
+    assert segments(daemon)[0].name > f"{0:020d}.log"
+    newest = snapshots(daemon)[-1]
+    dumped = run_quorumd("log", "dump", "--output", "json", newest)
+    assert dumped.returncode == 0, dumped.stderr
+    records = [record for row in json.loads(dumped.stdout) for record in row.get("records", ())]
+    types = [record["type"] for record in records]
+    assert types[0] == "SnapshotHeaderRecord"
+    assert types[-1] == "SnapshotFooterRecord"
+    assert types.count("ConfigRecord") >= 20
+    daemon.start()
+    node.leader()
+    assert configs(daemon) == before
+    write(daemon, 200, 1)
+
+
+def test_one_on_demand_beside_the_running_node(node: Cluster) -> None:
+    daemon = node[1]
+    write(daemon, 0, 5)
+    result = wait_for("a snapshot", lambda: _built_on_demand(daemon), PATIENT_S)
+    assert result["records"] == 6
+    assert Path(result["path"]).stat().st_size == result["size"]
+    metrics = f"quorumd_snapshot_end_offset {float(result['endOffset'])}"
+    wait_for("the node to see it", lambda: metrics in _metrics(daemon))
+
+
+def _built_on_demand(daemon: Daemon) -> dict[str, object] | None:
+    """None until the node has told its files what is committed."""
+    done = run_quorumd("snapshot", "--config", daemon.config, "--output", "json", timeout=PATIENT_S)
+    told = json.loads(done.stdout) if done.returncode == 0 else {}
+    return told if told.get("records") == 6 else None
+
+
+def _metrics(daemon: Daemon) -> str:
+    with urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=5) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_a_builder_that_is_killed_costs_only_its_snapshot(node: Cluster) -> None:
+    daemon = node[1]
+    write(daemon, 0, 60)
+    builder = wait_for("a builder", lambda: builders(daemon), PATIENT_S)[0]
+    os.kill(builder, signal.SIGKILL)
+    wait_for("the node to tell it", lambda: "no snapshot was built" in daemon.said())
+    assert "signal 9" in daemon.said()
+    assert not list(daemon.log_folder.glob("*.building"))
+    write(daemon, 60, 1)
+    assert "quorumd_snapshot_build_failures_total 1.0" in _metrics(daemon)
+    wait_for("the next try", lambda: snapshots(daemon), PATIENT_S)
+
+
+def test_a_builder_ends_with_its_node(node: Cluster) -> None:
+    daemon = node[1]
+    write(daemon, 0, 60)
+    builder = wait_for("a builder", lambda: builders(daemon), PATIENT_S)[0]
+    os.kill(builder, signal.SIGSTOP)
+    daemon.kill()
+    os.kill(builder, signal.SIGCONT)
+    wait_for("the builder to end", lambda: not Path(f"/proc/{builder}").exists(), PATIENT_S)
+    daemon.start()
+    node.leader()
+    assert len(configs(daemon)) == 60
+
+
+def test_a_disk_without_room_for_it(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, size=1, extra=EXTRA)
+    daemon = cluster[1]
+    full = daemon.config.with_name("full")
+    shim = str(Path(next(iter(full_disk.__path__))))
+    try:
+        daemon.start({"PYTHONPATH": shim, "FULL_DISK_WHILE_EXISTS": str(full)})
+        cluster.leader()
+        with without_traceback(cluster):
+            write(daemon, 0, 60)
+            full.touch()
+            wait_for("the failure to be told", lambda: "no room for the snapshot" in daemon.said(), PATIENT_S)
+            assert snapshots(daemon) == []
+            full.unlink()
+            wait_for("the next try", lambda: snapshots(daemon), PATIENT_S)
+            assert len(configs(daemon)) == 60
+    finally:
+        cluster.stop()
+
+
+def test_a_damaged_snapshot_at_the_start(node: Cluster) -> None:
+    daemon = node[1]
+    write(daemon, 0, 60)
+    newest = wait_for("a snapshot", lambda: snapshots(daemon), PATIENT_S)[-1]
+    daemon.kill()
+    data = bytearray(newest.read_bytes())
+    data[len(data) // 2] ^= 1
+    newest.write_bytes(data)
+    daemon.start()
+    node.leader()
+    assert len(configs(daemon)) == 60
+    assert f"{newest.name}.corrupt" in daemon.said()
+    assert newest.with_name(newest.name + ".corrupt").exists()
