@@ -17,8 +17,12 @@ from quorumd.protocol.record_batch import BatchHeader, scan
 _WINDOW = 1024 * 1024
 
 
-def walk(disk: Disk, directory: str, start: int, end: int) -> Iterator[tuple[bytes, BatchHeader]]:
+def walk(
+    disk: Disk, directory: str, start: int, end: int, near: tuple[int, int] | None = None
+) -> Iterator[tuple[bytes, BatchHeader]]:
     """The batches from offset `start`, where one begins, to the last that ends at or below `end`.
+
+    `near` saves looking for `start`: what `SegmentedLog.near` said of it.
 
     Each comes as (data that holds it whole, header), with CRC, offsets and epochs checked. Raises CorruptLog where
     something else is found before `end`, StorageError where the files do not reach from `start` to `end` or cannot
@@ -44,7 +48,11 @@ def walk(disk: Disk, directory: str, start: int, end: int) -> Iterator[tuple[byt
         except OSError as cause:
             raise StorageError(f"{path} cannot be opened: {cause}") from cause
         try:
-            position = 0 if base == offset else _position_of(file, path, offset)
+            position = (
+                0
+                if base == offset
+                else _position_of(file, path, offset, near[1] if near and near[0] == base else 0)
+            )
             for data, header in _batches(file, path, position, offset, epoch, end):
                 if header.end_offset > end:
                     return
@@ -69,10 +77,11 @@ def _base_offsets(disk: Disk, directory: str) -> list[int]:
     return [base for name in names if (base := base_offset_of(name)) is not None]
 
 
-def _position_of(file: File, path: str, offset: int) -> int:
-    """Where the batch begins whose first offset is `offset`, or the end of what is there."""
+def _position_of(file: File, path: str, offset: int, near: int) -> int:
+    """Where the batch begins whose first offset is `offset`, or the end of what is there. Looks from `near` on, where
+    that is not beyond it."""
     size = file.size()
-    position = 0
+    position = near if near + EXTENT_SIZE <= size and _offset_at(file, near) <= offset else 0
     while position + EXTENT_SIZE <= size:
         data = file.read_at(position, _WINDOW)
         try:
@@ -85,6 +94,10 @@ def _position_of(file: File, path: str, offset: int) -> int:
             raise CorruptLog(f"{path}, looking for offset {offset}: {fault}") from None
         position += found
     return size
+
+
+def _offset_at(file: File, position: int) -> int:
+    return int.from_bytes(file.read_at(position, 8), "big")
 
 
 def _batches(

@@ -226,6 +226,11 @@ class SegmentedLog:
             self._begin_epochs_at(snapshot)
         self.snapshots.remove_below(snapshot.offset)
 
+    def near(self, offset: int) -> tuple[int, int]:
+        """Where to begin to look for an offset: the base offset of its segment, and a position in that."""
+        segment = self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
+        return segment.base_offset, segment.indexes.position_before(offset)
+
     def bytes_from(self, offset: int) -> int:
         """How many bytes of batches there are from `offset` on, an index interval more or less."""
         total = 0

@@ -52,19 +52,25 @@ def _nobody(text: str) -> None:
 
 
 def build_snapshot(
-    disk: Disk, data_folder: str, end_offset: int, token: str, tell: Tell = _nobody
+    disk: Disk,
+    data_folder: str,
+    end_offset: int,
+    token: str,
+    tell: Tell = _nobody,
+    near: tuple[int, int] | None = None,
 ) -> BuiltSnapshot | None:
     """Build the snapshot of all batches that end at or below `end_offset`; None if there are none.
 
-    `token` tells the files of several builders apart, `tell` hears now and then what is being done. Blocks, for
-    long. Raises StorageError, CorruptLog, DiskFull or FlushFailed with nothing left of the new snapshot; also
-    StorageError for a record that the image does not hold: nothing may be lost.
+    `token` tells the files of several builders apart, `tell` hears now and then what is being done, `near` saves
+    looking for the end of the newest snapshot (`SegmentedLog.near`). Blocks, for long. Raises StorageError, CorruptLog,
+    DiskFull or FlushFailed with nothing left of the new snapshot; also StorageError for a record that the image does
+    not hold: nothing may be lost.
     """
     directory = partition_folder(data_folder)
     prefix = _Prefix(disk, directory, tell)
     prefix.begin_with_snapshot(end_offset)
     start = prefix.end
-    prefix.read_log(end_offset)
+    prefix.read_log(end_offset, near)
     if prefix.end.offset == 0:
         return None
     if prefix.end == start:
@@ -115,9 +121,9 @@ class _Prefix:
             self.end = snapshot
             return
 
-    def read_log(self, end_offset: int) -> None:
+    def read_log(self, end_offset: int, near: tuple[int, int] | None) -> None:
         begin = told = self.end.offset
-        for data, header in walk(self._disk, self._directory, begin, end_offset):
+        for data, header in walk(self._disk, self._directory, begin, end_offset, near):
             try:
                 if header.is_control:
                     self._apply_control(data, header)

@@ -81,9 +81,14 @@ class SnapshotKeeper:
         statistics.snapshot_end_offset = newest.offset if newest is not None else 0
         statistics.snapshot_bytes = (self._log.snapshots.size(newest) or 0) if newest is not None else 0
 
+    @property
+    def _done(self) -> int:
+        """All below is in a snapshot."""
+        return self._newest.offset if self._newest is not None else 0
+
     def _is_due(self, committed: int, now: float) -> bool:
         settings = self._settings
-        done = self._newest.offset if self._newest is not None else 0
+        done = self._done
         if committed <= done:
             return False
         is_old = 0 < settings.snapshot_ms <= now - self._newest_since
@@ -100,7 +105,13 @@ class SnapshotKeeper:
 
     def _build(self, committed: int, now: float) -> None:
         self._is_building = True
-        job = partial(build_snapshot, data_folder=self._data_folder, end_offset=committed, token=TOKEN)
+        job = partial(
+            build_snapshot,
+            data_folder=self._data_folder,
+            end_offset=committed,
+            token=TOKEN,
+            near=self._log.near(self._done),
+        )
         self._disk.run_apart(job, partial(self._built, now))
 
     def _built(self, began: float, outcome: BuiltSnapshot | BaseException | None) -> None:

@@ -34,6 +34,19 @@ def offsets(disk: SimulatedDisk, start: int, end: int) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("start", range(30))
+def test_a_hint_saves_reading_what_is_before_and_changes_nothing(start: int) -> None:
+    disk = fresh_disk(1)
+    log = open_log(disk, "log")
+    fill(log, 30)
+    base, position = log.near(start)
+    assert base <= start
+    assert position <= (start - base) * BATCH_SIZE < position + 150 + 2 * BATCH_SIZE
+    for near in ((base, position), (base, 10 * BATCH_SIZE), (base, 1 << 40), (base + 1, 5)):
+        found = [header.base_offset for _, header in walk(disk, "log", start, 30, near)]
+        assert found == list(range(start, 30))
+
+
 @pytest.mark.parametrize("start", [0, 1, 10, 11, 12, 25, 29])
 @pytest.mark.parametrize("end", [1, 11, 12, 22, 30])
 def test_the_batches_between_two_offsets(disk: SimulatedDisk, start: int, end: int) -> None:

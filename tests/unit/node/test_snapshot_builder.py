@@ -113,6 +113,21 @@ def test_segments_below_the_snapshot_before_are_not_needed(disk: SimulatedDisk, 
         build(disk, end)
 
 
+def test_what_is_in_the_snapshot_before_is_not_read_again(disk: SimulatedDisk) -> None:
+    """A segment can have a gigabyte; every build would read all of it."""
+    log = ConfigLog(disk, settings=LogSettings(index_interval_bytes=200))
+    log.set_configs(0, 50)
+    first = build(disk, log.commit())
+    log.set_configs(50, 50)
+    end = log.commit()
+    disk.rot(f"{DIRECTORY}/{0:020d}.log", 8, 0x40)
+    with pytest.raises(StorageError, match="ends at offset 52"):
+        build(disk, end)
+    built = build_snapshot(disk, FOLDER, end, "test", near=log.log.near(first.snapshot.offset))
+    assert built is not None
+    assert built.records == 101
+
+
 def test_nothing_new_is_told(disk: SimulatedDisk, log: ConfigLog) -> None:
     assert build_snapshot(disk, FOLDER, 0, "test") is None
     log.set_configs(0, 50)
