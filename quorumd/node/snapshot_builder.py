@@ -62,9 +62,10 @@ def build_snapshot(
     """Build the snapshot of all batches that end at or below `end_offset`; None if there are none.
 
     `token` tells the files of several builders apart, `tell` hears now and then what is being done, `near` saves
-    looking for the end of the newest snapshot (`SegmentedLog.near`). Blocks, for long. Raises StorageError, CorruptLog,
-    DiskFull or FlushFailed with nothing left of the new snapshot; also StorageError for a record that the image does
-    not hold: nothing may be lost.
+    looking for the end of the newest snapshot (`SegmentedLog.near`). Blocks, for long.
+
+    Raises StorageError, CorruptLog, DiskFull or FlushFailed with nothing left of the new snapshot; also StorageError
+    for a record that the image does not hold: nothing may be lost.
     """
     directory = partition_folder(data_folder)
     prefix = _Prefix(disk, directory, tell)
