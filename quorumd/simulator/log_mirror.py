@@ -149,15 +149,15 @@ class DurableLog:
         """A log that begins with a snapshot has all that it stands for, perhaps more in a segment that goes on."""
         found = self._found
         count = batches_below(batches, self._snapshot_end())
-        if count <= len(found):
+        if count > len(found):
+            found += [(batch, IN_SNAPSHOT, 0) for batch in batches[len(found) : count]]
+        if len(found) == len(batches) or not found or found[-1][1] != IN_SNAPSHOT:
             return
-        found += [(batch, IN_SNAPSHOT, 0) for batch in batches[len(found) : count]]
-        if count == len(batches):
-            return
-        segment, position = self._place_of(batches[count])
+        following = batches[len(found)]
+        segment, position = self._place_of(following)
         file = self._file(segment)
-        if file is not None and file.holds(batches[count].data, position):
-            found.append((batches[count], segment, position))
+        if file is not None and file.holds(following.data, position):
+            found.append((following, segment, position))
             self._find(batches)
 
     def _snapshot_end(self) -> int:

@@ -54,6 +54,8 @@ class Profile:
     election_timeout_ms: Range = (150.0, 1000.0)
     clock_drift: Range = (1e-4, 0.08)
     segment_bytes: Range = (1024.0, 1e6)
+    snapshot_bytes: Range = (1e3, 1e6)
+    look_after_files_ms: Range = (100.0, 5000.0)
     clients: tuple[int, ...] = (1, 2, 3, 4, 6)
     think_ms: Range = (3.0, 40.0)
     """The shortest wait of clients; the longest is some times that."""
@@ -102,6 +104,17 @@ PROFILES: dict[str, Profile] = {
             fault_interval_ms=(100.0, 1000.0),
             voters=(1, 2, 3, 3, 4, 5),
             observers=(1, 2, 2, 3, 4),
+        ),
+        Profile(
+            "snapshots",
+            "Snapshots all the time and logs that keep little: replicas that were away need one; with crashes.",
+            faults=("power loss", "power loss in a disk call", "kill", "disk full", "replaced disk", "partition",
+                    "isolated leader", "broken link"),
+            fault_share=(0.3, 1.0),
+            observers=(0, 1, 1, 2),
+            segment_bytes=(600.0, 4e3),
+            snapshot_bytes=(300.0, 6e3),
+            look_after_files_ms=(50.0, 500.0),
         ),
         Profile(
             "clocks",
@@ -172,8 +185,8 @@ class _Draw:
             clock_drift=self._often_none(*profile.clock_drift),
             segment_bytes=int(self._by_magnitude(*profile.segment_bytes)),
             allocate_bytes=int(self._often_none(512.0, 64e3)),
-            snapshot_bytes=int(self._by_magnitude(1e3, 1e6)),
-            look_after_files_ms=self._by_magnitude(100.0, 5000.0),
+            snapshot_bytes=int(self._by_magnitude(*profile.snapshot_bytes)),
+            look_after_files_ms=self._by_magnitude(*profile.look_after_files_ms),
             retention_bytes=int(self._often_none(1e3, 100e3)),
             piece_bytes=int(self._by_magnitude(100.0, 1e6)),
             disk=self._disk(),
