@@ -59,6 +59,7 @@ def in_every_role(handler: Handler) -> dict[Role, Handler]:
 
 FROM_PEERS = (PeerAsked, PeerAnswered, PeerFailed)
 CAMPAIGNING = (Role.PROSPECTIVE, Role.CANDIDATE)
+LOOKING = (Role.UNATTACHED, Role.RESIGNED)
 
 HANDLERS: dict[Kind, dict[Role, Handler]] = {
     (PeerAsked, VoteRequest): in_every_role(election.vote_asked),
@@ -70,13 +71,15 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
     (PeerAnswered, BeginRequest): in_every_role(other.answered) | {Role.LEADER: leader.begin_answered},
     (PeerAnswered, EndRequest): in_every_role(other.end_answered),
     (PeerAnswered, FetchRequest): in_every_role(other.answered)
-    | {Role.FOLLOWER: follower.fetch_answered, Role.UNATTACHED: unattached.fetch_answered},
+    | {Role.FOLLOWER: follower.fetch_answered}
+    | dict.fromkeys(LOOKING, unattached.fetch_answered),
     (PeerFailed, VoteRequest): in_every_role(other.ignored)
     | dict.fromkeys(CAMPAIGNING, candidate.vote_failed),
     (PeerFailed, BeginRequest): in_every_role(other.ignored) | {Role.LEADER: leader.begin_failed},
     (PeerFailed, EndRequest): in_every_role(other.end_failed),
     (PeerFailed, FetchRequest): in_every_role(other.ignored)
-    | {Role.FOLLOWER: follower.fetch_failed, Role.UNATTACHED: unattached.look_again_later},
+    | {Role.FOLLOWER: follower.fetch_failed}
+    | dict.fromkeys(LOOKING, unattached.look_again_later),
     (PeerAsked, SnapshotRequest): in_every_role(snapshot_service.refuse_snapshot)
     | {Role.LEADER: fetch_service.snapshot_asked},
     (PeerAnswered, SnapshotRequest): in_every_role(other.answered)
@@ -90,7 +93,7 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
         Role.CANDIDATE: candidate.timer_fired,
         Role.LEADER: leader.timer_fired,
         Role.FOLLOWER: follower.timer_fired,
-        Role.RESIGNED: unattached.end_resignation,
+        Role.RESIGNED: unattached.resigned_timer_fired,
     },
     LeaderHeard: in_every_role(other.leader_heard),
     PeerDiscovered: in_every_role(other.peer_discovered)

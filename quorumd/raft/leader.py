@@ -6,6 +6,8 @@ Raft paper 5.3 and 5.4.2, KIP-595, KIP-996 (check-quorum), KIP-853 (directory id
 
 from __future__ import annotations
 
+from math import inf
+
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
 from quorumd.raft import other
 from quorumd.raft.effects import KRaftVersion, LeaderChange
@@ -150,7 +152,8 @@ def look_after_voters(replica: Replica, leader: Leader) -> None:
     if leader.in_voter_set:
         improve_voters(replica, leader)
     elif replica.voters.latest_offset < leader.high_watermark:
-        resign(replica, leader)
+        # Nobody announces the next leader to it, and what clients ask of it waits until it knows who that is.
+        resign(replica, leader, look_at=replica.retry_after(0))
 
 
 def peer_discovered(replica: Replica, leader: Leader, event: PeerDiscovered) -> None:
@@ -207,9 +210,10 @@ def timer_fired(replica: Replica, leader: Leader, event: TimerFired) -> None:
         answer_due(replica, leader)
 
 
-def resign(replica: Replica, leader: Leader) -> None:
-    """Write nothing more in this epoch and say so to the voters, the fullest log first (KIP-595)."""
-    replica.enter(Resigned(replica.election_timeout()), replica.saved)
+def resign(replica: Replica, leader: Leader, look_at: float = inf) -> None:
+    """Write nothing more in this epoch and say so to the voters, the fullest log first (KIP-595). From `look_at` on,
+    ask around who leads next."""
+    replica.enter(Resigned(replica.election_timeout(), look_at), replica.saved)
     leave_leadership(replica, leader)
     progress = sorted(leader.voters.values(), key=lambda p: (-p.end_offset, p.key.id))
     say_goodbye(replica, tuple(p.key for p in progress))

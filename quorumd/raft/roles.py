@@ -167,9 +167,16 @@ class Follower:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and will write nothing more in it; memory only, a restart of a leader comes back here."""
+    """Led this epoch and will write nothing more in it; memory only, a restart of a leader comes back here.
+
+    Looks for the next leader from `fetch_at` on, without leaving the epoch: that would take those along who fetch
+    here, while they are about to elect.
+    """
 
     election_deadline: float
+    fetch_at: float = inf
+    fetch: FetchRequest | None = None
+    attempts: int = 0
 
     @property
     def role(self) -> Role:
@@ -177,7 +184,7 @@ class Resigned:
 
     @property
     def deadline(self) -> float:
-        return self.election_deadline
+        return min(self.election_deadline, inf if self.fetch else self.fetch_at)
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ def timer_fired(replica: Replica, state: Unattached, event: TimerFired) -> None:
         look_for_leader(replica, state)
 
 
-def look_for_leader(replica: Replica, state: Unattached) -> None:
+def look_for_leader(replica: Replica, state: Unattached | Resigned) -> None:
     """Fetch from anybody: the answer says who leads, and if it was the leader it costs nothing."""
     peers = replica.known_peers()
     if peers:
@@ -33,7 +33,7 @@ def look_for_leader(replica: Replica, state: Unattached) -> None:
         state.fetch_at = inf
 
 
-def fetch_answered(replica: Replica, state: Unattached, event: PeerAnswered) -> None:
+def fetch_answered(replica: Replica, state: Unattached | Resigned, event: PeerAnswered) -> None:
     response = event.response
     assert isinstance(response, FetchResponse)
     observe(replica, response.epoch, response.leader_id)
@@ -41,7 +41,9 @@ def fetch_answered(replica: Replica, state: Unattached, event: PeerAnswered) -> 
         look_again_later(replica, state, event)
 
 
-def look_again_later(replica: Replica, state: Unattached, event: PeerAnswered | PeerFailed) -> None:
+def look_again_later(
+    replica: Replica, state: Unattached | Resigned, event: PeerAnswered | PeerFailed
+) -> None:
     if event.request is state.fetch:
         state.fetch = None
         state.fetch_at = replica.retry_after(state.attempts)
@@ -64,7 +66,7 @@ def hurry(replica: Replica, state: Unattached) -> None:
         state.election_deadline = min(state.election_deadline, replica.now + wait)
 
 
-def end_resignation(replica: Replica, state: Resigned, event: TimerFired) -> None:
+def resigned_timer_fired(replica: Replica, state: Resigned, event: TimerFired) -> None:
     """No successor showed up: the next epoch is free for all, this replica included. Who may not campaign, as it is
     no voter any more, disturbs nobody there: it alone could lead the epoch before."""
     if replica.shutting_down or replica.epoch == LAST_EPOCH:
@@ -72,3 +74,6 @@ def end_resignation(replica: Replica, state: Resigned, event: TimerFired) -> Non
     elif replica.now >= state.election_deadline:
         deadline = replica.now if replica.is_sole_voter else None
         become_unattached(replica, replica.epoch + 1, election_deadline=deadline)
+        return
+    if state.fetch is None and replica.now >= state.fetch_at:
+        look_for_leader(replica, state)

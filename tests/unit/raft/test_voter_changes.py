@@ -18,7 +18,7 @@ from quorumd.raft.events import (
     UpdateVoter,
     VotersAsked,
 )
-from quorumd.raft.messages import BeginRequest, EndRequest
+from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment
 from tests.support.raft_quorum import Batch, Quorum, directory, endpoint, key, voter_set
@@ -205,6 +205,16 @@ class TestLeaving:
         commit(bench, 2)
         answer = bench.ask(bench.fetch_of(3), reply=3)
         assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def test_it_looks_for_its_successor_at_once_and_waits_for_it_in_its_own_epoch(self) -> None:
+        bench = leader()
+        asked(bench, RemoveVoter(ME))
+        commit(bench, 2, 3)
+        left, epoch = bench.now, bench.engine.epoch
+        while not bench.requests(FetchRequest):
+            bench.fire()
+        assert bench.now - left < bench.settings.election_timeout_ms / 4
+        assert (bench.engine.role, bench.engine.epoch) == (Role.RESIGNED, epoch)
 
     def test_it_does_not_campaign_afterwards(self) -> None:
         bench = leader()
