@@ -56,6 +56,10 @@
         The log begins at the end of that snapshot; segments wholly below it and older snapshots are removed.
         `.retention` decides, pure, when and which: `begin_of_log(log.segments(), log.snapshots.stored(), ...)`.
 
+    log.near(offset)
+        Where to look for an offset in the files, for `.log_walk.walk`: it reads the committed batches of a log that
+        another process may be writing, and is what snapshots are built with.
+
 A log that does not begin at offset 0 begins where one of its snapshots ends; `end_of_epoch` and `last_epoch` count
 the epoch of that snapshot as that of the record before. If the newest snapshot is ahead of the log (a crash between
 the two steps of an installation), opening finishes it. A snapshot is batches with offsets from 0 and the epoch of its

@@ -26,7 +26,9 @@ bootstrap_records  what a new log needs before stock readers publish anything
 voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VotersAsked, and their answers
 snapshot_wire      flat engine values <-> FetchSnapshot
 snapshot_builder   (previous snapshot, log) -> a newer snapshot: files only, runs in a process of its own
+snapshot_loading   a snapshot as an image, a few records at a time; what a node begins with
 snapshot_keeper    when a snapshot is built, which segments and snapshots are removed
+high_watermark_saver  when the high watermark goes to disk
 
 server_session     one incoming connection: frames in, answers out in order
 request_handlers   makes the *_requests of a node

@@ -112,13 +112,16 @@ class SnapshotKeeper:
             token=TOKEN,
             near=self._log.near(self._done),
         )
-        self._disk.run_apart(job, partial(self._built, now))
+        self._disk.run_apart(job, partial(self._built, committed, now))
 
-    def _built(self, began: float, outcome: BuiltSnapshot | BaseException | None) -> None:
+    def _built(self, committed: int, began: float, outcome: BuiltSnapshot | BaseException | None) -> None:
         self._is_building = False
         if self._is_stopped:
             return
         now = self._clock.now_ms()
+        if isinstance(outcome, BaseException) and self._log.start_offset > committed:
+            # A fetched snapshot took the place of the log that was read.
+            outcome = None
         try:
             self._rescan(now)
         except StorageError as error:

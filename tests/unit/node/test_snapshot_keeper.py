@@ -175,6 +175,20 @@ def test_after_a_failure_it_waits_longer_and_longer(caplog: pytest.LogCaptureFix
     assert world.look() == 1
 
 
+def test_a_log_that_was_replaced_meanwhile_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.grow(11)
+    world.keeper.look(world.log.end_offset)
+    snapshot = OffsetAndEpoch(5000, 2)
+    write_snapshot(world.disk, DIRECTORY, snapshot)
+    world.log.snapshots.rescan()
+    world.log.restart_at(snapshot)
+    world.time.pass_ms(APART_MS[1] + 10)
+    assert world.statistics.snapshots_failed == 0
+    assert world.statistics.snapshot_end_offset == 5000
+    assert caplog.text == ""
+
+
 def test_nothing_is_left_of_one_whose_process_died(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.grow(11)
