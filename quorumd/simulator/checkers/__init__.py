@@ -39,6 +39,7 @@ from quorumd.simulator.checkers.membership import (
     NewVotersHaveCaughtUp,
     OneVoterAtATime,
     RemovedLeadersEnd,
+    RemovedNodesKeepStill,
 )
 from quorumd.simulator.checkers.snapshots import SnapshotsEqualTheLog
 from quorumd.simulator.checkers.state import (
@@ -73,6 +74,7 @@ __all__ = [
     "ReadsSeeCommitted",
     "RecoveryKeepsDurable",
     "RemovedLeadersEnd",
+    "RemovedNodesKeepStill",
     "SavedVote",
     "SavedVoters",
     "SavedVotersAreCommitted",

@@ -110,6 +110,29 @@ class RemovedLeadersEnd(Checker):
             )
 
 
+class RemovedNodesKeepStill(Checker):
+    """Who knows that its removal is committed campaigns no more, not even for pre-votes (Raft thesis 4.2.3)."""
+
+    promise = "a removed node disturbs nobody"
+    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+
+    def __init__(self) -> None:
+        self._logs: dict[tuple[int, int], VoterRecords] = {}
+
+    def observed(self, seen: Observation) -> None:
+        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        if seen.appended or seen.removed:
+            records.take(seen)
+        if seen.role not in ("prospective", "candidate") or not records.found:
+            return
+        newest = records.found[-1]
+        if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
+            raise self.broken(
+                f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, and knows that the voters "
+                f"{newest.voters.ids} are committed"
+            )
+
+
 class NewVotersHaveCaughtUp(Checker):
     """Who is made a voter has on its disk what was committed a short while before (KIP-853, hole 8)."""
 

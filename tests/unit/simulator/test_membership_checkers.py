@@ -19,6 +19,7 @@ from quorumd.simulator.checkers import (
     Observation,
     OneVoterAtATime,
     RemovedLeadersEnd,
+    RemovedNodesKeepStill,
     SnapshotsEqualTheLog,
 )
 from quorumd.simulator.log_mirror import Batch, batches_in
@@ -104,6 +105,16 @@ def test_a_voter_record_that_was_cut_off_is_not_compared_with() -> None:
 def test_a_removed_leader_ends(high_watermark: int, broken: bool) -> None:
     log = [FIRST, data(1, 1), voters(2, 1, 2, 3)]
     assert breaks(RemovedLeadersEnd(), leader(log, 3, high_watermark)) is broken
+
+
+@pytest.mark.parametrize(
+    ("role", "high_watermark", "broken"),
+    [("candidate", 3, True), ("prospective", 3, True), ("follower", 3, False), ("candidate", 2, False)],
+)
+def test_a_removed_node_keeps_still(role: str, high_watermark: int, broken: bool) -> None:
+    observation = leader([FIRST, data(1, 1), voters(2, 1, 2, 3)], 3, high_watermark)
+    observation.is_leader, observation.role = False, role
+    assert breaks(RemovedNodesKeepStill(), observation) is broken
 
 
 class Disk:
