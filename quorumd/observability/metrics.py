@@ -239,6 +239,13 @@ METRICS: tuple[NodeMetric, ...] = (
         kip=("number-of-observers",),
     ),
     NodeMetric(
+        "quorumd_raft_uncommitted_voter_change",
+        "gauge",
+        "Leader: 1 while the newest voter record is not committed; 0 elsewhere.",
+        one(lambda node: float(node.engine.has_uncommitted_voters)),
+        kip=("uncommitted-voter-change",),
+    ),
+    NodeMetric(
         "quorumd_raft_number_unknown_voter_connections",
         "gauge",
         "Voters whose address is not known.",
@@ -394,7 +401,6 @@ NOT_MEASURED = {
     "OutboundChannelSize": "answers go to the socket at the end of the turn; there is no queue",
     "OutboundQueueTimeMs": "answers go to the socket at the end of the turn; there is no queue",
     "OutboundRequestPerSec": "what is sent here is counted where it arrives",
-    "uncommitted-voter-change": "the voters do not change while a quorum runs",
     "ignored-static-voters": "quorum.voters is always ignored once the log has voters",
 }
 """Metrics of the KIP's drafts and of Kafka that make no sense here, and why."""

@@ -221,6 +221,12 @@ class RaftEngine:
         return self._replica.voters.below(offset) or VoterAssignment(VoterSet())
 
     @property
+    def has_uncommitted_voters(self) -> bool:
+        """Leader: whether the newest voter record is not committed yet; False in other roles."""
+        state = self._replica.state
+        return isinstance(state, Leader) and self._replica.voters.latest_offset >= state.high_watermark
+
+    @property
     def deadline(self) -> float:
         """When to step TimerFired; inf for never."""
         return self._replica.state.deadline

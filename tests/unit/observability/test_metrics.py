@@ -98,6 +98,7 @@ def make_node(**engine: Any) -> Any:
         "voted": None,
         "is_leader": False,
         "voters": SimpleNamespace(current=SimpleNamespace(voters=("a", "b", "c"))),
+        "has_uncommitted_voters": True,
     }
     return SimpleNamespace(
         engine=SimpleNamespace(**(state | engine)),

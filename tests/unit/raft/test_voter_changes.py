@@ -72,7 +72,9 @@ class TestTargets:
 
     def test_is_answered_when_the_target_is_committed_not_when_it_is_reached(self) -> None:
         bench = leader()
+        assert not bench.engine.has_uncommitted_voters
         assert asked(bench, TargetVoters((4, 5))) == []
+        assert bench.engine.has_uncommitted_voters
         assert newest_record(bench) == VoterAssignment(ALL, (4, 5))
         assert commit(bench, 2) == [VotersAnswer("asker", ErrorCode.NONE)]
         assert newest_record(bench).target == (4, 5)
