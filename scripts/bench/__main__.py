@@ -1,5 +1,6 @@
-"""`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk, and how fast
-the simulator is (`simulator`).
+"""`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
+fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), and a snapshot of a
+million configs (`snapshots`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -24,7 +25,9 @@ from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
+from scripts.bench.replacement import ReplacementReport, measure_replacements
 from scripts.bench.simulator import SimulatorReport, measure_simulator
+from scripts.bench.snapshots import SnapshotReport, measure_snapshots
 from scripts.bench.summary import Level, Report, Run
 
 BUILD = Path("build/bench")
@@ -34,36 +37,45 @@ IN_FLIGHT = (1, 16, 64, 256)
 CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
-PARTS = COMMIT, SIMULATOR = "commit", "simulator"
+PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
 RESULTS = BUILD / "commit.json"
 
+AnyReport = Report | SimulatorReport | ReplacementReport | SnapshotReport
 RunOf = Callable[[int, int, int, float], Run]
 
 
 @click.command()
 @click.option("--seconds", default=10.0, show_default=True, help="Length of one run of one system.")
 @click.option("--rounds", default=5, show_default=True, help="Runs of each load; the medians are told.")
-@click.option("--only", type=click.Choice(PARTS), help="Measure one part; the figures of the other stay.")
+@click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; may be repeated.")
 @click.option("--require-targets", is_flag=True, help="Exit with 1 when a target was missed.")
 @click.option(
     "--interpreted", is_flag=True, help="Measure the sources, not what `make compile` made of them."
 )
-def main(seconds: float, rounds: int, only: str | None, require_targets: bool, interpreted: bool) -> None:
-    """Measure, print tables, and write build/bench/commit.json. Quick look: --seconds 3 --rounds 1."""
+def main(
+    seconds: float, rounds: int, only: tuple[str, ...], require_targets: bool, interpreted: bool
+) -> None:
+    """Measure, print tables, and write build/bench/commit.json, where the figures of other parts stay. Quick look:
+    --seconds 3 --rounds 1."""
     console = Console(width=110)
-    reports: list[Report | SimulatorReport] = []
+    parts = only or PARTS
+    reports: list[AnyReport] = []
 
     def tell(text: str) -> None:
         console.print(f"[dim]{text}[/dim]")
 
     try:
-        if only != SIMULATOR:
+        if COMMIT in parts:
             etcd.check_installed()
         package = choose_package(Path.cwd() if interpreted else COMPILED.resolve())
         console.print(f"quorumd: {package}")
-        if only != COMMIT:
+        if SIMULATOR in parts:
             reports.append(measure_simulator(package, rounds, tell))
-        if only != SIMULATOR:
+        if REPLACEMENT in parts:
+            reports.append(measure_replacements(BUILD / REPLACEMENT, package, rounds, tell))
+        if SNAPSHOTS in parts:
+            reports.append(measure_snapshots(BUILD / SNAPSHOTS, package, seconds, rounds, tell))
+        if COMMIT in parts:
             reports.append(measure_commits(package, seconds, rounds, tell))
     except BenchError as error:
         console.print(f"error: {error}", markup=False, style="red")

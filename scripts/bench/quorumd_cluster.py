@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,21 +50,13 @@ class QuorumdCluster:
         What it counts is acknowledged; the high watermark must have grown by at least as many records.
         """
         before = self._quorum().high_watermark
-        bootstrap = ",".join(f"{host}:{port}" for host, port in self._addresses)
-        command = [
-            sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", bootstrap, "--output", "json",
-            "--in-flight", str(in_flight), "--connections", str(connections),
-            "--value-bytes", str(value_bytes), "--seconds", f"{seconds:g}",
-        ]  # fmt: skip
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode:
-            raise BenchError(f"quorumd bench failed: {result.stdout}{result.stderr}")
-        (row,) = json.loads(result.stdout)
+        run = run_load(self._addresses, value_bytes, in_flight, connections, seconds)
         advanced = self._quorum().high_watermark - before
-        if advanced < row["writes"]:
-            raise BenchError(f"quorumd committed {advanced} records, the load counts {row['writes']} writes")
-        latency = Latency(row["writes"], row["p50Ms"], row["p99Ms"])
-        return Run(row["writesPerSecond"], latency, connections)
+        if advanced < run.latency.count:
+            raise BenchError(
+                f"quorumd committed {advanced} records, the load counts {run.latency.count} writes"
+            )
+        return run
 
     def check_replicas(self, value_bytes: int) -> None:
         """Every node must hold all that is committed, and tell the last values when it is asked for them."""
@@ -102,6 +95,23 @@ class QuorumdCluster:
                 if partition.error_code == ErrorCode.NONE:
                     return partition
         raise BenchError(f"no leader; the logs are in {self._cluster.folder}")
+
+
+def run_load(
+    addresses: Sequence[Address], value_bytes: int, in_flight: int, connections: int, seconds: float
+) -> Run:
+    """`quorumd bench` at whoever leads. Raises BenchError."""
+    bootstrap = ",".join(f"{host}:{port}" for host, port in addresses)
+    command = [
+        sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", bootstrap, "--output", "json",
+        "--in-flight", str(in_flight), "--connections", str(connections),
+        "--value-bytes", str(value_bytes), "--seconds", f"{seconds:g}",
+    ]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        raise BenchError(f"quorumd bench failed: {result.stdout}{result.stderr}")
+    (row,) = json.loads(result.stdout)
+    return Run(row["writesPerSecond"], Latency(row["writes"], row["p50Ms"], row["p99Ms"]), connections)
 
 
 def cold_start(folder: Path) -> float:

@@ -1,0 +1,110 @@
+"""Daemons of which some vote and some do not, started and stopped one by one, with properties of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from quorumd.client.admin import AdminClient
+from quorumd.errors import RequestFailed
+from quorumd.protocol.messages.describe_quorum_response import PartitionData
+from scripts.bench.processes import BenchError, Process, free_ports
+
+T = TypeVar("T")
+START_S = 300.0
+"""A node with a large log may take its time, on a machine that is busy too."""
+
+
+class Members:
+    """Nodes 0, 1, 2, ... in a folder. The first `voters` of them begin as voters; the others find these."""
+
+    def __init__(self, folder: Path, count: int, voters: int, properties: Mapping[str, str]) -> None:
+        self.ports = free_ports(count)
+        self._folder = folder
+        self._first = range(voters)
+        self._properties = properties
+        self.processes: dict[int, Process] = {}
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        return [("127.0.0.1", port) for port in self.ports]
+
+    def config(self, node_id: int) -> Path:
+        """Its properties file."""
+        return self._folder / f"node-{node_id}.properties"
+
+    def data_folder(self, node_id: int) -> Path:
+        return self._folder / f"node-{node_id}"
+
+    def log_folder(self, node_id: int) -> Path:
+        """Segments and snapshots."""
+        return self.data_folder(node_id) / "__cluster_metadata-0"
+
+    def start(self, node_id: int) -> float:
+        """Start one node; returns the seconds until it takes connections. Raises BenchError if it never does."""
+        config = self.config(node_id)
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text("".join(f"{key}={value}\n" for key, value in self._lines(node_id).items()))
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "quorumd", "start", "--config", str(config), "--format-if-needed"]
+        process = self.processes[node_id] = Process(command, self._folder / f"node-{node_id}.log")
+        while not self._listens(node_id):
+            process.check_alive()
+            if time.perf_counter() - began > START_S:
+                raise BenchError(f"node {node_id} did not serve within {START_S:.0f} s")
+            time.sleep(0.002)
+        return time.perf_counter() - began
+
+    def stop(self, node_id: int | None = None) -> None:
+        """Stop one node in good order, or all."""
+        for each in [node_id] if node_id is not None else list(self.processes):
+            self.processes.pop(each).stop()
+
+    def describe(self) -> PartitionData:
+        """What the leader says. Raises BenchError where there is none."""
+        return self.ask(lambda admin: admin.describe_quorum())
+
+    def ask(self, question: Callable[[AdminClient], Awaitable[T]]) -> T:
+        """One question of an admin client. Raises BenchError."""
+
+        async def work() -> T:
+            async with self.admin() as admin:
+                return await question(admin)
+
+        try:
+            return asyncio.run(work())
+        except RequestFailed as error:
+            raise BenchError(f"{error}; the logs are in {self._folder}") from None
+
+    def admin(self) -> AdminClient:
+        """A client that finds the leader."""
+        return AdminClient(self.addresses, client_id="bench", timeout_ms=60_000)
+
+    def _lines(self, node_id: int) -> dict[str, str]:
+        lines = {
+            "node.id": str(node_id),
+            "listeners": f"CONTROLLER://127.0.0.1:{self.ports[node_id]}",
+            "log.dirs": str(self.data_folder(node_id)),
+        }
+        if node_id in self._first:
+            voters = ",".join(f"{each}@127.0.0.1:{self.ports[each]}" for each in self._first)
+            lines["quorum.voters"] = voters
+        else:
+            lines["bootstrap.servers"] = ",".join(f"127.0.0.1:{self.ports[each]}" for each in self._first)
+        return {**lines, **self._properties}
+
+    def _listens(self, node_id: int) -> bool:
+        try:
+            socket.create_connection(self.addresses[node_id], timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+
+def voters_of(quorum: PartitionData) -> set[int]:
+    return {voter.replica_id for voter in quorum.current_voters}

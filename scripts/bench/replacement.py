@@ -1,0 +1,179 @@
+"""Three voters are replaced by three others under write load: how long writes stand still, how long it takes.
+
+Six daemons; the voters go to and fro between two sets that have no node in common, one replacement a round. Writers
+are admin clients, each with one write at a time: what they wait for is what a user of that client waits for, looking
+for the next leader included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.client.admin import AdminClient, ResourceType
+from quorumd.errors import RequestFailed
+from scripts.bench.members import Members, voters_of
+from scripts.bench.processes import BenchError
+from scripts.bench.summary import update_json
+
+SETS = ((0, 1, 2), (3, 4, 5))
+WRITERS = 8
+VALUE = "x" * 200
+STEADY_S = 2.0
+"""Before and after a replacement: how it is without one."""
+POLL_S = 0.01
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One of them."""
+
+    took_ms: float
+    """From asking until the quorum describes the new voters, and nothing under way."""
+    stall_ms: float
+    """The longest time between two acknowledged writes from asking until a second after the end."""
+    usual_stall_ms: float
+    """The same in the time before, as long as it lasted."""
+    writes_per_second: float
+    """Before it."""
+    writes_per_second_meanwhile: float
+
+
+@dataclass(slots=True)
+class ReplacementReport:
+    package: str
+    """Which quorumd was measured."""
+    rounds: list[Replacement]
+
+    def as_json(self) -> dict[str, Any]:
+        stalls = [each.stall_ms for each in self.rounds]
+        took = [each.took_ms for each in self.rounds]
+        return {
+            "quorumd": self.package,
+            "writers": WRITERS,
+            "stall_ms": {"p50": statistics.median(stalls), "max": max(stalls)},
+            "took_ms": {"p50": statistics.median(took), "max": max(took)},
+            "rounds": [asdict(each) for each in self.rounds],
+        }
+
+    def missed(self) -> list[str]:
+        """No target was set."""
+        return []
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"replacement": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        title = f"Three voters replaced by three others, {WRITERS} admin clients writing, {len(self.rounds)} times"
+        table = Table(title=title, box=box.SIMPLE_HEAD)
+        for heading in ("", "median", "largest"):
+            table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+        rows = {
+            "writes stand still, ms": [each.stall_ms for each in self.rounds],
+            "longest pause of writes before it, ms": [each.usual_stall_ms for each in self.rounds],
+            "the replacement takes, ms": [each.took_ms for each in self.rounds],
+            "writes/s before it": [each.writes_per_second for each in self.rounds],
+            "writes/s meanwhile": [each.writes_per_second_meanwhile for each in self.rounds],
+        }
+        for name, values in rows.items():
+            table.add_row(name, f"{statistics.median(values):,.0f}", f"{max(values):,.0f}")
+        console.print(table)
+        console.print(f"quorumd: {self.package}")
+
+
+def measure_replacements(
+    folder: Path, package: str, rounds: int, tell: Callable[[str], None]
+) -> ReplacementReport:
+    """As many replacements, two a round: there and back. Raises BenchError; what it started is stopped."""
+    shutil.rmtree(folder, ignore_errors=True)
+    members = Members(folder.resolve(), len(SETS[0]) + len(SETS[1]), len(SETS[0]), {})
+    tell("starting six quorumd daemons, three of them voters")
+    try:
+        for node_id in (*SETS[0], *SETS[1]):
+            members.start(node_id)
+        done = asyncio.run(_replacements(members, rounds * 2, tell))
+    finally:
+        members.stop()
+    shutil.rmtree(folder)
+    return ReplacementReport(package, done)
+
+
+async def _replacements(members: Members, count: int, tell: Callable[[str], None]) -> list[Replacement]:
+    acknowledged: list[float] = []
+    admins = [members.admin() for _ in range(WRITERS)]
+    writers = [asyncio.create_task(_write(admin, n, acknowledged)) for n, admin in enumerate(admins)]
+    done = []
+    try:
+        async with members.admin() as operator:
+            await _until_voters(operator, SETS[0])
+            for number in range(1, count + 1):
+                done.append(await _replace(operator, SETS[number % 2], acknowledged))
+                tell(
+                    f"replacement {number} of {count}: took {done[-1].took_ms:.0f} ms, "
+                    f"no write for {done[-1].stall_ms:.0f} ms"
+                )
+                if broken := [writer for writer in writers if writer.done()]:
+                    broken[0].result()
+    except RequestFailed as error:
+        raise BenchError(f"while voters were replaced: {error}") from None
+    finally:
+        for writer in writers:
+            writer.cancel()
+        await asyncio.gather(*writers, return_exceptions=True)
+        for admin in admins:
+            admin.close()
+    return done
+
+
+async def _replace(operator: AdminClient, target: tuple[int, ...], acknowledged: list[float]) -> Replacement:
+    acknowledged.clear()
+    before = time.perf_counter()
+    await asyncio.sleep(STEADY_S)
+    asked = time.perf_counter()
+    await operator.alter_quorum(target)
+    await _until_voters(operator, target)
+    reached = time.perf_counter()
+    await asyncio.sleep(1.0)
+    end = time.perf_counter()
+    usual = [moment for moment in acknowledged if moment < asked]
+    meanwhile = [moment for moment in acknowledged if asked <= moment < reached]
+    return Replacement(
+        (reached - asked) * 1000,
+        _longest_gap(acknowledged, asked, end) * 1000,
+        _longest_gap(acknowledged, before, asked) * 1000,
+        len(usual) / (asked - before),
+        len(meanwhile) / (reached - asked),
+    )
+
+
+def _longest_gap(acknowledged: list[float], begin: float, end: float) -> float:
+    moments = [begin, *(moment for moment in acknowledged if begin < moment < end), end]
+    return max(after - before for before, after in pairwise(moments))
+
+
+async def _until_voters(operator: AdminClient, target: tuple[int, ...]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            quorum = await operator.describe_quorum()
+            if quorum.target_voters is None and voters_of(quorum) == set(target):
+                return
+            await asyncio.sleep(POLL_S)
+
+
+async def _write(admin: AdminClient, number: int, acknowledged: list[float]) -> None:
+    """One write after the other, for ever. Raises RequestFailed where one is not acknowledged for a minute."""
+    while True:
+        await admin.alter_configs(ResourceType.GROUP, f"writer-{number}", {"value": VALUE})
+        acknowledged.append(time.perf_counter())

@@ -1,0 +1,322 @@
+"""A million configs: what a snapshot of them costs the writes beside it, and how fast nodes get theirs from it.
+
+Three daemons are filled, and build no snapshot by themselves. Then, in turns, the same load runs without and with
+the process beside the leader in which a node builds its snapshots: the ratio is that of neighbours in time. Last, a
+new observer catches up by FetchSnapshot, and the node that has the snapshot is restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.client.admin import ResourceType
+from quorumd.node.snapshot_builder import BuiltSnapshot, build_snapshot
+from quorumd.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from scripts.bench.members import Members
+from scripts.bench.processes import BenchError, wait_until
+from scripts.bench.quorumd_cluster import run_load
+from scripts.bench.summary import Run, update_json
+
+P99_TARGET = 1.5
+"""Commit p99 while a snapshot is built, over that without."""
+VOTERS = 3
+OBSERVER = 3
+RECORDS = 1_000_000
+RESOURCES, CONFIGS = 100, 10
+"""In one request: so many groups, each with so many configs."""
+VALUE_BYTES = 200
+LEVELS = (1, 16)
+"""Writes in flight."""
+PROPERTIES = {
+    "metadata.log.max.record.bytes.between.snapshots": "1024GiB",
+    "metadata.log.max.snapshot.interval.ms": "0",
+}
+MB = 1_000_000
+FETCHED_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The same load without and with snapshots that are being built."""
+
+    in_flight: int
+    without: Run
+    meanwhile: Run
+    build_seconds: float
+    """Under this load, from the start of its process to its end, from the snapshot before and what came since."""
+
+    @property
+    def ratio(self) -> float:
+        return self.meanwhile.latency.p99_ms / self.without.latency.p99_ms
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """A new observer."""
+
+    fetch_seconds: float
+    """From the first piece of the snapshot to the last."""
+    level_seconds: float
+    """From the start of its process until it has all that is committed."""
+
+
+@dataclass(slots=True)
+class SnapshotReport:
+    package: str
+    """Which quorumd was measured."""
+    records: int
+    fill_seconds: float
+    size: int
+    """Bytes of the snapshot."""
+    build_seconds: float
+    """From the whole log, without load."""
+    beside: list[Beside]
+    start_seconds: list[float]
+    """Of a node, until it takes connections: the snapshot is loaded then."""
+    empty_start_seconds: float
+    catch_ups: list[CatchUp]
+
+    def ratio(self, in_flight: int) -> float:
+        return statistics.median(each.ratio for each in self.beside if each.in_flight == in_flight)
+
+    @property
+    def megabytes_per_second(self) -> list[float]:
+        return [self.size / MB / each.fetch_seconds for each in self.catch_ups]
+
+    def missed(self) -> list[str]:
+        """One sentence for each target that was not reached."""
+        return [
+            f"commit p99 with {in_flight} in flight is {self.ratio(in_flight):.2f} times as long while a snapshot is "
+            f"built, the target is {P99_TARGET}"
+            for in_flight in LEVELS
+            if self.ratio(in_flight) > P99_TARGET
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "quorumd": self.package,
+            "records": self.records,
+            "fill_seconds": self.fill_seconds,
+            "bytes": self.size,
+            "build_seconds": self.build_seconds,
+            "p99_ratio": {str(in_flight): self.ratio(in_flight) for in_flight in LEVELS},
+            "beside": [asdict(each) for each in self.beside],
+            "start_seconds": self.start_seconds,
+            "empty_start_seconds": self.empty_start_seconds,
+            "fetch_megabytes_per_second": self.megabytes_per_second,
+            "catch_ups": [asdict(each) for each in self.catch_ups],
+            "missed": self.missed(),
+        }
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"snapshots": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        title = f"A snapshot of {self.records:,} configs ({self.size / MB:.0f} MB) is built beside writes"
+        table = Table(title=title, box=box.SIMPLE_HEAD)
+        for heading in (
+            *("in flight", "writes/s\nwithout", "\nmeanwhile", "p99 ms\nwithout", "\nmeanwhile"),
+            *("p99 ratio\n(min to max)", "target", "build s"),
+        ):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for in_flight in LEVELS:
+            some = [each for each in self.beside if each.in_flight == in_flight]
+            ratios = [each.ratio for each in some]
+            table.add_row(
+                str(in_flight),
+                f"{statistics.median(each.without.writes_per_second for each in some):,.0f}",
+                f"{statistics.median(each.meanwhile.writes_per_second for each in some):,.0f}",
+                f"{statistics.median(each.without.latency.p99_ms for each in some):.2f}",
+                f"{statistics.median(each.meanwhile.latency.p99_ms for each in some):.2f}",
+                f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+                f"{P99_TARGET}",
+                f"{statistics.median(each.build_seconds for each in some):.1f}",
+            )
+        console.print(table)
+        level = statistics.median(each.level_seconds for each in self.catch_ups)
+        console.print(
+            f"quorumd: {self.package}\n"
+            f"filled in {self.fill_seconds:.1f} s; built from the whole log, without load, "
+            f"in {self.build_seconds:.1f} s\n"
+            f"start of a node that has it: {statistics.median(self.start_seconds):.1f} s, of an empty one "
+            f"{self.empty_start_seconds:.1f} s\n"
+            f"FetchSnapshot by a new observer: {statistics.median(self.megabytes_per_second):.1f} MB/s; "
+            f"it has everything {level:.1f} s after its start"
+        )
+        for sentence in self.missed():
+            console.print(f"[red]missed[/red]: {sentence}")
+        if not self.missed():
+            console.print("[green]every target reached[/green]")
+
+
+def measure_snapshots(
+    folder: Path,
+    package: str,
+    seconds: float,
+    rounds: int,
+    tell: Callable[[str], None],
+    records: int = RECORDS,
+) -> SnapshotReport:
+    """All of it. Raises BenchError; what it started is stopped."""
+    shutil.rmtree(folder, ignore_errors=True)
+    members = Members(folder.resolve(), VOTERS + 1, VOTERS, PROPERTIES)
+    try:
+        empty_start = statistics.median(members.start(node_id) for node_id in range(VOTERS))
+        tell(f"filling three quorumd daemons with {records:,} configs")
+        fill_seconds = asyncio.run(_fill(members, records))
+        build_seconds, built = build(members)
+        tell(f"filled in {fill_seconds:.1f} s, built in {build_seconds:.1f} s: {built.records:,} records")
+        beside = [_beside(members, in_flight, seconds, tell) for _ in range(rounds) for in_flight in LEVELS]
+        leader = members.describe().leader_id
+        _, built = build(members)
+        catch_ups = [_catch_up(members, tell) for _ in range(rounds)]
+        starts = []
+        for _ in range(rounds):
+            members.stop(leader)
+            starts.append(members.start(leader))
+            tell(f"node {leader} started in {starts[-1]:.1f} s")
+    finally:
+        members.stop()
+    shutil.rmtree(folder)
+    return SnapshotReport(
+        package,
+        built.records,
+        fill_seconds,
+        built.size,
+        build_seconds,
+        beside,
+        starts,
+        empty_start,
+        catch_ups,
+    )
+
+
+async def _fill(members: Members, records: int) -> float:
+    """As many configs of groups, many in a request; how many seconds that took."""
+    numbers = iter(range(records // (RESOURCES * CONFIGS)))
+    began = time.perf_counter()
+    async with members.admin() as admin:
+
+        async def write() -> None:
+            for number in numbers:
+                answer = await admin.send(_many_configs(number), "leader")
+                assert isinstance(answer, IncrementalAlterConfigsResponse)
+                if codes := {each.error_code for each in answer.responses} - {0}:
+                    raise BenchError(f"writing configs was answered with the error codes {codes}")
+
+        await asyncio.gather(write(), write(), write())
+    return time.perf_counter() - began
+
+
+def _many_configs(number: int) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(
+        [
+            AlterConfigsResource(
+                ResourceType.GROUP,
+                f"group-{number * RESOURCES + group}",
+                [
+                    AlterableConfig(f"setting-{at}", 0, f"value-{number}-{group}-{at}")
+                    for at in range(CONFIGS)
+                ],
+            )
+            for group in range(RESOURCES)
+        ]
+    )
+
+
+def build(members: Members) -> tuple[float, BuiltSnapshot]:
+    """A snapshot of all that is committed, on the leader: seconds, and what was built. Raises BenchError."""
+    quorum = members.describe()
+    folder = str(members.data_folder(quorum.leader_id))
+    job = partial(build_snapshot, data_folder=folder, end_offset=quorum.high_watermark, token="bench")
+    began = time.perf_counter()
+    command = [sys.executable, "-P", "-m", "quorumd.runtime.apart"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pickle.dumps(job))
+        process.stdin.flush()
+        # Its standard input stays open: the end of it would end the process.
+        answer = process.stdout.read()
+    built = pickle.loads(answer) if answer else None
+    if not isinstance(built, BuiltSnapshot) or not built.is_new:
+        raise BenchError(f"no snapshot was built in {folder}: {built}")
+    return time.perf_counter() - began, built
+
+
+def _beside(members: Members, in_flight: int, seconds: float, tell: Callable[[str], None]) -> Beside:
+    """Snapshots are built one after the other as long as the second load runs."""
+    connections = min(4, in_flight)
+    without = run_load(members.addresses, VALUE_BYTES, in_flight, connections, seconds)
+    ended = Event()
+
+    def build_on() -> list[float]:
+        seconds = []
+        while not ended.is_set():
+            seconds.append(build(members)[0])
+        return seconds
+
+    with ThreadPoolExecutor(1) as pool:
+        building = pool.submit(build_on)
+        try:
+            meanwhile = run_load(members.addresses, VALUE_BYTES, in_flight, connections, seconds)
+        finally:
+            ended.set()
+    built = building.result()
+    done = Beside(in_flight, without, meanwhile, statistics.median(built))
+    tell(
+        f"{in_flight} in flight: p99 {without.latency.p99_ms:.2f} ms, {done.ratio:.2f} times that while "
+        f"{len(built)} snapshots are built"
+    )
+    return done
+
+
+def _catch_up(members: Members, tell: Callable[[str], None]) -> CatchUp:
+    shutil.rmtree(members.data_folder(OBSERVER), ignore_errors=True)
+    committed = members.describe().high_watermark
+    folder = members.log_folder(OBSERVER)
+    began = time.perf_counter()
+    members.start(OBSERVER)
+    processes = list(members.processes.values())
+    wait_until(
+        "the first piece of a snapshot", lambda: any(folder.glob("*.checkpoint*")), processes, FETCHED_S
+    )
+    first = time.perf_counter()
+    wait_until("the whole snapshot", lambda: any(folder.glob("*.checkpoint")), processes, FETCHED_S)
+    whole = time.perf_counter()
+
+    def is_level() -> bool:
+        return any(
+            observer.replica_id == OBSERVER and observer.log_end_offset >= committed
+            for observer in members.describe().observers
+        )
+
+    wait_until("the observer to catch up", is_level, processes, FETCHED_S)
+    done = CatchUp(whole - first, time.perf_counter() - began)
+    members.stop(OBSERVER)
+    tell(
+        f"a snapshot was fetched in {done.fetch_seconds:.2f} s, all was there after {done.level_seconds:.2f} s"
+    )
+    return done
