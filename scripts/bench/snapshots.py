@@ -79,7 +79,7 @@ class CatchUp:
     fetch_seconds: float
     """From the first piece of the snapshot to the last."""
     level_seconds: float
-    """From the start of its process until it has all that is committed."""
+    """From the start of its process until its log has all that is committed; loading the snapshot may go on then."""
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class SnapshotReport:
             f"start of a node that has it: {statistics.median(self.start_seconds):.1f} s, of an empty one "
             f"{self.empty_start_seconds:.1f} s\n"
             f"FetchSnapshot by a new observer: {statistics.median(self.megabytes_per_second):.1f} MB/s; "
-            f"it has everything {level:.1f} s after its start"
+            f"it has the whole log {level:.1f} s after its start"
         )
         for sentence in self.missed():
             console.print(f"[red]missed[/red]: {sentence}")
