@@ -98,6 +98,12 @@ def recover(
         found.read()
         end = OffsetAndEpoch(found.end_offset, found.epochs.last_epoch)
         ahead, unsound = _snapshots_ahead(snapshots, end)
+        if (
+            ahead is not None
+            and end.offset < known_high_watermark
+            and not found.was_replaced_at(ahead.offset)
+        ):
+            ahead = None  # The log is damaged, and may have had more than the snapshot.
         if ahead is not None:
             found.begin_anew(ahead)
         if found.end_offset > _LARGEST_OFFSET:
@@ -213,6 +219,13 @@ class _Reader:
             if fault or segment.has_surplus:
                 self._judge_rest(segment, fault)
 
+    def was_replaced_at(self, offset: int) -> bool:
+        """Whether an empty segment is there: where a log is begun anew it is made before the old ones go."""
+        return any(
+            segment.base_offset == offset and _length_without_zeros(segment.file, 0) == 0
+            for segment in self.opened
+        )
+
     def begin_anew(self, start: OffsetAndEpoch) -> None:
         """Nothing of what was read stays: the log is empty and begins at `start`."""
         self.sound, self.epochs = [], EpochCache()
@@ -223,13 +236,13 @@ class _Reader:
         """Remove the last segment first: a crash in between leaves a log that recovery would find again."""
         path = self._directory
         try:
-            for segment in reversed(self.opened[len(self.sound) :]):
+            superfluous = self.opened[len(self.sound) :]
+            if self._anew:
+                superfluous = [segment for segment in self.opened if segment.base_offset != self.end_offset]
+                self.sound.append(self._empty_segment())
+            for segment in reversed(superfluous):
                 segment.remove()
                 segment.file.close()
-            if self._anew:
-                self._disk.sync_directory(self._directory)
-                segment = Segment(self._disk, self._directory, self.end_offset, self._index_interval_bytes)
-                self.sound.append(segment)
             for segment in self.sound:
                 path = segment.path
                 if segment.has_surplus:
@@ -240,6 +253,17 @@ class _Reader:
             self._disk.sync_directory(self._directory)
         except OSError as cause:
             raise flush_failed(path, cause) from cause
+
+    def _empty_segment(self) -> Segment:
+        """The first one of a log that is begun anew, durable before the others go: its name tells why they did."""
+        for segment in self.opened:
+            if segment.base_offset == self.end_offset:
+                segment.file.truncate(0)
+                segment.file.sync()
+                segment.file.close()
+        empty = Segment(self._disk, self._directory, self.end_offset, self._index_interval_bytes)
+        self._disk.sync_directory(self._directory)
+        return empty
 
     def _read_batches(self, segment: Segment) -> str:
         """Take over the sound batches of a segment; says why they end there, "" for zeros or the end."""

@@ -174,16 +174,13 @@ class SegmentedLog:
         """
         path = self._directory
         try:
-            while self._segments:
-                segment = self._segments.pop()
-                path = segment.path
-                segment.remove()
-                self._retired.append(segment)
-            self._disk.sync_directory(self._directory)
+            path = self._remove_last_segments(snapshot.offset)
+            # Its name says that the log was being replaced, and not damaged, should the rest of this not be done.
             segment = Segment(
                 self._disk, self._directory, snapshot.offset, self._settings.index_interval_bytes
             )
             self._disk.sync_directory(self._directory)
+            path = self._remove_last_segments(0)
         except OSError as cause:
             raise self._failed(path, cause) from cause
         self._segments.append(segment)
@@ -195,6 +192,17 @@ class SegmentedLog:
         self.snapshots.remove_below(snapshot.offset)
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
+
+    def _remove_last_segments(self, offset: int) -> str:
+        """Remove the segments that begin at `offset` or above, durably; returns what was removed last."""
+        path = self._directory
+        while self._segments and self._segments[-1].base_offset >= offset:
+            segment = self._segments.pop()
+            path = segment.path
+            segment.remove()
+            self._retired.append(segment)
+        self._disk.sync_directory(self._directory)
+        return path
 
     def delete_below(self, snapshot: OffsetAndEpoch) -> None:
         """Begin the log at the end of a snapshot that is in place: whole segments and older snapshots are removed.

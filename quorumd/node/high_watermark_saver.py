@@ -25,6 +25,8 @@ class HighWatermarkSaver:
         self._written = written
         self.saved = saved
         """What was saved last, or is about to be."""
+        self.certain = saved
+        """What was saved last and is durable."""
 
     def save(self) -> None:
         self._save(self._durable())
@@ -40,7 +42,14 @@ class HighWatermarkSaver:
     def _save(self, durable: int) -> None:
         if durable > self.saved:
             self.saved = durable
-            self._disk.submit(lambda: self._checkpoint.save(durable), self._written)
+            self._disk.submit(
+                lambda: self._checkpoint.save(durable), lambda outcome: self._done(durable, outcome)
+            )
+
+    def _done(self, durable: int, outcome: object) -> None:
+        if not isinstance(outcome, BaseException):
+            self.certain = durable
+        self._written(outcome)
 
     def save_last(self, durable: int) -> None:
         """At the end. Blocks. Raises DiskFull or StorageError."""

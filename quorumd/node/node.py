@@ -441,9 +441,8 @@ class Node:
         if self._is_stopped:
             return
         self._high_watermark.save()
-        self._guarded(
-            lambda: self._snapshots.look(min(self.engine.high_watermark, self._runner.durable_offset))
-        )
+        # Of no more than is known to be committed at the next start: what is missing of that is damage then.
+        self._guarded(lambda: self._snapshots.look(self._high_watermark.certain))
         self._clock.call_at(self._clock.now_ms() + self.settings.look_after_files_ms, self._look_after_files)
 
     def _written(self, outcome: object) -> None:

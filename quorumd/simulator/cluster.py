@@ -24,10 +24,10 @@ from quorumd.simulator.clock import MachineTime, SimulatedClock
 from quorumd.simulator.disk import ROOMY_BYTES, DiskLatency, SimulatedDisk
 from quorumd.simulator.entropy import SimulatedEntropy, Streams
 from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.log_mirror import Batch, DurableLog, LogMirror
 from quorumd.simulator.network import SimulatedNetwork
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.stream import LinkConditions
 
 DATA_FOLDER = folders.DATA_FOLDER
 PORT = 9092

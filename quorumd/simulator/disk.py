@@ -200,7 +200,8 @@ class SimulatedDisk:
 
     @property
     def is_rotten(self) -> bool:
-        return bool(self._rotten)
+        """Whether a process would read anything wrong: of a log that a snapshot replaced nothing is left."""
+        return bool(self._rotten) and any(file.rot for file in _files(self._root))
 
     def exchange(self, root: Directory) -> Directory:
         """Put other files on the disk. Returns those that were there; no process may use them."""

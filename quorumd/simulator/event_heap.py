@@ -11,7 +11,7 @@ from hashlib import blake2b
 from heapq import heappop, heappush
 from struct import Struct
 
-_TRACE_RECORD = Struct("<dII")
+_trace_record = Struct("<dII").pack
 _TRACE_BUFFER_PARTS = 4096
 """How many pieces of the trace are hashed at once."""
 
@@ -128,7 +128,7 @@ class EventHeap:
             self.touched = process
             name, payload = b"" if process is None else process.trace_name, scheduled.payload
             trace = self._pending_trace
-            trace += (_TRACE_RECORD.pack(deadline, len(name), len(payload)), scheduled.kind, name, payload)
+            trace += (_trace_record(deadline, len(name), len(payload)), scheduled.kind, name, payload)
             if len(trace) > _TRACE_BUFFER_PARTS:
                 self._hash_pending()
             callback()

@@ -15,7 +15,8 @@ from random import Random
 
 from quorumd.ports import Connection, Transport
 from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.stream import LinkConditions, Side, Stream, Tap
+from quorumd.simulator.link_conditions import LinkConditions
+from quorumd.simulator.stream import Side, Stream, Tap
 
 CONNECT_ATTEMPTS_MS = (0.0, 1000.0, 3000.0)
 """When a connection that nobody answers is tried again, as TCP repeats its SYN."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quorumd.simulator.disk import DiskLatency
-from quorumd.simulator.stream import LinkConditions
+from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.workload import WorkloadOptions
 
 FAULT_NAMES = (

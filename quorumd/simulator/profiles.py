@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from quorumd.simulator.disk import DiskLatency
 from quorumd.simulator.entropy import Streams
+from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
-from quorumd.simulator.stream import LinkConditions
 from quorumd.simulator.workload import WorkloadOptions
 
 Range = tuple[float, float]

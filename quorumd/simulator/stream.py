@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from quorumd.ports import Connection
@@ -28,21 +26,6 @@ RETRANSMISSION_MS = 400.0
 
 Arrival = bytes | Callable[[], None]
 """Data, or what happens at the other end of a stream that ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkConditions:
-    """How the network behaves when nothing is broken."""
-
-    latency_ms: tuple[float, float] = (0.1, 1.0)
-    slow_ms: float = 30.0
-    slow_probability: float = 0.01
-    split_probability: float = 0.05
-
-    def latency(self, random: Random) -> float:
-        if random.random() < self.slow_probability:
-            return self.latency_ms[1] + random.random() * self.slow_ms
-        return self.latency_ms[0] + random.random() * (self.latency_ms[1] - self.latency_ms[0])
 
 
 class Tap(Protocol):

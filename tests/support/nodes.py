@@ -19,8 +19,8 @@ from quorumd.simulator.clock import SimulatedClock
 from quorumd.simulator.disk import DiskLatency, SimulatedDisk
 from quorumd.simulator.entropy import SimulatedEntropy
 from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.network import SimulatedNetwork
-from quorumd.simulator.stream import LinkConditions
 
 FOLDER = "/data"
 PORT = 9092

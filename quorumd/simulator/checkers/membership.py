@@ -59,9 +59,9 @@ class OneVoterAtATime(Checker):
         self._logs: dict[tuple[int, int], VoterRecords] = {}
 
     def observed(self, seen: Observation) -> None:
-        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
         if not seen.appended and not seen.removed:
             return
+        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
         new = records.take(seen)
         for index in range(len(records.found) - len(new), len(records.found)):
             if index > 0:
@@ -97,10 +97,12 @@ class RemovedLeadersEnd(Checker):
         self._logs: dict[tuple[int, int], VoterRecords] = {}
 
     def observed(self, seen: Observation) -> None:
-        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
         if seen.appended or seen.removed:
-            records.take(seen)
-        if not seen.is_leader or not records.found:
+            self._logs.setdefault((seen.node_id, seen.life), VoterRecords()).take(seen)
+        if not seen.is_leader:
+            return
+        records = self._logs.get((seen.node_id, seen.life))
+        if records is None or not records.found:
             return
         newest = records.found[-1]
         if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
@@ -150,9 +152,9 @@ class NewVotersHaveCaughtUp(Checker):
         count = len(self._committed.batches)
         if not self._counts or self._counts[-1][1] != count:
             self._counts.append((seen.now_ms, count))
-        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
         if not seen.appended and not seen.removed:
             return
+        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
         before = len(records.found)
         for record in records.take(seen):
             if seen.is_leader and record.epoch == seen.epoch and before > 0:

@@ -262,6 +262,18 @@ class TestBeginningAnew:
         write_snapshot(disk, "log", OffsetAndEpoch(35, 3))
         assert open_log(disk, "log").end_offset == 35
 
+    @pytest.mark.parametrize("snapshot", [OffsetAndEpoch(22, 2), LATE])
+    def test_it_does_not_hide_damage_below_it_and_what_follows_stays(self, snapshot: OffsetAndEpoch) -> None:
+        """A segment begins at 22, and none at 30; both have more than the snapshot."""
+        disk, log, _ = filled()
+        log.close()
+        write_snapshot(disk, "log", snapshot)
+        disk.open("log/00000000000000000000.log").write_at(70, b"!")
+        before = disk.contents()
+        with pytest.raises(CorruptLog, match="00000000000000000000.log is damaged at position 0"):
+            SegmentedLog.open(disk, "log", SMALL, known_high_watermark=40)
+        assert disk.contents() == before
+
     def test_a_damaged_one_is_set_aside_and_the_log_stays(self, caplog: pytest.LogCaptureFixture) -> None:
         disk, log, batches = filled()
         log.close()

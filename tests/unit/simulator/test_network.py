@@ -6,8 +6,9 @@ import pytest
 
 from quorumd.ports import Transport
 from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.network import SimulatedNetwork
-from quorumd.simulator.stream import WINDOW_BYTES, LinkConditions
+from quorumd.simulator.stream import WINDOW_BYTES
 
 SEEDS = range(30)
 

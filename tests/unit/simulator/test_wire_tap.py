@@ -19,8 +19,9 @@ from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.wire import Message as WireMessage
 from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.network import SimulatedNetwork
-from quorumd.simulator.stream import WINDOW_BYTES, LinkConditions
+from quorumd.simulator.stream import WINDOW_BYTES
 from quorumd.simulator.wire_tap import SPOKEN, Message, WireTap
 
 
