@@ -262,9 +262,9 @@ class TestBeginningAnew:
         write_snapshot(disk, "log", OffsetAndEpoch(35, 3))
         assert open_log(disk, "log").end_offset == 35
 
-    @pytest.mark.parametrize("snapshot", [OffsetAndEpoch(22, 2), LATE])
+    @pytest.mark.parametrize("snapshot", [LATE, OffsetAndEpoch(33, 2)])
     def test_it_does_not_hide_damage_below_it_and_what_follows_stays(self, snapshot: OffsetAndEpoch) -> None:
-        """A segment begins at 22, and none at 30; both have more than the snapshot."""
+        """A segment begins at 33, and none at 30; the log had more than the snapshot."""
         disk, log, _ = filled()
         log.close()
         write_snapshot(disk, "log", snapshot)
