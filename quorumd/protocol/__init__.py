@@ -33,4 +33,10 @@ Departures from the KIP-595 draft of June 2020, and why
     6. quorum-state is one JSON object in camelCase with `data_version` and all fields of the draft, and the
        directory id voted for.
     7. Pre-vote (KIP-996), check-quorum and directory ids (KIP-853) are in from the start.
+
+One departure from Kafka's metadata records: PartitionRecord and PartitionChangeRecord say OriginalReplicas in
+tagged field 10000 of every version, the replicas before the reassignment under way, in their order. What Kafka
+can tell of them, the replicas less those that join, has lost their order, and with it the preferred leader; after
+a reassignment that replaced another it may hold replicas of the abandoned target too. Only the originals
+themselves let a cancel return to what was there. Other readers skip the tag.
 """

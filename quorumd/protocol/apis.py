@@ -19,15 +19,28 @@ FIRST_PRIVATE_KEY: Final = 1001
 
 FORWARDABLE: Final = frozenset(
     {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
         ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.ALTER_QUORUM,
     }
 )
-"""APIs whose requests a node may wrap into an Envelope for the leader, as Kafka's brokers do (KIP-590)."""
+"""APIs whose requests a node may wrap into an Envelope for the leader, as Kafka's brokers do (KIP-590).
+
+What brokers themselves ask of the controller is not among them: registration, heartbeats, AlterPartition,
+AllocateProducerIds and AssignReplicasToDirs go straight to the leader. (Kafka lets an Envelope carry
+AllocateProducerIds too; no broker makes use of that.)
+"""
 
 
 class Api(NamedTuple):

@@ -10,16 +10,30 @@ class ApiKey(IntEnum):
     FETCH = 1
     METADATA = 3
     API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    CREATE_PARTITIONS = 37
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     VOTE = 52
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
     DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
     ENVELOPE = 58
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    ALLOCATE_PRODUCER_IDS = 67
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    DESCRIBE_TOPIC_PARTITIONS = 75
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
@@ -33,16 +47,30 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     1: ("Fetch", 12, 18, 12),
     3: ("Metadata", 0, 13, 9),
     18: ("ApiVersions", 0, 4, 3),
+    19: ("CreateTopics", 2, 7, 5),
+    20: ("DeleteTopics", 1, 6, 4),
     32: ("DescribeConfigs", 1, 4, 4),
     33: ("AlterConfigs", 0, 2, 2),
+    37: ("CreatePartitions", 0, 3, 2),
+    43: ("ElectLeaders", 0, 2, 2),
     44: ("IncrementalAlterConfigs", 0, 1, 1),
+    45: ("AlterPartitionReassignments", 0, 1, 0),
+    46: ("ListPartitionReassignments", 0, 0, 0),
     52: ("Vote", 0, 2, 0),
     53: ("BeginQuorumEpoch", 0, 1, 1),
     54: ("EndQuorumEpoch", 0, 1, 1),
     55: ("DescribeQuorum", 0, 2, 0),
+    56: ("AlterPartition", 0, 3, 0),
+    57: ("UpdateFeatures", 0, 2, 0),
     58: ("Envelope", 0, 0, 0),
     59: ("FetchSnapshot", 0, 1, 0),
     60: ("DescribeCluster", 0, 2, 0),
+    62: ("BrokerRegistration", 0, 4, 0),
+    63: ("BrokerHeartbeat", 0, 2, 0),
+    64: ("UnregisterBroker", 0, 0, 0),
+    67: ("AllocateProducerIds", 0, 0, 0),
+    73: ("AssignReplicasToDirs", 0, 0, 0),
+    75: ("DescribeTopicPartitions", 0, 0, 0),
     80: ("AddRaftVoter", 0, 1, 0),
     81: ("RemoveRaftVoter", 0, 0, 0),
     82: ("UpdateRaftVoter", 0, 0, 0),
@@ -87,29 +115,51 @@ MODULES: dict[str, str] = {
     "AccessControlEntryRecord": "access_control_entry_record",
     "AddRaftVoterRequest": "add_raft_voter_request",
     "AddRaftVoterResponse": "add_raft_voter_response",
+    "AllocateProducerIdsRequest": "allocate_producer_ids_request",
+    "AllocateProducerIdsResponse": "allocate_producer_ids_response",
     "AlterConfigsRequest": "alter_configs_request",
     "AlterConfigsResponse": "alter_configs_response",
+    "AlterPartitionReassignmentsRequest": "alter_partition_reassignments_request",
+    "AlterPartitionReassignmentsResponse": "alter_partition_reassignments_response",
+    "AlterPartitionRequest": "alter_partition_request",
+    "AlterPartitionResponse": "alter_partition_response",
     "AlterQuorumRequest": "alter_quorum_request",
     "AlterQuorumResponse": "alter_quorum_response",
     "ApiVersionsRequest": "api_versions_request",
     "ApiVersionsResponse": "api_versions_response",
+    "AssignReplicasToDirsRequest": "assign_replicas_to_dirs_request",
+    "AssignReplicasToDirsResponse": "assign_replicas_to_dirs_response",
     "BeginQuorumEpochRequest": "begin_quorum_epoch_request",
     "BeginQuorumEpochResponse": "begin_quorum_epoch_response",
     "BeginTransactionRecord": "begin_transaction_record",
+    "BrokerHeartbeatRequest": "broker_heartbeat_request",
+    "BrokerHeartbeatResponse": "broker_heartbeat_response",
     "BrokerRegistrationChangeRecord": "broker_registration_change_record",
+    "BrokerRegistrationRequest": "broker_registration_request",
+    "BrokerRegistrationResponse": "broker_registration_response",
     "ClearElrRecord": "clear_elr_record",
     "ClientQuotaRecord": "client_quota_record",
     "ConfigRecord": "config_record",
+    "CreatePartitionsRequest": "create_partitions_request",
+    "CreatePartitionsResponse": "create_partitions_response",
+    "CreateTopicsRequest": "create_topics_request",
+    "CreateTopicsResponse": "create_topics_response",
     "DefaultPrincipalData": "default_principal_data",
     "DelegationTokenRecord": "delegation_token_record",
+    "DeleteTopicsRequest": "delete_topics_request",
+    "DeleteTopicsResponse": "delete_topics_response",
     "DescribeClusterRequest": "describe_cluster_request",
     "DescribeClusterResponse": "describe_cluster_response",
     "DescribeConfigsRequest": "describe_configs_request",
     "DescribeConfigsResponse": "describe_configs_response",
     "DescribeQuorumRequest": "describe_quorum_request",
     "DescribeQuorumResponse": "describe_quorum_response",
+    "DescribeTopicPartitionsRequest": "describe_topic_partitions_request",
+    "DescribeTopicPartitionsResponse": "describe_topic_partitions_response",
     "DiscoverBrokersRequest": "discover_brokers_request",
     "DiscoverBrokersResponse": "discover_brokers_response",
+    "ElectLeadersRequest": "elect_leaders_request",
+    "ElectLeadersResponse": "elect_leaders_response",
     "EndQuorumEpochRequest": "end_quorum_epoch_request",
     "EndQuorumEpochResponse": "end_quorum_epoch_response",
     "EndTransactionRecord": "end_transaction_record",
@@ -127,6 +177,8 @@ MODULES: dict[str, str] = {
     "IncrementalAlterConfigsResponse": "incremental_alter_configs_response",
     "KRaftVersionRecord": "kraft_version_record",
     "LeaderChangeMessage": "leader_change_message",
+    "ListPartitionReassignmentsRequest": "list_partition_reassignments_request",
+    "ListPartitionReassignmentsResponse": "list_partition_reassignments_response",
     "MetadataRequest": "metadata_request",
     "MetadataResponse": "metadata_response",
     "NoOpRecord": "no_op_record",
@@ -148,6 +200,10 @@ MODULES: dict[str, str] = {
     "TopicRecord": "topic_record",
     "UnfenceBrokerRecord": "unfence_broker_record",
     "UnregisterBrokerRecord": "unregister_broker_record",
+    "UnregisterBrokerRequest": "unregister_broker_request",
+    "UnregisterBrokerResponse": "unregister_broker_response",
+    "UpdateFeaturesRequest": "update_features_request",
+    "UpdateFeaturesResponse": "update_features_response",
     "UpdateRaftVoterRequest": "update_raft_voter_request",
     "UpdateRaftVoterResponse": "update_raft_voter_response",
     "UserScramCredentialRecord": "user_scram_credential_record",

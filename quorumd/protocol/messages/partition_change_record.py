@@ -56,6 +56,9 @@ class PartitionChangeRecord(Message):
         "eligible_leader_replicas",
         # []int32 2+, null 2+, tag 7 in 2+. null leaves it.
         "last_known_elr",
+        # []int32 0+, null 0+, tag 10000 in 0+. Replicas before the reassignment under way, in their order;
+        # empty for none, null leaves it. quorumd's own: other readers skip it.
+        "original_replicas",
     )
     NAME = "PartitionChangeRecord"
     API_KEY = 5
@@ -76,6 +79,7 @@ class PartitionChangeRecord(Message):
         directories: list[KafkaUuid] | None = None,
         eligible_leader_replicas: list[int] | None = None,
         last_known_elr: list[int] | None = None,
+        original_replicas: list[int] | None = None,
     ) -> None:
         self.partition_id = partition_id
         self.topic_id = topic_id
@@ -88,6 +92,7 @@ class PartitionChangeRecord(Message):
         self.directories = directories
         self.eligible_leader_replicas = eligible_leader_replicas
         self.last_known_elr = last_known_elr
+        self.original_replicas = original_replicas
 
 
 def encode_v0(message: PartitionChangeRecord, out: bytearray) -> None:
@@ -113,6 +118,8 @@ def encode_v0(message: PartitionChangeRecord, out: bytearray) -> None:
     if message.adding_replicas is not None:
         tags += 1
     if message.leader_recovery_state != -1:
+        tags += 1
+    if message.original_replicas is not None:
         tags += 1
     out.append(tags)
     if tags:
@@ -140,6 +147,11 @@ def encode_v0(message: PartitionChangeRecord, out: bytearray) -> None:
             write_tag(out, 4, adding_replicas_payload)
         if message.leader_recovery_state != -1:
             write_tag(out, 5, PACK_b(message.leader_recovery_state))
+        if message.original_replicas is not None:
+            original_replicas_payload = bytearray()
+            write_uvarint(original_replicas_payload, len(message.original_replicas) + 1)
+            original_replicas_payload += pack(f">{len(message.original_replicas)}i", *message.original_replicas)
+            write_tag(out, 10000, original_replicas_payload)
 
 
 def encode_v1(message: PartitionChangeRecord, out: bytearray) -> None:
@@ -165,6 +177,8 @@ def encode_v1(message: PartitionChangeRecord, out: bytearray) -> None:
     if message.leader_recovery_state != -1:
         tags += 1
     if message.directories is not None:
+        tags += 1
+    if message.original_replicas is not None:
         tags += 1
     out.append(tags)
     if tags:
@@ -198,6 +212,11 @@ def encode_v1(message: PartitionChangeRecord, out: bytearray) -> None:
             for directories_element in message.directories:
                 directories_payload += PACK_16s(directories_element)
             write_tag(out, 8, directories_payload)
+        if message.original_replicas is not None:
+            original_replicas_payload = bytearray()
+            write_uvarint(original_replicas_payload, len(message.original_replicas) + 1)
+            original_replicas_payload += pack(f">{len(message.original_replicas)}i", *message.original_replicas)
+            write_tag(out, 10000, original_replicas_payload)
 
 
 def encode_v2(message: PartitionChangeRecord, out: bytearray) -> None:
@@ -223,6 +242,8 @@ def encode_v2(message: PartitionChangeRecord, out: bytearray) -> None:
     if message.last_known_elr is not None:
         tags += 1
     if message.directories is not None:
+        tags += 1
+    if message.original_replicas is not None:
         tags += 1
     out.append(tags)
     if tags:
@@ -266,6 +287,11 @@ def encode_v2(message: PartitionChangeRecord, out: bytearray) -> None:
             for directories_element in message.directories:
                 directories_payload += PACK_16s(directories_element)
             write_tag(out, 8, directories_payload)
+        if message.original_replicas is not None:
+            original_replicas_payload = bytearray()
+            write_uvarint(original_replicas_payload, len(message.original_replicas) + 1)
+            original_replicas_payload += pack(f">{len(message.original_replicas)}i", *message.original_replicas)
+            write_tag(out, 10000, original_replicas_payload)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
@@ -276,6 +302,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
     removing_replicas: list[int] | None = None
     adding_replicas: list[int] | None = None
     leader_recovery_state: int = -1
+    original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     if buf[pos] == 0:
@@ -322,6 +349,14 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 5:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
+            elif tag == 10000:
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -338,6 +373,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         None,
         None,
         None,
+        original_replicas,
     ), pos
 
 
@@ -350,6 +386,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
     adding_replicas: list[int] | None = None
     leader_recovery_state: int = -1
     directories: list[KafkaUuid] | None = None
+    original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     if buf[pos] == 0:
@@ -406,6 +443,14 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
                     for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
+            elif tag == 10000:
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -422,6 +467,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         directories,
         None,
         None,
+        original_replicas,
     ), pos
 
 
@@ -436,6 +482,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
     directories: list[KafkaUuid] | None = None
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
+    original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     if buf[pos] == 0:
@@ -508,6 +555,14 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
                     for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
+            elif tag == 10000:
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -524,6 +579,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         directories,
         eligible_leader_replicas,
         last_known_elr,
+        original_replicas,
     ), pos
 
 

@@ -61,6 +61,9 @@ class PartitionRecord(Message):
         "eligible_leader_replicas",
         # []int32 2+, null 2+, tag 2 in 2+. Those that were eligible last (KIP-966).
         "last_known_elr",
+        # []int32 0+, null 0+, tag 10000 in 0+. Replicas before the reassignment under way, in their order;
+        # null if there is none. quorumd's own: other readers skip it.
+        "original_replicas",
     )
     NAME = "PartitionRecord"
     API_KEY = 3
@@ -83,6 +86,7 @@ class PartitionRecord(Message):
         directories: list[KafkaUuid] = NOT_GIVEN,
         eligible_leader_replicas: list[int] | None = None,
         last_known_elr: list[int] | None = None,
+        original_replicas: list[int] | None = None,
     ) -> None:
         self.partition_id = partition_id
         self.topic_id = topic_id
@@ -97,6 +101,7 @@ class PartitionRecord(Message):
         self.directories: list[KafkaUuid] = [] if directories is NOT_GIVEN else directories
         self.eligible_leader_replicas = eligible_leader_replicas
         self.last_known_elr = last_known_elr
+        self.original_replicas = original_replicas
 
 
 def encode_v0(message: PartitionRecord, out: bytearray) -> None:
@@ -123,11 +128,20 @@ def encode_v0(message: PartitionRecord, out: bytearray) -> None:
         message.leader_epoch,
         message.partition_epoch,
     )
+    tags = 0
     if message.leader_recovery_state:
-        out.append(1)
-        write_tag(out, 0, PACK_b(message.leader_recovery_state))
-    else:
-        out.append(0)
+        tags += 1
+    if message.original_replicas is not None:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.leader_recovery_state:
+            write_tag(out, 0, PACK_b(message.leader_recovery_state))
+        if message.original_replicas is not None:
+            original_replicas_payload = bytearray()
+            write_uvarint(original_replicas_payload, len(message.original_replicas) + 1)
+            original_replicas_payload += pack(f">{len(message.original_replicas)}i", *message.original_replicas)
+            write_tag(out, 10000, original_replicas_payload)
 
 
 def encode_v1(message: PartitionRecord, out: bytearray) -> None:
@@ -155,11 +169,20 @@ def encode_v1(message: PartitionRecord, out: bytearray) -> None:
     write_uvarint(out, len(message.directories) + 1)
     for directories_element in message.directories:
         out += PACK_16s(directories_element)
+    tags = 0
     if message.leader_recovery_state:
-        out.append(1)
-        write_tag(out, 0, PACK_b(message.leader_recovery_state))
-    else:
-        out.append(0)
+        tags += 1
+    if message.original_replicas is not None:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.leader_recovery_state:
+            write_tag(out, 0, PACK_b(message.leader_recovery_state))
+        if message.original_replicas is not None:
+            original_replicas_payload = bytearray()
+            write_uvarint(original_replicas_payload, len(message.original_replicas) + 1)
+            original_replicas_payload += pack(f">{len(message.original_replicas)}i", *message.original_replicas)
+            write_tag(out, 10000, original_replicas_payload)
 
 
 def encode_v2(message: PartitionRecord, out: bytearray) -> None:
@@ -190,6 +213,8 @@ def encode_v2(message: PartitionRecord, out: bytearray) -> None:
         tags += 1
     if message.last_known_elr is not None:
         tags += 1
+    if message.original_replicas is not None:
+        tags += 1
     out.append(tags)
     if tags:
         if message.leader_recovery_state:
@@ -204,11 +229,17 @@ def encode_v2(message: PartitionRecord, out: bytearray) -> None:
             write_uvarint(last_known_elr_payload, len(message.last_known_elr) + 1)
             last_known_elr_payload += pack(f">{len(message.last_known_elr)}i", *message.last_known_elr)
             write_tag(out, 2, last_known_elr_payload)
+        if message.original_replicas is not None:
+            original_replicas_payload = bytearray()
+            write_uvarint(original_replicas_payload, len(message.original_replicas) + 1)
+            original_replicas_payload += pack(f">{len(message.original_replicas)}i", *message.original_replicas)
+            write_tag(out, 10000, original_replicas_payload)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
     elements = 0
     leader_recovery_state: int = 0
+    original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
@@ -246,6 +277,14 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
             if tag == 0:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
+            elif tag == 10000:
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -264,12 +303,14 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
         [],
         None,
         None,
+        original_replicas,
     ), pos
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
     elements = 0
     leader_recovery_state: int = 0
+    original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
@@ -315,6 +356,14 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
             if tag == 0:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
+            elif tag == 10000:
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -333,6 +382,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
         directories,
         None,
         None,
+        original_replicas,
     ), pos
 
 
@@ -341,6 +391,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
     leader_recovery_state: int = 0
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
+    original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
@@ -402,6 +453,14 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
                         check_elements(buf, elements)
                     last_known_elr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
+            elif tag == 10000:
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -420,6 +479,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
         directories,
         eligible_leader_replicas,
         last_known_elr,
+        original_replicas,
     ), pos
 
 

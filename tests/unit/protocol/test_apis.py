@@ -50,9 +50,17 @@ def test_private_apis_are_those_that_kafka_never_shipped() -> None:
 
 def test_forwardable_apis_are_those_that_kafka_brokers_forward_and_alter_quorum() -> None:
     assert {entry.name for entry in APIS.values() if entry.forwardable} == {
+        "CreateTopics",
+        "DeleteTopics",
         "AlterConfigs",
+        "CreatePartitions",
+        "ElectLeaders",
         "IncrementalAlterConfigs",
+        "AlterPartitionReassignments",
+        "ListPartitionReassignments",
         "DescribeQuorum",
+        "UpdateFeatures",
+        "UnregisterBroker",
         "AddRaftVoter",
         "RemoveRaftVoter",
         "AlterQuorum",
