@@ -1,6 +1,31 @@
 """Metadata decisions, pure: the image of the cluster and what a request makes of it.
 
-cluster_image   what the records so far add up to; every change returns how to undo it
-image_records   the image as records again: what a snapshot is made of
-configs         DescribeConfigs and IncrementalAlterConfigs: validation and the records they need
+State, a function of the log:
+
+cluster_image      what the records so far add up to; every change can be taken back
+broker             one registered broker, a value
+partition          one partition, a value; what a change record makes of it
+partition_index    which partitions a broker holds, leads, or waits for
+image_hash         one number of the whole image, kept up to date: what nodes compare
+image_records      the image as records again: what a snapshot is made of
+record_versions    in which version a record is written at a metadata version
+
+Decisions. A `plan_*` function looks at the `Controller` and a request and returns a `Plan`: the records to append,
+all or none, and the answer to give once they are committed. Planning changes nothing.
+
+controller         what decisions look at: image, sessions of brokers, time, offsets
+plan               records and answer
+broker_sessions    who was heard of when: the state of the leader that is not in the log
+broker_lifecycle   BrokerRegistration, BrokerHeartbeat, UnregisterBroker; fence, unfence, drain
+partition_change   the one function behind every change of a partition (ISR, ELR, leader, epochs)
+reassignment       start, override, cancel and completion of a reassignment
+alter_partition    AlterPartition: its checks in their order
+reassignments      AlterPartitionReassignments and ListPartitionReassignments
+elections          ElectLeaders, and elections that the controller holds by itself
+topics             CreateTopics, DeleteTopics, CreatePartitions
+placement          which brokers a new partition goes to
+configs            IncrementalAlterConfigs and AlterConfigs: validation and the records they need
+features           UpdateFeatures
+producer_ids       AllocateProducerIds
+directories        AssignReplicasToDirs
 """

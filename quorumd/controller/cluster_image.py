@@ -1,27 +1,44 @@
 """What the metadata records so far add up to.
 
-The image is nothing but dictionaries, and every change is an assignment to one key of one of them. So a change
-is undone by assigning what was there before: that is all the undo journal of a leader needs (Raft: a leader
-applies its own records at append and must take them back when it loses leadership before they are committed).
+The image is nothing but dictionaries of values, and every change is an assignment to one key of one of them (see
+`assignment`), so that a leader can take back what it proposed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
+from quorumd.controller.assignment import Change, assign, remove
+from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
+from quorumd.controller.image_hash import broker_row, moved, partition_row, text_row
+from quorumd.controller.partition import Partition, PartitionId, partition_of
+from quorumd.controller.partition_index import PartitionIndex
+from quorumd.errors import MalformedMessage
+from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
-
-ABSENT = object()
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class ResourceType(IntEnum):
@@ -37,74 +54,264 @@ class ResourceType(IntEnum):
 Resource = tuple[int, str]
 """(ResourceType, name); the name "" of a broker means the default of all brokers."""
 
+ALL_BROKERS: Resource = (int(ResourceType.BROKER), "")
+
 WITHOUT_STATE = frozenset({NoOpRecord, BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
 """Records that say nothing about the cluster: an image without them has lost nothing."""
 
-Change = tuple[dict[Any, Any], Any, Any]
-"""One assignment that was made: the dictionary, the key, and what stood there before, ABSENT for nothing."""
 
+class Topic:
+    """`partitions` by index."""
 
-def undo(changes: Iterable[Change]) -> None:
-    """Take back changes; they must come newest first."""
-    for mapping, key, previous in changes:
-        if previous is ABSENT:
-            mapping.pop(key, None)
-        else:
-            mapping[key] = previous
+    __slots__ = ("id", "name", "partitions")
+
+    def __init__(self, name: str, topic_id: KafkaUuid) -> None:
+        self.name = name
+        self.id = topic_id
+        self.partitions: dict[int, Partition] = {}
 
 
 class ClusterImage:
-    """The state of the cluster at one offset of the log."""
+    """The state of the cluster at one offset of the log.
 
-    __slots__ = ("_appliers", "configs", "features")
+    `next_producer_id`: the first that no broker was given.
+    """
+
+    __slots__ = ("_appliers", "_numbers", "brokers", "configs", "features", "index", "topic_ids", "topics")
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
-        self._appliers: dict[type, Callable[[Any], Change]] = {
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[KafkaUuid, Topic] = {}
+        self.topic_ids: dict[str, KafkaUuid] = {}
+        self.index = PartitionIndex()
+        self._numbers: dict[str, int] = {"hash": 0, "next producer id": 0}
+        self._appliers: dict[type, Callable[[Any, list[Change]], None]] = {
             ConfigRecord: self.apply_config,
             FeatureLevelRecord: self._apply_feature_level,
+            RegisterBrokerRecord: self._register_broker,
+            BrokerRegistrationChangeRecord: self._change_broker,
+            UnregisterBrokerRecord: self._unregister_broker,
+            TopicRecord: self._add_topic,
+            RemoveTopicRecord: self._remove_topic,
+            PartitionRecord: self._add_partition,
+            PartitionChangeRecord: self.apply_partition_change,
+            ClearElrRecord: self._clear_elr,
+            ProducerIdsRecord: self._apply_producer_ids,
         }
 
-    def apply(self, record: object) -> Change | None:
-        """Apply one metadata record; the change to take back, or None for records the image does not hold."""
+    @property
+    def hash(self) -> int:
+        """48 bits: equal for equal images, however they came about."""
+        return self._numbers["hash"]
+
+    @property
+    def next_producer_id(self) -> int:
+        return self._numbers["next producer id"]
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether replicas that left the ISR may stay eligible (KIP-966)."""
+        return self.features.get(ELR_VERSION, 0) >= 1
+
+    def apply(self, record: object, changes: list[Change]) -> None:
+        """Apply one metadata record, and note in `changes` how to take it back; nothing for records without state.
+
+        Raises MalformedMessage for a record that contradicts what was before it.
+        """
         applier = self._appliers.get(type(record))
-        return applier(record) if applier is not None else None
+        if applier is not None:
+            applier(record, changes)
 
     def loses(self, record: object) -> bool:
         """Whether a snapshot of the image would lose what this record says: the image does not hold it."""
         return type(record) not in self._appliers and type(record) not in WITHOUT_STATE
 
-    def set_config(self, resource: Resource, key: str, value: str | None) -> Change:
+    # Configs and features
+
+    def set_config(self, resource: Resource, key: str, value: str | None, changes: list[Change]) -> None:
         """Set one config, or delete it with None."""
         configs = self.configs.get(resource)
         if configs is None:
             configs = self.configs[resource] = {}
-        previous = configs.get(key, ABSENT)
+        previous = configs.get(key)
+        gone = text_row("config", str(resource[0]), resource[1], key, previous) if previous is not None else 0
         if value is None:
-            configs.pop(key, None)
+            remove(configs, key, changes)
+            self._row_moved(gone, 0, changes)
         else:
-            configs[key] = value
-        return configs, key, previous
+            assign(configs, key, value, changes)
+            self._row_moved(gone, text_row("config", str(resource[0]), resource[1], key, value), changes)
 
     def config(self, resource: Resource) -> dict[str, str]:
         """The configs of a resource; empty where none is set. Not to be changed."""
         return self.configs.get(resource, {})
 
+    def apply_config(self, record: ConfigRecord, changes: list[Change]) -> None:
+        """As `apply`, for those who know what they have."""
+        self.set_config((record.resource_type, record.resource_name), record.name, record.value, changes)
+
+    def topic_config(self, topic: str, key: str) -> str | None:
+        """What holds for a topic: its own value, or else that of all brokers."""
+        own = self.config((int(ResourceType.TOPIC), topic)).get(key)
+        return own if own is not None else self.config(ALL_BROKERS).get(key)
+
+    def min_isr(self, topic: str) -> int:
+        """min.insync.replicas of a topic, at least 1."""
+        value = self.topic_config(topic, MIN_INSYNC_REPLICAS)
+        return max(1, int(value)) if value is not None and value.isdigit() else 1
+
+    def unclean_election(self, topic: str) -> bool:
+        """Whether a replica that may lack committed records may lead, if no other can."""
+        return self.topic_config(topic, UNCLEAN_ELECTION) == "true"
+
+    def _apply_feature_level(self, record: FeatureLevelRecord, changes: list[Change]) -> None:
+        before = self.features.get(record.name)
+        gone = text_row("feature", record.name, str(before)) if before is not None else 0
+        if record.feature_level == 0:
+            remove(self.features, record.name, changes)
+            self._row_moved(gone, 0, changes)
+            return
+        assign(self.features, record.name, record.feature_level, changes)
+        self._row_moved(gone, text_row("feature", record.name, str(record.feature_level)), changes)
+
+    # Brokers
+
+    def _register_broker(self, record: RegisterBrokerRecord, changes: list[Change]) -> None:
+        self._set_broker(
+            Broker(
+                record.broker_id,
+                record.broker_epoch,
+                record.incarnation_id,
+                tuple(BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points),
+                tuple(
+                    BrokerFeature(f.name, f.min_supported_version, f.max_supported_version)
+                    for f in record.features
+                ),
+                record.rack,
+                record.fenced,
+                record.in_controlled_shutdown,
+                tuple(record.log_dirs),
+            ),
+            changes,
+        )
+
+    def _change_broker(self, record: BrokerRegistrationChangeRecord, changes: list[Change]) -> None:
+        broker = self._registered(record.broker_id, record.broker_epoch)
+        self._set_broker(
+            broker._replace(
+                is_fenced=record.fenced > 0 if record.fenced else broker.is_fenced,
+                in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown > 0,
+                directories=tuple(record.log_dirs) or broker.directories,
+            ),
+            changes,
+        )
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord, changes: list[Change]) -> None:
+        broker = self._registered(record.broker_id, record.broker_epoch)
+        remove(self.brokers, broker.id, changes)
+        self._row_moved(broker_row(broker), 0, changes)
+
+    def _set_broker(self, broker: Broker, changes: list[Change]) -> None:
+        before = self.brokers.get(broker.id)
+        assign(self.brokers, broker.id, broker, changes)
+        self._row_moved(broker_row(before) if before is not None else 0, broker_row(broker), changes)
+
+    def _registered(self, broker_id: int, epoch: int) -> Broker:
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            known = "not registered" if broker is None else f"registered with epoch {broker.epoch}"
+            raise MalformedMessage(
+                f"a record names broker {broker_id} with epoch {epoch}, and it is {known}"
+            )
+        return broker
+
+    # Topics and partitions
+
+    def partition(self, where: PartitionId) -> Partition | None:
+        """The partition, None where there is none."""
+        topic = self.topics.get(where.topic_id)
+        return topic.partitions.get(where.number) if topic is not None else None
+
+    def topic_named(self, name: str) -> Topic | None:
+        """The topic of a name, None where there is none."""
+        topic_id = self.topic_ids.get(name)
+        return self.topics[topic_id] if topic_id is not None else None
+
+    def _add_topic(self, record: TopicRecord, changes: list[Change]) -> None:
+        if record.name in self.topic_ids or record.topic_id in self.topics:
+            raise MalformedMessage(f"a record makes the topic {record.name!r} ({record.topic_id}), which is there")
+        assign(self.topics, record.topic_id, Topic(record.name, record.topic_id), changes)
+        assign(self.topic_ids, record.name, record.topic_id, changes)
+        self._row_moved(0, text_row("topic", record.name, str(record.topic_id)), changes)
+
+    def _remove_topic(self, record: RemoveTopicRecord, changes: list[Change]) -> None:
+        """Its configs go with it, as in every reader of the log."""
+        topic = self._topic(record.topic_id)
+        for index, partition in topic.partitions.items():
+            where = PartitionId(topic.id, index)
+            self.index.changed(where, partition, None, changes)
+            self._row_moved(partition_row(where, partition), 0, changes)
+        for key in list(self.config((int(ResourceType.TOPIC), topic.name))):
+            self.set_config((int(ResourceType.TOPIC), topic.name), key, None, changes)
+        remove(self.topic_ids, topic.name, changes)
+        remove(self.topics, topic.id, changes)
+        self._row_moved(text_row("topic", topic.name, str(topic.id)), 0, changes)
+
+    def _add_partition(self, record: PartitionRecord, changes: list[Change]) -> None:
+        self._set_partition(PartitionId(record.topic_id, record.partition_id), partition_of(record), changes)
+
+    def apply_partition_change(self, record: PartitionChangeRecord, changes: list[Change]) -> None:
+        """As `apply`, for those who know what they have."""
+        where = PartitionId(record.topic_id, record.partition_id)
+        partition = self.partition(where)
+        if partition is None:
+            raise MalformedMessage(f"a record changes partition {where.number} of {where.topic_id}, which is not there")
+        self._set_partition(where, partition.changed(record), changes)
+
+    def _set_partition(self, where: PartitionId, partition: Partition, changes: list[Change]) -> None:
+        partitions = self._topic(where.topic_id).partitions
+        before = partitions.get(where.number)
+        assign(partitions, where.number, partition, changes)
+        self.index.changed(where, before, partition, changes)
+        gone = partition_row(where, before) if before is not None else 0
+        self._row_moved(gone, partition_row(where, partition), changes)
+
+    def _clear_elr(self, record: ClearElrRecord, changes: list[Change]) -> None:
+        """Of one topic, or of all with the name ""."""
+        topic = self.topic_named(record.topic_name)
+        if record.topic_name and topic is None:
+            raise MalformedMessage(f"a record clears the ELR of {record.topic_name!r}, which is not there")
+        for each in [topic] if topic is not None else list(self.topics.values()):
+            for index, before in list(each.partitions.items()):
+                if before.elr or before.last_known_elr:
+                    self._set_partition(PartitionId(each.id, index), before.without_elr(), changes)
+
+    def _topic(self, topic_id: KafkaUuid) -> Topic:
+        topic = self.topics.get(topic_id)
+        if topic is None:
+            raise MalformedMessage(f"a record names the topic {topic_id}, which is not there")
+        return topic
+
+    # The rest
+
+    def _apply_producer_ids(self, record: ProducerIdsRecord, changes: list[Change]) -> None:
+        assign(self._numbers, "next producer id", record.next_producer_id, changes)
+
+    def _row_moved(self, gone: int, come: int, changes: list[Change]) -> None:
+        assign(self._numbers, "hash", moved(self._numbers["hash"], gone, come), changes)
+
     def fingerprint(self) -> tuple[object, ...]:
-        """Equal for equal images, however they came about: what nodes compare."""
+        """Equal for equal images, however they came about, and showing where they differ. Reads all there is."""
         configs = tuple(
             (resource, tuple(sorted(values.items())))
             for resource, values in sorted(self.configs.items())
             if values
         )
-        return configs, tuple(sorted(self.features.items()))
-
-    def apply_config(self, record: ConfigRecord) -> Change:
-        """As `apply`, for those who know what they have."""
-        return self.set_config((record.resource_type, record.resource_name), record.name, record.value)
-
-    def _apply_feature_level(self, record: FeatureLevelRecord) -> Change:
-        previous = self.features.get(record.name, ABSENT)
-        self.features[record.name] = record.feature_level
-        return self.features, record.name, previous
+        topics = tuple(
+            (name, topic_id, tuple((i, p.facts()) for i, p in sorted(self.topics[topic_id].partitions.items())))
+            for name, topic_id in sorted(self.topic_ids.items())
+        )
+        brokers = tuple(broker for _, broker in sorted(self.brokers.items()))
+        return configs, tuple(sorted(self.features.items())), brokers, topics, self.next_producer_id

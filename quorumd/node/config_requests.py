@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import Resource, ResourceType
 from quorumd.controller.configs import (
     Refused,
@@ -134,7 +135,9 @@ class ConfigRequests:
         if sum(map(len, values)) > MAX_BATCH_BYTES:
             session.answer(request, self._error_answer(request, ErrorCode.MESSAGE_TOO_LARGE))
             return
-        changes = [image.apply_config(record) for record in planned]
+        changes: list[Change] = []
+        for record in planned:
+            image.apply_config(record, changes)
         self._proposals.propose(values, changes, self._answering(session, request, answer))
 
     def _answering(self, session: Session, request: Request, answer: Any) -> Callable[[bool], None]:

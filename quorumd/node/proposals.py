@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from quorumd.controller.cluster_image import Change, undo
+from quorumd.controller.assignment import Change, undo
 
 Outcome = Callable[[bool], None]
 """Called once: True when the records are committed, False when this node can no longer tell."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import records_of
 from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
@@ -149,9 +150,11 @@ class _Prefix:
 
     def _apply(self, data: bytes, header: BatchHeader) -> None:
         image = self.image
+        changes: list[Change] = []
         for delta, value in enumerate(values(data, header)):
             record = decode_record(value)
-            if image.apply(record) is None and image.loses(record):
+            image.apply(record, changes)
+            if image.loses(record):
                 raise StorageError(
                     f"the log in {self._directory} holds a {type(record).__name__} at offset "
                     f"{header.base_offset + delta}, which a snapshot of this version would lose: no snapshot is "

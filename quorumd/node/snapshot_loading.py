@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
@@ -77,9 +78,10 @@ def load_steps(
     for data, header in read_batches(disk, path, snapshot):
         if header.is_control:
             continue
+        changes: list[Change] = []
         try:
             for value in values(data, header):
-                image.apply(decode_record(value))
+                image.apply(decode_record(value), changes)
                 count += 1
                 if count % records_a_step == 0:
                     yield count

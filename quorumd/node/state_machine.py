@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from quorumd.controller.cluster_image import Change, ClusterImage, undo
+from quorumd.controller.assignment import Change, undo
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
@@ -141,18 +142,12 @@ class StateMachine:
         apply = self.image.apply
         changes: list[Change] = []
         try:
-            if header.end_offset <= self.committed_offset:
-                for value in values(data, header):
-                    apply(decode_record(value))
-                return
             for value in values(data, header):
-                change = apply(decode_record(value))
-                if change is not None:
-                    changes.append(change)
+                apply(decode_record(value), changes)
         except (MalformedMessage, UnsupportedVersion) as error:
             raise CorruptLog(
                 f"the log cannot be applied at offset {header.base_offset}: {error}; "
                 "if a newer version wrote it, run that version here too"
             ) from None
-        if changes:
+        if changes and header.end_offset > self.committed_offset:
             self._uncommitted.append((header.end_offset, changes))

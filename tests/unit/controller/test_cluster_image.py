@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage, Resource, ResourceType, undo
+from quorumd.controller.assignment import Change, undo
+from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage, Resource, ResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
@@ -13,22 +14,24 @@ GROUP: Resource = (int(ResourceType.GROUP), "g")
 @pytest.fixture
 def image() -> ClusterImage:
     image = ClusterImage()
-    image.set_config(GROUP, "list", "a,b")
-    image.set_config(GROUP, "kept", "1")
+    image.set_config(GROUP, "list", "a,b", [])
+    image.set_config(GROUP, "kept", "1", [])
     return image
 
 
 def test_records_are_applied(image: ClusterImage) -> None:
-    image.apply(ConfigRecord(*GROUP, "kept", "2"))
-    image.apply(ConfigRecord(*GROUP, "list", None))
-    image.apply(FeatureLevelRecord(METADATA_VERSION, 25))
+    image.apply(ConfigRecord(*GROUP, "kept", "2"), [])
+    image.apply(ConfigRecord(*GROUP, "list", None), [])
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 25), [])
     assert image.config(GROUP) == {"kept": "2"}
     assert image.features == {METADATA_VERSION: 25}
 
 
 def test_a_record_that_the_image_does_not_hold_changes_nothing(image: ClusterImage) -> None:
     before = image.fingerprint()
-    assert image.apply(NoOpRecord()) is None
+    changes: list[Change] = []
+    image.apply(NoOpRecord(), changes)
+    assert changes == []
     assert image.fingerprint() == before
 
 
@@ -43,8 +46,9 @@ def test_every_change_is_undone_newest_first(image: ClusterImage) -> None:
         FeatureLevelRecord(METADATA_VERSION, 24),
         FeatureLevelRecord(METADATA_VERSION, 25),
     ]
-    changes = [change for record in records if (change := image.apply(record)) is not None]
-    assert len(changes) == len(records)
+    changes: list[Change] = []
+    for record in records:
+        image.apply(record, changes)
     assert image.fingerprint() != before
     undo(reversed(changes))
     assert image.fingerprint() == before
@@ -58,9 +62,9 @@ def test_reading_an_unknown_resource_leaves_no_trace(image: ClusterImage) -> Non
 
 def test_the_fingerprint_does_not_depend_on_the_way_there(image: ClusterImage) -> None:
     other = ClusterImage()
-    other.set_config(GROUP, "kept", "0")
-    other.set_config((4, "9"), "gone", "0")
-    other.set_config((4, "9"), "gone", None)
-    other.set_config(GROUP, "list", "a,b")
-    other.set_config(GROUP, "kept", "1")
+    other.set_config(GROUP, "kept", "0", [])
+    other.set_config((4, "9"), "gone", "0", [])
+    other.set_config((4, "9"), "gone", None, [])
+    other.set_config(GROUP, "list", "a,b", [])
+    other.set_config(GROUP, "kept", "1", [])
     assert other.fingerprint() == image.fingerprint()

@@ -14,8 +14,8 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 @pytest.fixture
 def image() -> ClusterImage:
     image = ClusterImage()
-    image.set_config(GROUP, "list", "a,b")
-    image.set_config(GROUP, "kept", "1")
+    image.set_config(GROUP, "list", "a,b", [])
+    image.set_config(GROUP, "kept", "1", [])
     return image
 
 

@@ -11,13 +11,13 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 
 def test_features_come_first_and_everything_is_in_order() -> None:
     image = ClusterImage()
-    image.set_config((32, "g"), "b", "2")
-    image.set_config((32, "g"), "a", "")
-    image.set_config((4, ""), "z", "1")
-    image.set_config((4, "1"), "gone", "1")
-    image.set_config((4, "1"), "gone", None)
-    image.apply(FeatureLevelRecord("metadata.version", 25))
-    image.apply(FeatureLevelRecord("group.version", 1))
+    image.set_config((32, "g"), "b", "2", [])
+    image.set_config((32, "g"), "a", "", [])
+    image.set_config((4, ""), "z", "1", [])
+    image.set_config((4, "1"), "gone", "1", [])
+    image.set_config((4, "1"), "gone", None, [])
+    image.apply(FeatureLevelRecord("metadata.version", 25), [])
+    image.apply(FeatureLevelRecord("group.version", 1), [])
     assert list(records_of(image)) == [
         FeatureLevelRecord("group.version", 1),
         FeatureLevelRecord("metadata.version", 25),

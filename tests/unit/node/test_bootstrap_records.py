@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage
+from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION, ClusterImage
 from quorumd.node.bootstrap_records import propose_bootstrap_records
 from quorumd.node.proposals import Proposals
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -23,15 +23,15 @@ def proposed(image: ClusterImage) -> tuple[Proposals, list[Any]]:
 
 def test_a_log_without_metadata_version_gets_one() -> None:
     image = ClusterImage()
-    proposals, (record,) = proposed(image)
-    assert isinstance(record, FeatureLevelRecord)
-    assert (record.name, record.feature_level) == (METADATA_VERSION, 25)
-    assert image.features == {METADATA_VERSION: 25}
+    proposals, records = proposed(image)
+    levels = {METADATA_VERSION: 25, ELR_VERSION: 1}
+    assert {record.name: record.feature_level for record in records} == levels
+    assert image.features == levels
     proposals.lost()
     assert image.features == {}, "as long as it is not committed it can be taken back"
 
 
 def test_a_metadata_version_that_is_there_stays() -> None:
     image = ClusterImage()
-    image.apply(FeatureLevelRecord(METADATA_VERSION, 21))
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 21), [])
     assert proposed(image)[1] == []

@@ -216,7 +216,7 @@ def test_all_topics_are_none(world: World) -> None:
 )
 def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int, features: list[str]) -> None:
     """KAFKA-17492: older clients cannot parse them."""
-    world.state.image.apply(FeatureLevelRecord("metadata.version", 25))
+    world.state.image.apply(FeatureLevelRecord("metadata.version", 25), [])
     answer = world.api_versions(version)
     assert [feature.name for feature in answer.supported_features] == features
     finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
@@ -227,10 +227,10 @@ def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int,
 def test_features_that_are_off_are_not_finalized_and_none_is_told_twice(world: World) -> None:
     """Clients keep them in a map and fail on doubles; kraft.version in a feature record means nothing."""
     for name, level in (("metadata.version", 25), ("group.version", 0), ("kraft.version", 0)):
-        world.state.image.apply(FeatureLevelRecord(name, level))
+        world.state.image.apply(FeatureLevelRecord(name, level), [])
     told = [(f.name, f.max_version_level) for f in world.api_versions(4).finalized_features]
     assert told == [("kraft.version", 1), ("metadata.version", 25)]
-    world.state.image.apply(FeatureLevelRecord("kraft.version", 1))
+    world.state.image.apply(FeatureLevelRecord("kraft.version", 1), [])
     assert [f.name for f in world.api_versions(4).finalized_features] == ["kraft.version", "metadata.version"]
 
 

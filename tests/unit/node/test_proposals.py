@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage, ResourceType
 from quorumd.node import proposals as module
 from quorumd.node.proposals import Proposals
@@ -45,9 +46,10 @@ class World:
         )
 
     def set(self, key: str, value: str, records: int = 1) -> None:
-        change = self.image.set_config(RESOURCE, key, value)
+        changes: list[Change] = []
+        self.image.set_config(RESOURCE, key, value, changes)
         self.proposals.propose(
-            [f"{key}={value}".encode()] * records, [change], lambda ok: self.outcomes.append((value, ok))
+            [f"{key}={value}".encode()] * records, changes, lambda ok: self.outcomes.append((value, ok))
         )
 
     def end_turn(self) -> None:
@@ -93,7 +95,7 @@ def test_answered_when_the_high_watermark_passes_the_batch_and_not_before(world:
 
 
 def test_losing_leadership_takes_changes_back_newest_first(world: World) -> None:
-    world.image.set_config(RESOURCE, "a", "before")
+    world.image.set_config(RESOURCE, "a", "before", [])
     world.set("a", "1")
     world.end_turn()
     world.set("a", "2")
@@ -170,7 +172,7 @@ def test_batches_stay_below_the_limit_and_proposals_whole(
 
 def test_leadership_lost_while_the_log_refuses_a_batch_undoes_newest_first(world: World) -> None:
     """A full disk makes the leader resign from inside the append."""
-    world.image.set_config(RESOURCE, "a", "before")
+    world.image.set_config(RESOURCE, "a", "before", [])
     world.set("a", "1")
     world.end_turn()
     world.set("a", "2")

@@ -133,9 +133,9 @@ def test_what_was_committed_while_leading_is_not_taken_back(world: World) -> Non
 
 def test_the_own_records_of_a_leader_are_not_applied_a_second_time(world: World) -> None:
     world.machine.lead()
-    world.machine.image.set_config(GROUP, "a", "1")
+    world.machine.image.set_config(GROUP, "a", "1", [])
     world.machine.appended(world.append(("a", "1")))
-    world.machine.image.set_config(GROUP, "a", "2")
+    world.machine.image.set_config(GROUP, "a", "2", [])
     world.machine.committed(1)
     world.run_turns()
     assert world.configs() == {"a": "2"}

@@ -1,0 +1,47 @@
+"""One registered broker as the metadata log has it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorumd.ids import KafkaUuid
+
+
+class BrokerEndpoint(NamedTuple):
+    """Where a listener of a broker is reached. `security_protocol`: Kafka's number, 0 PLAINTEXT, 1 SSL."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class BrokerFeature(NamedTuple):
+    """The levels of a feature that a broker can work with."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+class Broker(NamedTuple):
+    """A value: a change makes a new one.
+
+    `epoch` names one incarnation of the broker: one start of its process, which has `incarnation_id` (KIP-631,
+    KIP-903). A fenced broker, and one in controlled shutdown, is in no ISR and leads nothing.
+    """
+
+    id: int
+    epoch: int
+    incarnation_id: KafkaUuid
+    endpoints: tuple[BrokerEndpoint, ...]
+    features: tuple[BrokerFeature, ...]
+    rack: str | None
+    is_fenced: bool
+    in_controlled_shutdown: bool
+    directories: tuple[KafkaUuid, ...]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may be in an ISR and lead."""
+        return not self.is_fenced and not self.in_controlled_shutdown

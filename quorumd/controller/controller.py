@@ -1,0 +1,45 @@
+"""What decisions look at. Only the leader of the quorum decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quorumd.controller.broker_sessions import BrokerSessions
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.ids import KafkaUuid
+
+
+@dataclass(slots=True)
+class ControllerSettings:
+    """Times in milliseconds; the names are Kafka's properties."""
+
+    broker_session_timeout_ms: float = 9_000.0
+    default_replication_factor: int = 1
+    num_partitions: int = 1
+
+
+class Controller:
+    """`image` is that of the leader's whole log with what is proposed. `now_ms()`: monotonic. `next_offset()`: that
+    of the next record to be appended. `new_uuid()`: never one that is reserved (KIP-516)."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        cluster_id: Callable[[], str | None],
+        now_ms: Callable[[], float],
+        next_offset: Callable[[], int],
+        new_uuid: Callable[[], KafkaUuid],
+    ) -> None:
+        self.settings = settings
+        self.image = ClusterImage()
+        self.sessions = BrokerSessions(settings.broker_session_timeout_ms)
+        self.cluster_id = cluster_id
+        self.now_ms = now_ms
+        self.next_offset = next_offset
+        self.new_uuid = new_uuid
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether the broker may be in an ISR and lead."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.is_fenced and not broker.in_controlled_shutdown

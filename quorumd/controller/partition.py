@@ -1,0 +1,208 @@
+"""One partition as the metadata log has it, and what a change record makes of it.
+
+There are a million of these: slots, and tuples that are shared where they are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+
+NO_LEADER: Final = -1
+LEADER_UNCHANGED: Final = -2
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""The leader was elected although it may lack committed records, and is alone in the ISR (KIP-704)."""
+
+Replicas = tuple[int, ...]
+"""Broker ids."""
+
+
+class PartitionId(NamedTuple):
+    """A partition, whatever its topic is called."""
+
+    topic_id: KafkaUuid
+    number: int
+
+
+class Partition:
+    """A value: a change makes a new one.
+
+    `replicas`: the preferred leader first. `isr`: in sync. `elr`: out of the ISR, and known to have every committed
+    record nevertheless (KIP-966). `last_known_elr`: those that were candidates last. `adding`, `removing`: what the
+    reassignment under way changes, and `original` the replicas before it, in their order (KIP-455); all empty
+    without one. `directories`: the data folder of each replica.
+    """
+
+    __slots__ = (
+        "adding",
+        "directories",
+        "elr",
+        "isr",
+        "last_known_elr",
+        "leader",
+        "leader_epoch",
+        "original",
+        "partition_epoch",
+        "recovery",
+        "removing",
+        "replicas",
+    )
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        isr: Replicas,
+        leader: int,
+        leader_epoch: int = 0,
+        partition_epoch: int = 0,
+        adding: Replicas = (),
+        removing: Replicas = (),
+        original: Replicas = (),
+        elr: Replicas = (),
+        last_known_elr: Replicas = (),
+        recovery: int = RECOVERED,
+        directories: tuple[KafkaUuid, ...] = (),
+    ) -> None:
+        self.replicas = replicas
+        self.isr = isr
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.adding = adding
+        self.removing = removing
+        self.original = original
+        self.elr = elr
+        self.last_known_elr = last_known_elr
+        self.recovery = recovery
+        self.directories = directories
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> Replicas:
+        """What the replicas are when no reassignment is under way any more."""
+        if not self.removing:
+            return self.replicas
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    def without_elr(self) -> Partition:
+        """The partition after its ELR was cleared by a change of min.insync.replicas (KIP-966): no epoch grows."""
+        return Partition(
+            self.replicas,
+            self.isr,
+            self.leader,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.adding,
+            self.removing,
+            self.original,
+            (),
+            (),
+            self.recovery,
+            self.directories,
+        )
+
+    def facts(self) -> tuple[object, ...]:
+        """Everything, for comparisons and for `repr`."""
+        return (
+            self.replicas,
+            self.isr,
+            self.leader,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.adding,
+            self.removing,
+            self.original,
+            self.elr,
+            self.last_known_elr,
+            self.recovery,
+            self.directories,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partition) and self.facts() == other.facts()
+
+    def __hash__(self) -> int:
+        return hash(self.facts())
+
+    def __repr__(self) -> str:
+        parts = (
+            f"replicas={self.replicas}, isr={self.isr}, leader={self.leader}, leader_epoch={self.leader_epoch}, "
+            f"partition_epoch={self.partition_epoch}, adding={self.adding}, removing={self.removing}, "
+            f"original={self.original}, elr={self.elr}, last_known_elr={self.last_known_elr}, "
+            f"recovery={self.recovery}"
+        )
+        return f"Partition({parts})"
+
+    def changed(self, record: PartitionChangeRecord) -> Partition:
+        """The partition after this record: the partition epoch grows by one, the leader epoch where a leader is named,
+        be it the same."""
+        names_leader = record.leader != LEADER_UNCHANGED
+        return Partition(
+            _given(record.replicas, self.replicas),
+            _given(record.isr, self.isr),
+            record.leader if names_leader else self.leader,
+            self.leader_epoch + 1 if names_leader else self.leader_epoch,
+            self.partition_epoch + 1,
+            _given(record.adding_replicas, self.adding),
+            _given(record.removing_replicas, self.removing),
+            _given(record.original_replicas, self.original),
+            _given(record.eligible_leader_replicas, self.elr),
+            _given(record.last_known_elr, self.last_known_elr),
+            record.leader_recovery_state if record.leader_recovery_state >= 0 else self.recovery,
+            tuple(record.directories) if record.directories is not None else self.directories,
+        )
+
+
+def partition_of(record: PartitionRecord) -> Partition:
+    """The partition that a record makes."""
+    return Partition(
+        tuple(record.replicas),
+        tuple(record.isr),
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        tuple(record.adding_replicas),
+        tuple(record.removing_replicas),
+        tuple(record.original_replicas or ()),
+        tuple(record.eligible_leader_replicas or ()),
+        tuple(record.last_known_elr or ()),
+        record.leader_recovery_state,
+        tuple(record.directories),
+    )
+
+
+def record_of(where: PartitionId, partition: Partition) -> PartitionRecord:
+    """The record that makes this partition."""
+    record = PartitionRecord(
+        where.number,
+        where.topic_id,
+        list(partition.replicas),
+        list(partition.isr),
+        list(partition.removing),
+        list(partition.adding),
+        partition.leader,
+        partition.recovery,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        list(partition.directories),
+    )
+    record.eligible_leader_replicas = list(partition.elr) or None
+    record.last_known_elr = list(partition.last_known_elr) or None
+    record.original_replicas = list(partition.original) or None
+    return record
+
+
+def _given(changed: Sequence[int] | None, current: Replicas) -> Replicas:
+    if changed is None:
+        return current
+    given = tuple(changed)
+    return current if given == current else given

@@ -1,0 +1,75 @@
+"""Which partitions a broker holds or leads, which have no leader, and which are being reassigned.
+
+Kept up to date change by change: a broker is fenced among a million partitions by looking at its own. Everything is
+an assignment to a key of a dictionary, as in the rest of the image, so that it is undone the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorumd.controller.assignment import Change, assign, remove
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
+
+
+class PartitionIndex:
+    """`holds`: by broker id the partitions with it in the ISR or ELR. `leads`: by broker id how many it leads."""
+
+    __slots__ = ("_holds", "leaderless", "leads", "reassigning")
+
+    def __init__(self) -> None:
+        self._holds: dict[int, dict[PartitionId, None]] = {}
+        self.leads: dict[int, int] = {}
+        self.leaderless: dict[PartitionId, None] = {}
+        self.reassigning: dict[PartitionId, None] = {}
+
+    def held_by(self, broker_id: int) -> Iterable[PartitionId]:
+        """The partitions with the broker in their ISR or ELR. Not to be changed meanwhile."""
+        return self._holds.get(broker_id, {})
+
+    def leader_count(self, broker_id: int) -> int:
+        """How many partitions the broker leads."""
+        return self.leads.get(broker_id, 0)
+
+    def changed(
+        self, where: PartitionId, before: Partition | None, after: Partition | None, changes: list[Change]
+    ) -> None:
+        """A partition came (no `before`), changed, or went (no `after`)."""
+        old_leader = before.leader if before is not None else None
+        new_leader = after.leader if after is not None else None
+        if old_leader != new_leader:
+            self._count(old_leader, -1, changes)
+            self._count(new_leader, 1, changes)
+            _mark(self.leaderless, where, new_leader == NO_LEADER, changes)
+        if before is None or after is None or before.isr != after.isr or before.elr != after.elr:
+            self._hold(where, before, after, changes)
+        is_reassigning = after is not None and after.is_reassigning
+        if is_reassigning != (before is not None and before.is_reassigning):
+            _mark(self.reassigning, where, is_reassigning, changes)
+
+    def _count(self, leader: int | None, difference: int, changes: list[Change]) -> None:
+        if leader is not None and leader != NO_LEADER:
+            assign(self.leads, leader, self.leads.get(leader, 0) + difference, changes)
+
+    def _hold(
+        self, where: PartitionId, before: Partition | None, after: Partition | None, changes: list[Change]
+    ) -> None:
+        held = before.isr + before.elr if before is not None else ()
+        holding = after.isr + after.elr if after is not None else ()
+        for broker_id in held:
+            if broker_id not in holding:
+                remove(self._holds[broker_id], where, changes)
+        for broker_id in holding:
+            if broker_id not in held:
+                of_broker = self._holds.get(broker_id)
+                if of_broker is None:
+                    of_broker = self._holds[broker_id] = {}
+                assign(of_broker, where, None, changes)
+
+
+def _mark(marks: dict[PartitionId, None], where: PartitionId, marked: bool, changes: list[Any]) -> None:
+    if marked:
+        assign(marks, where, None, changes)
+    elif where in marks:
+        remove(marks, where, changes)
