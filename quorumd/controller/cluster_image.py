@@ -222,9 +222,7 @@ class ClusterImage:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             known = "not registered" if broker is None else f"registered with epoch {broker.epoch}"
-            raise MalformedMessage(
-                f"a record names broker {broker_id} with epoch {epoch}, and it is {known}"
-            )
+            raise MalformedMessage(f"a record names broker {broker_id} with epoch {epoch}, and it is {known}")
         return broker
 
     # Topics and partitions
@@ -241,7 +239,9 @@ class ClusterImage:
 
     def _add_topic(self, record: TopicRecord, changes: list[Change]) -> None:
         if record.name in self.topic_ids or record.topic_id in self.topics:
-            raise MalformedMessage(f"a record makes the topic {record.name!r} ({record.topic_id}), which is there")
+            raise MalformedMessage(
+                f"a record makes the topic {record.name!r} ({record.topic_id}), which is there"
+            )
         assign(self.topics, record.topic_id, Topic(record.name, record.topic_id), changes)
         assign(self.topic_ids, record.name, record.topic_id, changes)
         self._row_moved(0, text_row("topic", record.name, str(record.topic_id)), changes)
@@ -267,7 +267,9 @@ class ClusterImage:
         where = PartitionId(record.topic_id, record.partition_id)
         partition = self.partition(where)
         if partition is None:
-            raise MalformedMessage(f"a record changes partition {where.number} of {where.topic_id}, which is not there")
+            raise MalformedMessage(
+                f"a record changes partition {where.number} of {where.topic_id}, which is not there"
+            )
         self._set_partition(where, partition.changed(record), changes)
 
     def _set_partition(self, where: PartitionId, partition: Partition, changes: list[Change]) -> None:
@@ -310,7 +312,11 @@ class ClusterImage:
             if values
         )
         topics = tuple(
-            (name, topic_id, tuple((i, p.facts()) for i, p in sorted(self.topics[topic_id].partitions.items())))
+            (
+                name,
+                topic_id,
+                tuple((i, p.facts()) for i, p in sorted(self.topics[topic_id].partitions.items())),
+            )
             for name, topic_id in sorted(self.topic_ids.items())
         )
         brokers = tuple(broker for _, broker in sorted(self.brokers.items()))

@@ -4,18 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import PartitionId, record_of
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
+from quorumd.protocol.messages.register_broker_record import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.wire import Message
 
 
-def records_of(image: ClusterImage) -> Iterator[FeatureLevelRecord | ConfigRecord]:
+def records_of(image: ClusterImage) -> Iterator[Message]:
     """The records that make an equal image of an empty one, the same in the same order for equal images.
 
     Features come first: they say in which versions a reader finds the rest.
     """
     for feature, level in sorted(image.features.items()):
         yield FeatureLevelRecord(feature, level)
+    for _, broker in sorted(image.brokers.items()):
+        yield broker_record(broker)
+    for name, topic_id in sorted(image.topic_ids.items()):
+        yield TopicRecord(name, topic_id)
+        for number, partition in sorted(image.topics[topic_id].partitions.items()):
+            yield record_of(PartitionId(topic_id, number), partition)
     for resource, values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield ConfigRecord(*resource, name, value)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(-1, -1, image.next_producer_id)
+
+
+def broker_record(broker: Broker) -> RegisterBrokerRecord:
+    """The record that registers this broker as it is."""
+    return RegisterBrokerRecord(
+        broker.id,
+        False,
+        broker.incarnation_id,
+        broker.epoch,
+        [BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
+        [BrokerFeature(f.name, f.min_level, f.max_level) for f in broker.features],
+        broker.rack,
+        broker.is_fenced,
+        broker.in_controlled_shutdown,
+        list(broker.directories),
+    )

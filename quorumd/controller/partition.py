@@ -143,8 +143,8 @@ class Partition:
         return f"Partition({parts})"
 
     def changed(self, record: PartitionChangeRecord) -> Partition:
-        """The partition after this record: the partition epoch grows by one, the leader epoch where a leader is named,
-        be it the same."""
+        """The partition after this record: the partition epoch grows by one, the leader epoch where it names a
+        leader, be it the same."""
         names_leader = record.leader != LEADER_UNCHANGED
         return Partition(
             _given(record.replicas, self.replicas),

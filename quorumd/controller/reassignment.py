@@ -15,7 +15,9 @@ CompletionRule = Callable[[Replicas, Replicas, Replicas, Replicas, int], bool]
 """(ISR and replicas without those removed, adding, removing, least size of the ISR) -> whether it is completed."""
 
 
-def can_complete(isr: Replicas, replicas: Replicas, adding: Replicas, removing: Replicas, min_isr: int) -> bool:
+def can_complete(
+    isr: Replicas, replicas: Replicas, adding: Replicas, removing: Replicas, min_isr: int
+) -> bool:
     """Every added replica is in sync, and enough are without the removed ones (the description, 4.2)."""
     del removing
     return bool(replicas) and len(isr) >= max(1, min_isr) and all(replica in isr for replica in adding)
@@ -48,7 +50,9 @@ def start(partition: Partition, target: Replicas) -> Reassignment:
     original = originals(partition)
     staying = [replica for replica in original if replica not in target]
     abandoned = [
-        replica for replica in partition.replicas if replica in partition.isr and replica not in (*target, *original)
+        replica
+        for replica in partition.replicas
+        if replica in partition.isr and replica not in (*target, *original)
     ]
     adding = tuple(sorted(replica for replica in target if replica not in original))
     removing = tuple(sorted((*staying, *abandoned)))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import records_of
+from quorumd.controller.record_versions import record_version
 from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.log_walk import walk
@@ -166,7 +167,7 @@ def _batches_of(messages: Iterable[Message]) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for message in messages:
-        value = encode_record(message, 0)
+        value = encode_record(message, record_version(message))
         batch.append(value)
         size += len(value)
         if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:

@@ -4,9 +4,9 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import records_of
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
-from quorumd.protocol.messages.topic_record import TopicRecord
 
 
 def test_features_come_first_and_everything_is_in_order() -> None:
@@ -29,7 +29,7 @@ def test_features_come_first_and_everything_is_in_order() -> None:
 
 def test_what_is_not_in_the_image_would_be_lost() -> None:
     image = ClusterImage()
-    assert image.loses(TopicRecord("t"))
+    assert image.loses(DelegationTokenRecord("t"))
     assert not image.loses(ConfigRecord(4, "", "z", "1"))
     assert not image.loses(FeatureLevelRecord("group.version", 1))
     assert not image.loses(NoOpRecord())

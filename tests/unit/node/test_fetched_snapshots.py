@@ -179,7 +179,7 @@ def test_a_disk_that_does_not_take_it_costs_the_snapshot_alone(
     assert node.checked() is None, "the engine is in the middle of a step"
     node.time.end_turn()
     assert node.checked() == SnapshotChecked(SNAPSHOT, None)
-    assert (node.names(), node.queue.queue, node.broken_by) == ([], [])
+    assert (node.names(), node.queue.queue, node.broken_by) == ([], [], [])
     assert FILE in caplog.text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.cluster_image import METADATA_VERSION
+from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION
 from quorumd.errors import ConfigError, CorruptLog, DiskFull, ErrorCode, StorageError
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
@@ -158,7 +158,7 @@ def test_the_cluster_id_of_format_is_the_one_of_the_cluster() -> None:
 def test_bootstrap_records_come_once() -> None:
     """A stock reader publishes nothing before it knows the metadata version."""
     cluster = Cluster().start()
-    assert cluster.leader().state_machine.image.features == {METADATA_VERSION: 25}
+    assert cluster.leader().state_machine.image.features == {METADATA_VERSION: 25, ELR_VERSION: 1}
     cluster.run(100)
     end = cluster.nodes[1].log.end_offset
     cluster.kill(1)

@@ -15,8 +15,8 @@ from quorumd.log.snapshot_file import check_snapshot, file_name
 from quorumd.node.snapshot_builder import BATCH_RECORDS, BuiltSnapshot, build_snapshot
 from quorumd.node.snapshot_loading import load_image
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
-from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.record_batch import headers
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import Process
@@ -166,9 +166,9 @@ def test_many_records_come_in_batches(disk: SimulatedDisk) -> None:
 
 def test_a_record_that_the_image_does_not_hold_is_refused(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 5)
-    log.append(NoOpRecord(), TopicRecord("t"))
+    log.append(NoOpRecord(), DelegationTokenRecord("t"))
     with pytest.raises(
-        StorageError, match=r"holds a TopicRecord at offset 8, which a snapshot .* would lose"
+        StorageError, match=r"holds a DelegationTokenRecord at offset 8, which a snapshot .* would lose"
     ):
         build(disk, log.commit())
     assert snapshot_files(disk) == []
