@@ -6,8 +6,10 @@ import pytest
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.ids import METADATA_TOPIC as TOPIC
-from quorumd.ids import KafkaUuid
+from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.codec import decode, decode_prefix, encode, encode_into
+from quorumd.protocol.messages import alter_partition_request as partition_request
+from quorumd.protocol.messages import alter_partition_response as partition_response
 from quorumd.protocol.messages import alter_quorum_request as alter_request
 from quorumd.protocol.messages import alter_quorum_response as alter_response
 from quorumd.protocol.messages import begin_quorum_epoch_request as begin_request
@@ -220,6 +222,27 @@ OWN: list[tuple[str, Message, str]] = [
 def test_known_bytes(message: Message, encoded: str) -> None:
     assert encode(message, 0).hex() == encoded
     assert decode(type(message), 0, bytes.fromhex(encoded)) == message
+
+
+@pytest.mark.parametrize(("version", "recovery"), [(0, ""), (1, "01")])
+def test_alter_partition_before_kafka_4_names_the_topic(version: int, recovery: str) -> None:
+    """The oracles know v2 and v3 only."""
+    state = 1 if recovery else 0
+    asked = partition_request.PartitionData(2, 3, [1, 4], leader_recovery_state=state, partition_epoch=5)
+    request = partition_request.AlterPartitionRequest(
+        1, 9, [partition_request.TopicData("t", partitions=[asked])]
+    )
+    encoded = f"000000010000000000000009020274020000000200000003030000000100000004{recovery}00000005000000"
+    assert encode(request, version).hex() == encoded
+    assert decode(type(request), version, bytes.fromhex(encoded)) == request
+
+    told = partition_response.PartitionData(2, 107, 1, 3, [1, 4], 1, 5)
+    topic = partition_response.TopicData("t", DIRECTORY, [told])
+    response = partition_response.AlterPartitionResponse(0, 0, [topic])
+    encoded = f"0000000000000202740200000002006b0000000100000003030000000100000004{recovery}00000005000000"
+    assert encode(response, version).hex() == encoded
+    topic.topic_id, told.leader_recovery_state = ZERO_UUID, state
+    assert decode(type(response), version, bytes.fromhex(encoded)) == response
 
 
 def test_what_a_version_lacks_has_its_default_when_decoded() -> None:

@@ -10,6 +10,8 @@ from quorumd.protocol.apis import record_class
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.metadata_record import decode_frame, decode_record, encode_record
 
 FEATURE_LEVEL = bytes.fromhex("010c00 11 6d657461646174612e76657273696f6e 0019 00")
@@ -28,6 +30,27 @@ def test_a_config_record_with_a_deleted_value() -> None:
     frame = encode_record(record, 0)
     assert frame[:3] == b"\x01\x04\x00"
     assert decode_record(frame) == record
+
+
+ORIGINALS_1_2 = bytes.fromhex("904e 09 03 00000001 00000002")
+"""Tag 10000, 9 bytes, 2 elements."""
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("record_type", [PartitionRecord, PartitionChangeRecord])
+def test_the_originals_of_a_reassignment_are_one_tagged_field_more(
+    record_type: type[PartitionRecord | PartitionChangeRecord], version: int
+) -> None:
+    """The last of all, so that the rest is byte for byte what a stock reader writes."""
+    without = encode_record(record_type(2, replicas=[4, 1]), version)
+    record = record_type(2, replicas=[4, 1], original_replicas=[1, 2])
+    encoded = encode_record(record, version)
+    assert encoded.endswith(ORIGINALS_1_2)
+    before = encoded.removesuffix(ORIGINALS_1_2)
+    changed = [at for at, (old, new) in enumerate(zip(without, before, strict=True)) if old != new]
+    (tag_count,) = changed
+    assert before[tag_count] == without[tag_count] + 1
+    assert decode_frame(encoded) == (record, version)
 
 
 @pytest.mark.parametrize("api_key", messages.RECORDS)
