@@ -18,6 +18,7 @@ plan               records and answer
 broker_sessions    who was heard of when: the state of the leader that is not in the log
 broker_lifecycle   BrokerRegistration, BrokerHeartbeat, UnregisterBroker; fence, unfence, drain
 partition_change   the one function behind every change of a partition (ISR, ELR, leader, epochs)
+rules              what changes of a topic's partitions depend on
 reassignment       start, override, cancel and completion of a reassignment
 alter_partition    AlterPartition: its checks in their order
 reassignments      AlterPartitionReassignments and ListPartitionReassignments

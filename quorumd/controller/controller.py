@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quorumd.controller.broker_sessions import BrokerSessions
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.ids import KafkaUuid
+from quorumd.ids import ZERO_UUID, KafkaUuid
 
 
 @dataclass(slots=True)
@@ -43,3 +43,8 @@ class Controller:
         """Whether the broker may be in an ISR and lead."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.is_fenced and not broker.in_controlled_shutdown
+
+    def directory_of(self, broker_id: int) -> KafkaUuid:
+        """Where a new replica goes on this broker: its only directory, or unassigned, to be told by it (KIP-858)."""
+        broker = self.image.brokers.get(broker_id)
+        return broker.directories[0] if broker is not None and len(broker.directories) == 1 else ZERO_UUID

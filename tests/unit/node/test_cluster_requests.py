@@ -212,7 +212,10 @@ def test_all_topics_are_none(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("version", "features"),
-    [(3, ["metadata.version"]), (4, ["metadata.version", "kraft.version"])],
+    [
+        (3, ["metadata.version"]),
+        (4, ["metadata.version", "kraft.version", "eligible.leader.replicas.version"]),
+    ],
 )
 def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int, features: list[str]) -> None:
     """KAFKA-17492: older clients cannot parse them."""

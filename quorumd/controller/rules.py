@@ -1,0 +1,28 @@
+"""What changes of the partitions of a topic depend on, as the image has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.partition_change import Rules
+
+
+def rules_for(
+    controller: Controller,
+    topic: str,
+    is_active: Callable[[int], bool] | None = None,
+    min_isr: int | None = None,
+) -> Rules:
+    """The rules for partitions of the topic of this name.
+
+    `is_active` and `min_isr` where the records that are being planned change just these.
+    """
+    image = controller.image
+    return Rules(
+        image.min_isr(topic) if min_isr is None else min_isr,
+        image.elr_enabled,
+        image.unclean_election(topic),
+        is_active or controller.is_active,
+        controller.directory_of,
+    )
