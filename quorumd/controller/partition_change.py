@@ -141,7 +141,7 @@ class _Target:
             self.leader = leader
         if leader != NO_LEADER:
             self.last_known_elr = ()
-        elif not self.isr and before.leader != NO_LEADER and self._rules.elr_enabled:
+        elif not self.isr and before.leader in self.replicas and self._rules.elr_enabled:
             self.last_known_elr = (before.leader,)
 
     def _elected(self) -> int:

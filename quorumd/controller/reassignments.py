@@ -146,7 +146,7 @@ def _check_target(
     if len(target) < least:
         raise ReassignmentRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{len(target)} replicas are fewer than min.insync.replicas of {topic.name!r}, {least}: lower that first.",
+            f"{len(target)} replicas are fewer than min.insync.replicas of {topic.name!r}, {least}: lower it first.",
         )
 
 
