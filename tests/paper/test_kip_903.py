@@ -1,0 +1,144 @@
+"""KIP-903 and KAFKA-14139, step by step: a replica that lost its disk must not come back into the ISR by an old word.
+
+What the controller does in the races that the description of data replication lists; the order of its checks, and the
+epochs it counts up, are all that stands between these steps and the loss of acknowledged records.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.partition_change import Wish
+from quorumd.errors import ErrorCode
+from tests.support.partition_world import PartitionWorld
+
+
+def two_replicas(elr: bool = True) -> PartitionWorld:
+    """Broker 1 leads alone; 2 is alive and about to come back."""
+    world = PartitionWorld([1, 2, 3], min_isr=1, elr=elr)
+    world.begin(Partition((1, 2), (1,), 1, leader_epoch=1, partition_epoch=5))
+    return world
+
+
+def three_replicas(isr: tuple[int, ...] = (1, 2, 3)) -> PartitionWorld:
+    world = PartitionWorld([1, 2, 3, 4])
+    world.begin(Partition((1, 2, 3), isr, 1, leader_epoch=1, partition_epoch=5))
+    return world
+
+
+class TestTheDelayedRequest:
+    """Race 1: the leader saw broker 2 catch up; before its request arrives 2 dies and comes back empty."""
+
+    def request(self, world: PartitionWorld, epoch_then: int) -> int:
+        return world.alter(
+            [1, 2], partition_epoch=5, wrong_epoch_of=None if epoch_then == world.epoch_of(2) else 2
+        )
+
+    def test_before_the_crash_is_known_it_may_be_accepted_and_fencing_takes_it_back(self) -> None:
+        world = two_replicas()
+        assert self.request(world, world.epoch_of(2)) == 0
+        world.fence(2)
+        assert world.partition.isr == (1,)
+
+    def test_after_fencing_it_is_refused(self) -> None:
+        world = two_replicas()
+        then = world.epoch_of(2)
+        world.fence(2)
+        assert world.partition.partition_epoch == 5, (
+            "it was in no ISR: nothing of the partition tells of the fencing"
+        )
+        assert self.request(world, then) == ErrorCode.INELIGIBLE_REPLICA
+
+    def test_after_it_registered_anew_it_is_refused(self) -> None:
+        world = two_replicas()
+        then = world.epoch_of(2)
+        world.fence(2)
+        world.restart_uncleanly(2)
+        assert self.request(world, then) == ErrorCode.INELIGIBLE_REPLICA
+
+    @pytest.mark.parametrize("elr", [True, False])
+    def test_after_it_is_unfenced_only_the_broker_epoch_refuses_it(self, elr: bool) -> None:
+        world = two_replicas(elr)
+        then = world.epoch_of(2)
+        world.fence(2)
+        world.restart_uncleanly(2)
+        world.unfence(2)
+        assert world.partition.partition_epoch == 5
+        assert self.request(world, then) == ErrorCode.INELIGIBLE_REPLICA
+        world.fence(1)
+        assert (world.partition.leader, 2 in world.partition.isr) == (NO_LEADER, False), (
+            "2 has nothing to lead with"
+        )
+        world.unfence(1)
+        assert world.partition.leader == 1
+
+    def test_what_it_fetched_since_is_accepted(self) -> None:
+        world = two_replicas()
+        world.fence(2)
+        world.restart_uncleanly(2)
+        world.unfence(2)
+        assert world.alter([1, 2]) == 0
+
+
+def test_race_4_the_last_one_standing_loses_its_log() -> None:
+    world = three_replicas()
+    world.fence(2)
+    world.fence(3)
+    assert (world.partition.isr, world.partition.elr) == ((1,), (3,))
+    world.fence(1)
+    assert (world.partition.isr, set(world.partition.elr), world.partition.leader) == ((), {1, 3}, NO_LEADER)
+    world.restart_uncleanly(1)
+    assert world.partition.elr == (3,)
+    world.unfence(1)
+    assert world.partition.leader == NO_LEADER, "its log is gone"
+    world.unfence(3)
+    assert (world.partition.leader, world.partition.isr, world.partition.recovery) == (3, (3,), 0)
+
+
+def test_race_5_the_controller_shrank_the_isr_meanwhile() -> None:
+    world = three_replicas()
+    world.fence(2)
+    assert world.alter([1, 2], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
+    assert world.partition.isr == (1, 3)
+
+
+def test_race_6_a_request_whose_answer_was_lost_comes_again() -> None:
+    world = three_replicas((1, 2))
+    assert world.alter([1, 2, 3], partition_epoch=5) == 0
+    assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
+    assert world.partition.partition_epoch == 6
+
+
+def test_race_8_a_leader_that_knows_more_than_this_controller_looks_for_another() -> None:
+    world = three_replicas()
+    assert world.alter([1, 2], leader_epoch=2, partition_epoch=6) == ErrorCode.NOT_CONTROLLER
+    assert world.alter([1, 2], partition_epoch=6) == ErrorCode.NOT_CONTROLLER
+
+
+def test_race_11_a_dropped_replica_costs_a_leader_epoch() -> None:
+    """So that no fetch it sent before counts when it is added again."""
+    world = three_replicas()
+    world.reassign([1, 2])
+    dropped = world.partition
+    assert (dropped.replicas, dropped.leader, dropped.leader_epoch) == ((1, 2), 1, 2)
+    world.reassign([1, 2, 3])
+    assert (world.partition.adding, world.partition.leader_epoch) == ((3,), 2)
+    assert world.alter([1, 2, 3], leader_epoch=1) == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_race_18_a_member_that_drains() -> None:
+    world = three_replicas()
+    brokers = world.controller.image.brokers
+    brokers[3] = brokers[3]._replace(in_controlled_shutdown=True)
+    world.change(Wish(isr=(1, 2), leaving={3}))
+    assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
+    assert world.alter([1, 2, 3]) == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_race_26_an_old_request_is_called_old_before_its_members_are_looked_at() -> None:
+    """INELIGIBLE_REPLICA would have the leader go back to an ISR that the controller left behind."""
+    world = three_replicas((1, 2))
+    assert world.alter([1, 2, 3], partition_epoch=5) == 0
+    world.fence(2)
+    assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION

@@ -1,0 +1,179 @@
+"""AlterPartition's checks in their order, and what a leader is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.controller.alter_partition import plan_alter_partition
+from quorumd.controller.partition import RECOVERED, RECOVERING, Partition
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from tests.support.partition_world import TOPIC, TOPIC_ID, PartitionWorld
+
+STRANGER = KafkaUuid(b"nobody's topic..")
+
+
+@pytest.fixture
+def world() -> PartitionWorld:
+    world = PartitionWorld([1, 2, 3, 4])
+    world.begin(Partition((1, 2, 3), (1, 2), 1, leader_epoch=5, partition_epoch=7))
+    return world
+
+
+def test_the_isr_grows_and_shrinks_at_the_price_of_a_partition_epoch(world: PartitionWorld) -> None:
+    assert world.alter([1, 2, 3]) == 0
+    assert (world.partition.isr, world.partition.leader_epoch, world.partition.partition_epoch) == (
+        (1, 2, 3),
+        5,
+        8,
+    )
+    assert world.alter([1]) == 0
+    assert (world.partition.isr, world.partition.elr) == ((1,), (2, 3))
+    assert world.alter([1, 3]) == 0
+    assert (world.partition.isr, world.partition.elr) == ((1, 3), ())
+
+
+def test_what_is_so_already_is_no_record(world: PartitionWorld) -> None:
+    before = world.next_offset
+    assert world.alter([2, 1]) == 0
+    assert (world.next_offset, world.partition.partition_epoch) == (before, 7)
+
+
+CHECKS: list[tuple[str, dict[str, Any], ErrorCode]] = [
+    ("the sender's broker epoch", {"sender_epoch": 3}, ErrorCode.STALE_BROKER_EPOCH),
+    ("the topic", {"topic_id": STRANGER}, ErrorCode.UNKNOWN_TOPIC_ID),
+    ("a leader epoch to come", {"leader_epoch": 6}, ErrorCode.NOT_CONTROLLER),
+    ("a partition epoch to come", {"partition_epoch": 8}, ErrorCode.NOT_CONTROLLER),
+    ("an old leader epoch", {"leader_epoch": 4}, ErrorCode.FENCED_LEADER_EPOCH),
+    ("not the leader", {"sender": 2}, ErrorCode.INVALID_REQUEST),
+    ("an old partition epoch", {"partition_epoch": 6}, ErrorCode.INVALID_UPDATE_VERSION),
+    ("no replica", {"isr": [1, 2, 4]}, ErrorCode.INVALID_REQUEST),
+    ("an epoch of another start", {"wrong_epoch_of": 2}, ErrorCode.INELIGIBLE_REPLICA),
+]
+
+
+@pytest.mark.parametrize("first", range(len(CHECKS)), ids=[name for name, _, _ in CHECKS])
+def test_the_first_check_that_fails_is_told(world: PartitionWorld, first: int) -> None:
+    """All that could fail later fails too; of two that would say other things about one field the first stays."""
+    options: dict[str, Any] = {}
+    for _, option, _ in reversed(CHECKS[first:]):
+        options |= option
+    if options.get("partition_epoch") == 6 and first in (2, 3):
+        options["partition_epoch"] = 8 if first == 3 else 6
+    isr = options.pop("isr", [1, 2])
+    before = world.partition
+    assert world.alter(isr, **options) == CHECKS[first][2]
+    assert world.partition is before
+
+
+def test_a_broker_that_is_not_registered_is_stale(world: PartitionWorld) -> None:
+    assert world.alter([1, 2], sender=9) == ErrorCode.STALE_BROKER_EPOCH
+
+
+@pytest.mark.parametrize("isr", [[], [2], [1, 1, 2], [1, 2, 9]])
+def test_an_isr_has_the_leader_replicas_only_and_each_once(world: PartitionWorld, isr: list[int]) -> None:
+    assert world.alter(isr) == ErrorCode.INVALID_REQUEST
+
+
+def test_recovery_is_not_begun_by_a_leader_and_is_alone(world: PartitionWorld) -> None:
+    assert world.alter([1, 2], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
+    assert world.alter([1], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
+    assert world.alter([1, 2], recovery=7) == ErrorCode.INVALID_REQUEST
+    world.begin(Partition((1, 2, 3), (1,), 1, leader_epoch=6, partition_epoch=9, recovery=RECOVERING))
+    assert world.alter([1, 2], recovery=RECOVERING) == ErrorCode.INVALID_REQUEST
+    assert world.alter([1], recovery=RECOVERING) == 0
+    assert world.alter([1], recovery=RECOVERED) == 0
+    assert (world.partition.recovery, world.partition.partition_epoch) == (RECOVERED, 10)
+
+
+def test_growing_and_recovering_are_one_change(world: PartitionWorld) -> None:
+    world.begin(Partition((1, 2, 3), (1,), 1, leader_epoch=6, partition_epoch=9, recovery=RECOVERING))
+    assert world.alter([1, 2], recovery=RECOVERED) == 0
+    assert (world.partition.isr, world.partition.recovery, world.partition.partition_epoch) == (
+        (1, 2),
+        RECOVERED,
+        10,
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(1, ErrorCode.OPERATION_NOT_ATTEMPTED), (2, ErrorCode.INELIGIBLE_REPLICA)]
+)
+@pytest.mark.parametrize("reason", ["fenced", "draining", "not registered"])
+def test_a_member_that_is_not_there_is_refused_with_all_of_them(
+    world: PartitionWorld, version: int, error: ErrorCode, reason: str
+) -> None:
+    brokers = world.controller.image.brokers
+    if reason == "fenced":
+        brokers[3] = brokers[3]._replace(is_fenced=True)
+    elif reason == "draining":
+        brokers[3] = brokers[3]._replace(in_controlled_shutdown=True)
+    else:
+        del brokers[3]
+    assert world.alter([1, 2, 3], version=version) == error
+    assert world.partition.isr == (1, 2)
+
+
+def test_without_epochs_members_are_not_asked_for_theirs(world: PartitionWorld) -> None:
+    world.restart_uncleanly(3)
+    world.unfence(3)
+    assert world.alter([1, 2, 3], wrong_epoch_of=3) == ErrorCode.INELIGIBLE_REPLICA
+    assert world.alter([1, 2, 3], version=2) == 0
+
+
+def test_before_topic_ids_topics_have_names(world: PartitionWorld) -> None:
+    assert world.alter([1, 2, 3], version=0, topic_id=STRANGER) == 0
+    assert world.partition.isr == (1, 2, 3)
+
+
+def test_one_partition_says_nothing_about_the_others(world: PartitionWorld) -> None:
+    def data(number: int, isr: list[int]) -> PartitionData:
+        members = [BrokerState(member, -1) for member in isr]
+        asked = PartitionData(number, 5)
+        asked.new_isr_with_epochs, asked.partition_epoch = members, 7
+        return asked
+
+    asked = TopicData("", TOPIC_ID, [data(9, [1]), data(0, [1, 2, 3]), data(0, [1])])
+    request = AlterPartitionRequest(1, world.epoch_of(1), [asked, TopicData("", STRANGER, [data(0, [1])])])
+    plan = plan_alter_partition(world.controller, request, 3)
+    answer: Any = plan.answer
+    assert [p.error_code for topic in answer.topics for p in topic.partitions] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        0,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ]
+    assert len(plan.records) == 1
+    accepted = answer.topics[0].partitions[1]
+    assert (accepted.leader_id, accepted.leader_epoch, accepted.isr, accepted.partition_epoch) == (
+        1,
+        5,
+        [1, 2, 3],
+        8,
+    )
+    assert answer.topics[0].topic_id == TOPIC_ID
+
+
+def test_a_leader_that_its_own_request_replaces_is_told_so(world: PartitionWorld) -> None:
+    """Though the change is made: it must wait for the metadata before it does anything."""
+    assert world.reassign([3, 4]) == 0
+    assert world.alter([1, 2, 3]) == 0
+    assert world.alter([1, 2, 3, 4]) == ErrorCode.NEW_LEADER_ELECTED
+    assert (world.partition.replicas, world.partition.leader, world.partition.leader_epoch) == ((3, 4), 3, 6)
+
+
+def test_older_leaders_are_told_what_they_know(world: PartitionWorld) -> None:
+    world.reassign([3, 4])
+    assert world.alter([1, 2, 3, 4], version=1) == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_the_topic_of_the_world_is_the_one_asked_about(world: PartitionWorld) -> None:
+    assert world.controller.image.topic_named(TOPIC) is not None
