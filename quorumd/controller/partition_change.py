@@ -84,6 +84,10 @@ def plan_change(
     target.complete_reassignment()
     target.settle_eligible_replicas()
     target.elect()
+    if target.complete_reassignment():
+        # Who was elected is alone in the ISR, and may be all that was waited for.
+        target.settle_eligible_replicas()
+        target.elect()
     return target.record(where)
 
 
@@ -104,14 +108,17 @@ class _Target:
         self.last_known_elr = partition.last_known_elr
         self.leader = LEADER_UNCHANGED
 
-    def complete_reassignment(self) -> None:
+    def complete_reassignment(self) -> bool:
+        """Complete it if that is possible; whether it was."""
         if not self.adding and not self.removing:
-            return
+            return False
         isr = without(self.isr, self.removing)
         replicas = without(self.replicas, self.removing)
-        if self._rules.can_complete(isr, replicas, self.adding, self.removing, self._min_isr(replicas)):
-            self.isr, self.replicas = isr, replicas
-            self.adding = self.removing = self.original = ()
+        if not self._rules.can_complete(isr, replicas, self.adding, self.removing, self._min_isr(replicas)):
+            return False
+        self.isr, self.replicas = isr, replicas
+        self.adding = self.removing = self.original = ()
+        return True
 
     def settle_eligible_replicas(self) -> None:
         """Whoever left the ISR while it is too small for the high watermark to advance has all that is committed."""

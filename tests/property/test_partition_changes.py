@@ -1,0 +1,122 @@
+"""Whatever happens to a partition, what must hold of it holds after every step (KIP-966 description, chapter 6)."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
+from quorumd.controller.partition_change import Election
+from tests.support.partition_world import PartitionWorld
+
+BROKERS = list(range(6))
+BROKER = st.sampled_from(BROKERS)
+TARGETS = st.lists(BROKER, min_size=1, max_size=4, unique=True)
+
+
+class PartitionChanges(RuleBasedStateMachine):
+    """Real planners, and everything that can happen in any order."""
+
+    @initialize(replicas=TARGETS, min_isr=st.integers(1, 3), elr=st.booleans(), unclean=st.booleans())
+    def begin(self, replicas: list[int], min_isr: int, elr: bool, unclean: bool) -> None:
+        self.world = PartitionWorld(BROKERS, min_isr, elr, unclean)
+        self.world.begin(Partition(tuple(replicas), tuple(replicas), replicas[0]))
+        self.lossy: set[int] = set()
+        """Who restarted uncleanly and was not in sync since."""
+        self.remember()
+
+    def remember(self) -> None:
+        self.before = self.world.partition
+
+    @rule(wanted=TARGETS)
+    def reassign(self, wanted: list[int]) -> None:
+        self.world.reassign(wanted)
+
+    @rule()
+    def cancel(self) -> None:
+        self.world.reassign(None)
+
+    @precondition(lambda self: self.world.partition.leader != NO_LEADER)
+    @rule(members=st.sets(BROKER))
+    def alter(self, members: set[int]) -> None:
+        leader = self.world.partition.leader
+        isr = [
+            replica for replica in self.world.partition.replicas if replica == leader or replica in members
+        ]
+        if self.world.alter(isr) == 0:
+            self.lossy -= set(isr)
+
+    @rule(broker=BROKER)
+    def fence(self, broker: int) -> None:
+        self.world.fence(broker)
+
+    @rule(broker=BROKER)
+    def unfence(self, broker: int) -> None:
+        self.world.unfence(broker)
+
+    @rule(broker=BROKER)
+    def restart_uncleanly(self, broker: int) -> None:
+        self.lossy.add(broker)
+        self.world.restart_uncleanly(broker)
+
+    @rule(election=st.sampled_from([Election.PREFERRED, Election.ORDINARY]))
+    def elect(self, election: Election) -> None:
+        self.world.elect(election)
+
+    @invariant()
+    def replicas_are_distinct_and_hold_all_others(self) -> None:
+        p = self.world.partition
+        assert p.replicas
+        for some in (p.replicas, p.isr, p.elr, p.adding, p.removing, p.original):
+            assert len(set(some)) == len(some)
+        assert {*p.isr, *p.elr, *p.adding, *p.removing} <= set(p.replicas)
+        assert not set(p.adding) & set(p.removing)
+        assert bool(p.original) == p.is_reassigning
+
+    @invariant()
+    def isr_and_elr_are_apart_and_the_elr_is_for_need_only(self) -> None:
+        p, world = self.world.partition, self.world
+        assert not set(p.isr) & set(p.elr)
+        if len(p.isr) >= min(world.min_isr, len(p.target)) or not world.elr:
+            assert not p.elr
+
+    @invariant()
+    def a_leader_is_in_sync_and_there(self) -> None:
+        p, is_active = self.world.partition, self.world.controller.is_active
+        if p.leader != NO_LEADER:
+            assert p.leader in p.isr
+            assert is_active(p.leader)
+        elif self.world.elr:
+            assert not any(is_active(replica) for replica in (p.isr or p.elr))
+        if p.recovery == RECOVERING:
+            assert len(p.isr) <= 1
+
+    @invariant()
+    def whoever_lost_its_log_is_no_candidate_until_a_leader_says_so(self) -> None:
+        p = self.world.partition
+        if p.recovery == RECOVERING:
+            self.lossy -= set(p.isr)
+        if self.world.elr:
+            assert not self.lossy & {*p.isr, *p.elr}
+
+    @invariant()
+    def epochs_grow_as_the_table_says(self) -> None:
+        before, after = self.before, self.world.partition
+        if after != before:
+            assert after.partition_epoch == before.partition_epoch + 1
+        is_new_leadership = after.leader != before.leader or set(before.replicas) - set(after.replicas)
+        if is_new_leadership or (before.is_reassigning and not after.is_reassigning):
+            assert after.leader_epoch == before.leader_epoch + 1
+        self.remember()
+
+    @invariant()
+    def nothing_that_could_be_done_waits(self) -> None:
+        """A change that asks for nothing finds nothing to do: what is possible was done with its cause."""
+        before = self.world.partition
+        self.world.elect(Election.ORDINARY)
+        assert self.world.partition is before
+
+
+PartitionChanges.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestPartitionChanges = PartitionChanges.TestCase

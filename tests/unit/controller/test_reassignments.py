@@ -1,0 +1,303 @@
+"""Reassignments step by step: growth, completion, cancel, one over another; and what requests are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.controller.partition import NO_LEADER, Partition, Replicas
+from quorumd.controller.partition_change import Election, Wish
+from quorumd.controller.reassignments import (
+    plan_alter_partition_reassignments,
+    plan_list_partition_reassignments,
+)
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from quorumd.protocol.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from tests.support.partition_world import TOPIC, PartitionWorld
+
+
+def world_with(
+    replicas: Replicas, isr: Replicas | None = None, leader: int | None = None, **options: Any
+) -> PartitionWorld:
+    world = PartitionWorld(list(range(10)), **options)
+    isr = replicas if isr is None else isr
+    world.begin(
+        Partition(replicas, isr, isr[0] if leader is None else leader, leader_epoch=1, partition_epoch=2)
+    )
+    return world
+
+
+def facts(world: PartitionWorld) -> tuple[Any, ...]:
+    """Replicas, ISR, leader, leader epoch, partition epoch."""
+    p = world.partition
+    return p.replicas, tuple(sorted(p.isr)), p.leader, p.leader_epoch, p.partition_epoch
+
+
+def moving(world: PartitionWorld) -> tuple[Replicas, Replicas, Replicas]:
+    return world.partition.adding, world.partition.removing, world.partition.original
+
+
+class TestTheWay:
+    def test_members_may_come_and_go_before_the_end(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([1, 4, 5])
+        assert facts(world) == ((1, 4, 5, 2, 3), (1, 2, 3), 1, 1, 3)
+        world.alter([1, 2, 3, 4])
+        world.alter([1, 4])
+        assert world.partition.elr == ()
+        world.alter([1, 4, 5])
+        assert facts(world) == ((1, 4, 5), (1, 4, 5), 1, 2, 6)
+        assert moving(world) == ((), (), ())
+
+    def test_an_added_replica_that_leads_steps_down_at_a_cancel(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([4, 5, 6])
+        world.alter([1, 2, 3, 4])
+        world.elect(Election.PREFERRED)
+        assert (world.partition.leader, world.partition.leader_epoch) == (4, 2)
+        assert world.reassign(None) == 0
+        assert facts(world) == ((1, 2, 3), (1, 2, 3), 1, 3, 6)
+        assert world.reassign(None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+    def test_one_that_joined_dies_and_comes_back(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([1, 4, 5])
+        world.alter([1, 2, 3, 4])
+        world.fence(4)
+        assert (facts(world)[1], world.partition.is_reassigning) == ((1, 2, 3), True)
+        world.alter([1, 2, 3, 5])
+        assert world.partition.is_reassigning
+        world.unfence(4)
+        world.alter([1, 2, 3, 4, 5])
+        assert facts(world) == ((1, 4, 5), (1, 4, 5), 1, 2, 7)
+
+    def test_all_in_sync_die_on_the_way(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([4, 5, 6])
+        world.alter([1, 2, 3, 4])
+        world.fence(1)
+        assert facts(world)[1:4] == ((2, 3, 4), 4, 2)
+        world.fence(2)
+        world.fence(3)
+        assert (world.partition.isr, world.partition.elr) == ((4,), (3,))
+        world.fence(4)
+        assert (world.partition.isr, set(world.partition.elr), world.partition.leader) == (
+            (),
+            {3, 4},
+            NO_LEADER,
+        )
+        world.unfence(2)
+        assert (world.partition.leader, world.partition.partition_epoch) == (NO_LEADER, 8)
+        world.unfence(4)
+        assert (facts(world)[1:], world.partition.elr) == (((4,), 4, 4, 9), (3,))
+        for isr in ([2, 4], [2, 4, 5], [2, 4, 5, 6]):
+            assert world.alter(isr) == 0
+        assert facts(world) == ((4, 5, 6), (4, 5, 6), 4, 5, 12)
+
+    def test_an_old_proposal_crosses_the_start(self) -> None:
+        world = world_with((1, 2, 3), isr=(1, 2))
+        world.reassign([1, 2, 4])
+        assert world.alter([1, 2, 3], partition_epoch=2) == ErrorCode.INVALID_UPDATE_VERSION
+        assert world.alter([1, 2, 3]) == 0
+        assert world.alter([1, 2, 3, 4], leader_epoch=2) == ErrorCode.NOT_CONTROLLER
+        assert world.alter([1, 2, 3, 4]) == 0
+        assert facts(world) == ((1, 2, 4), (1, 2, 4), 1, 2, 5)
+
+    def test_it_takes_min_isr_to_complete(self) -> None:
+        world = world_with((1, 2, 3, 4), isr=(1, 4))
+        world.reassign([1, 2, 3])
+        assert (facts(world)[0], moving(world)[1]) == ((1, 2, 3, 4), (4,))
+        world.alter([1, 2, 4])
+        assert facts(world) == ((1, 2, 3), (1, 2), 1, 2, 4)
+
+    def test_a_smaller_min_isr_completes_what_waited_for_it(self) -> None:
+        world = world_with((1, 2, 3, 4), isr=(1, 4))
+        world.reassign([1, 2, 3])
+        world.configure("min.insync.replicas", "1")
+        world.change(Wish())
+        assert facts(world) == ((1, 2, 3), (1,), 1, 2, 4)
+
+    def test_nobody_in_sync_that_stays_leaves_it_under_way(self) -> None:
+        world = world_with((1, 2, 3), isr=(3,))
+        world.fence(3)
+        world.reassign([1, 2])
+        assert (world.partition.leader, moving(world)[1]) == (NO_LEADER, (3,))
+        world.unfence(3)
+        world.alter([1, 2, 3])
+        assert facts(world)[:2] == ((1, 2), (1, 2))
+
+    def test_directories_follow_their_replicas(self) -> None:
+        world = world_with((1, 2))
+        one, two, three = (world.controller.directory_of(broker) for broker in (1, 2, 3))
+        world.begin(Partition((1, 2), (1, 2), 1, directories=(one, two)))
+        world.reassign([3, 2])
+        assert world.partition.directories == (three, two, one)
+        world.alter([1, 2, 3])
+        assert world.partition.directories == (three, two)
+
+
+class TestOneOverAnother:
+    def test_the_originals_are_kept_and_come_back_in_their_order(self) -> None:
+        world = world_with((3, 1, 2), leader=3)
+        world.reassign([1, 4])
+        world.reassign([5, 6])
+        assert moving(world) == ((5, 6), (1, 2, 3), (3, 1, 2))
+        assert world.reassign(None) == 0
+        assert world.partition.replicas == (3, 1, 2)
+
+    def test_what_was_being_added_and_is_not_in_sync_is_dropped_at_once(self) -> None:
+        world = world_with((0, 1), min_isr=1)
+        world.reassign([2, 3])
+        world.alter([0, 1, 2])
+        epoch = world.partition.leader_epoch
+        world.reassign([4, 5])
+        assert (world.partition.replicas, moving(world)) == (
+            (4, 5, 0, 1, 2),
+            ((4, 5), (0, 1, 2), (0, 1)),
+        )
+        assert world.partition.leader_epoch == epoch + 1, "3 is dropped: what it fetched counts no longer"
+        assert 2 in world.partition.isr, "nobody in sync is dropped before the end"
+        world.alter([0, 1, 2, 4, 5])
+        assert (world.partition.replicas, world.partition.leader) == ((4, 5), 4)
+
+    def test_added_before_and_wanted_still_is_still_to_be_added(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([1, 2, 4])
+        world.reassign([1, 4, 5])
+        assert moving(world)[0] == (4, 5)
+        world.alter([1, 2, 3, 5])
+        assert world.partition.is_reassigning, "4 never joined"
+        world.alter([1, 2, 3, 4, 5])
+        assert world.partition.replicas == (1, 4, 5)
+
+    def test_back_to_the_origin_is_the_end(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([1, 2, 4])
+        world.reassign([1, 2, 3])
+        assert (facts(world), moving(world)) == (((1, 2, 3), (1, 2, 3), 1, 2, 4), ((), (), ()))
+
+    def test_back_to_the_origin_with_one_in_sync_removes_that_in_order(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([4, 5, 3])
+        world.alter([1, 2, 4])
+        assert world.reassign([1, 2, 3]) == 0
+        assert (world.partition.replicas, world.partition.isr) == ((1, 2, 3), (1, 2))
+
+
+class TestRequests:
+    @pytest.mark.parametrize(
+        ("target", "error"),
+        [
+            ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([1, 2, 77], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([1, -1, 2], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            ([1], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+            (None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, target: list[int] | None, error: ErrorCode) -> None:
+        world = world_with((1, 2, 3))
+        before = world.partition
+        assert world.reassign(target) == error
+        assert world.partition is before
+
+    def test_a_fenced_broker_may_be_a_target(self) -> None:
+        world = world_with((1, 2, 3))
+        world.fence(4)
+        assert world.reassign([1, 2, 4]) == 0
+
+    def test_the_number_of_replicas_stays_where_the_request_says_so(self) -> None:
+        world = world_with((1, 2, 3))
+        assert world.reassign([1, 2, 3, 4], may_change_count=False) == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert world.reassign([1, 2, 4], may_change_count=False) == 0
+        assert world.reassign([5, 6, 4], may_change_count=False) == 0, (
+            "it is that of the originals that counts"
+        )
+
+    def test_unknown_partitions_and_doubles_say_nothing_about_the_others(self) -> None:
+        world = world_with((1, 2, 3))
+        asked = [
+            ReassignableTopic("nowhere", [ReassignablePartition(0, [1])]),
+            ReassignableTopic(
+                TOPIC,
+                [
+                    ReassignablePartition(7, [1]),
+                    ReassignablePartition(0, [1, 2, 4]),
+                    ReassignablePartition(0, [1, 2, 5]),
+                ],
+            ),
+        ]
+        plan = plan_alter_partition_reassignments(
+            world.controller, AlterPartitionReassignmentsRequest(1000, True, asked), 1
+        )
+        answer: Any = plan.answer
+        told = [(p.error_code, p.error_message) for topic in answer.responses for p in topic.partitions]
+        assert [code for code, _ in told] == [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            0,
+            ErrorCode.INVALID_REQUEST,
+        ]
+        assert [bool(text) for _, text in told] == [True, True, False, True]
+        assert len(plan.records) == 1
+
+    def test_only_what_is_under_way_is_listed(self) -> None:
+        world = world_with((1, 2, 3))
+
+        def listed(topics: list[ListPartitionReassignmentsTopics] | None) -> list[Any]:
+            request = ListPartitionReassignmentsRequest(1000, topics)
+            answer: Any = plan_list_partition_reassignments(world.controller, request, 0).answer
+            return [
+                (topic.name, p.partition_index, p.replicas, p.adding_replicas, p.removing_replicas)
+                for topic in answer.topics
+                for p in topic.partitions
+            ]
+
+        named = [
+            ListPartitionReassignmentsTopics(TOPIC, [0, 5]),
+            ListPartitionReassignmentsTopics("nowhere", [0]),
+        ]
+        assert listed(None) == listed(named) == []
+        world.reassign([1, 2, 4])
+        under_way = [(TOPIC, 0, [1, 2, 4, 3], [4], [3])]
+        assert listed(None) == listed(named) == under_way
+        assert listed([]) == []
+
+
+class TestCancel:
+    def test_too_few_in_sync_of_the_originals_refuse_it(self) -> None:
+        world = world_with((1, 2, 3))
+        world.reassign([4, 5, 6])
+        world.alter([1, 2, 3, 4, 5])
+        world.alter([1, 4, 5])
+        assert world.reassign(None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert world.partition.is_reassigning
+
+    def test_none_of_them_is_an_unclean_election_where_that_is_allowed(self) -> None:
+        world = world_with((1, 2, 3), unclean=True)
+        world.reassign([4, 5, 6])
+        world.alter([1, 2, 3, 4, 5])
+        world.elect(Election.PREFERRED)
+        world.alter([4, 5])
+        assert world.reassign(None) == 0
+        assert (world.partition.replicas, world.partition.isr, world.partition.recovery) == (
+            (1, 2, 3),
+            (1,),
+            1,
+        )
+
+    def test_what_a_controller_without_originals_began_is_cancelled_as_it_would(self) -> None:
+        world = PartitionWorld(list(range(10)))
+        world.begin(Partition((1, 4, 2, 3), (1, 2, 3), 1, 1, 2, adding=(4,), removing=(2, 3)))
+        assert world.reassign(None) == 0
+        assert world.partition.replicas == (1, 2, 3)
