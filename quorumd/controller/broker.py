@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from quorumd.ids import KafkaUuid
+from quorumd.ids import ZERO_UUID, KafkaUuid
+
+SOME_DIRECTORY: Final = ZERO_UUID
+"""Of a replica that is in a directory which nobody named yet (KIP-858: MIGRATING)."""
+UNASSIGNED: Final = KafkaUuid(bytes(15) + b"\x01")
+"""Of a replica that is new: its broker chooses a directory, and says which."""
+LOST: Final = KafkaUuid(bytes(15) + b"\x02")
+"""Of a replica in a directory that its broker lost, whichever that was."""
 
 
 class BrokerEndpoint(NamedTuple):
@@ -45,3 +52,9 @@ class Broker(NamedTuple):
     def is_active(self) -> bool:
         """Whether it may be in an ISR and lead."""
         return not self.is_fenced and not self.in_controlled_shutdown
+
+    def has_online(self, directory: KafkaUuid) -> bool:
+        """Whether a replica in this directory can be read: of what its broker did not say yet, it is assumed."""
+        if directory in (SOME_DIRECTORY, UNASSIGNED):
+            return True
+        return directory != LOST and (not self.directories or directory in self.directories)

@@ -111,6 +111,11 @@ class ClusterImage:
         return self._numbers["next producer id"]
 
     @property
+    def metadata_version(self) -> int:
+        """The level at which records are written, 0 before the log has one."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    @property
     def elr_enabled(self) -> bool:
         """Whether replicas that left the ISR may stay eligible (KIP-966)."""
         return self.features.get(ELR_VERSION, 0) >= 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quorumd.controller.broker import UNASSIGNED
 from quorumd.controller.broker_sessions import BrokerSessions
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.ids import KafkaUuid
 
 
 @dataclass(slots=True)
@@ -47,4 +48,9 @@ class Controller:
     def directory_of(self, broker_id: int) -> KafkaUuid:
         """Where a new replica goes on this broker: its only directory, or unassigned, to be told by it (KIP-858)."""
         broker = self.image.brokers.get(broker_id)
-        return broker.directories[0] if broker is not None and len(broker.directories) == 1 else ZERO_UUID
+        return broker.directories[0] if broker is not None and len(broker.directories) == 1 else UNASSIGNED
+
+    def is_online(self, broker_id: int, directory: KafkaUuid) -> bool:
+        """Whether the broker can read what it has in this directory."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.has_online(directory)

@@ -8,10 +8,11 @@ leader epoch, so that nothing it still has under way counts (KIP-966 description
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from quorumd.controller.broker import SOME_DIRECTORY, UNASSIGNED
 from quorumd.controller.partition import (
     LEADER_UNCHANGED,
     NO_LEADER,
@@ -21,14 +22,20 @@ from quorumd.controller.partition import (
     Replicas,
 )
 from quorumd.controller.reassignment import CompletionRule, can_complete
-from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
 
 def unassigned(broker_id: int) -> KafkaUuid:
     """The directory of a replica whose broker will say where it is (KIP-858)."""
     del broker_id
-    return ZERO_UUID
+    return UNASSIGNED
+
+
+def always_online(broker_id: int, directory: KafkaUuid) -> bool:
+    """Of brokers that lost no directory."""
+    del broker_id, directory
+    return True
 
 
 class Election(Enum):
@@ -47,6 +54,7 @@ class Rules:
     """What changes of one partition depend on besides itself.
 
     `min_isr`: min.insync.replicas of its topic. `directory_of(broker_id)`: where a replica that is new there goes.
+    `is_online(broker_id, directory)`: whether the broker can read what it has there.
     """
 
     min_isr: int
@@ -54,6 +62,7 @@ class Rules:
     unclean_election: bool
     is_active: Callable[[int], bool]
     directory_of: Callable[[int], KafkaUuid] = unassigned
+    is_online: Callable[[int, KafkaUuid], bool] = always_online
     can_complete: CompletionRule = can_complete
 
 
@@ -63,6 +72,7 @@ class Wish:
 
     `unclean`: brokers that lost what they had in memory, or all. They leave the ELR too, and are not elected.
     `leaving`: brokers that are about to be fenced or drained, and not to be elected.
+    `directories`: by broker id where its replica is from now on (KIP-858).
     """
 
     isr: Replicas | None = None
@@ -73,6 +83,7 @@ class Wish:
     recovery: int | None = None
     unclean: Collection[int] = ()
     leaving: Collection[int] = ()
+    directories: Mapping[int, KafkaUuid] | None = None
     election: Election = Election.ORDINARY
 
 
@@ -182,6 +193,7 @@ class _Target:
             and replica not in wish.leaving
             and replica not in wish.unclean
             and self._rules.is_active(replica)
+            and self._rules.is_online(replica, self._directory(replica))
         )
 
     def _lead(self, leader: int) -> int:
@@ -209,8 +221,10 @@ class _Target:
             record.isr, is_changed = list(self.isr), True
         if self.replicas != before.replicas:
             record.replicas, is_changed = list(self.replicas), True
-            if before.directories:
-                record.directories = self._directories()
+        if self._wish.directories or (before.directories and self.replicas != before.replicas):
+            directories = [self._directory(replica) for replica in self.replicas]
+            if tuple(directories) != before.directories:
+                record.directories, is_changed = directories, True
         if self.removing != before.removing:
             record.removing_replicas, is_changed = list(self.removing), True
         if self.adding != before.adding:
@@ -225,9 +239,14 @@ class _Target:
             record.last_known_elr, is_changed = list(self.last_known_elr), True
         return record if is_changed else None
 
-    def _directories(self) -> list[KafkaUuid]:
-        known = dict(zip(self._before.replicas, self._before.directories, strict=True))
-        return [known.get(replica) or self._rules.directory_of(replica) for replica in self.replicas]
+    def _directory(self, replica: int) -> KafkaUuid:
+        """Where the replica is to be."""
+        before = self._before
+        if self._wish.directories and replica in self._wish.directories:
+            return self._wish.directories[replica]
+        if replica not in before.replicas:
+            return self._rules.directory_of(replica)
+        return before.directories[before.replicas.index(replica)] if before.directories else SOME_DIRECTORY
 
 
 def without(replicas: Replicas, gone: Collection[int]) -> Replicas:

@@ -25,4 +25,5 @@ def rules_for(
         image.unclean_election(topic),
         is_active or controller.is_active,
         controller.directory_of,
+        controller.is_online,
     )

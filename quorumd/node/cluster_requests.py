@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from quorumd.controller.cluster_image import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
+from quorumd.controller.cluster_image import KRAFT_VERSION
+from quorumd.controller.features import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID
 from quorumd.node.cluster_identity import ClusterIdentity
@@ -27,7 +28,6 @@ Node = tuple[int, str, int]
 
 BROKERS, CONTROLLERS = 1, 2
 """DescribeCluster's endpoint types (KIP-919)."""
-SUPPORTED_FEATURES = ((METADATA_VERSION, 7, 25), (KRAFT_VERSION, 0, 1), (ELR_VERSION, 0, 1))
 OLDEST_FEATURES_ANSWER = 4
 """ApiVersions below this cannot carry a supported feature whose minimum is 0 (KAFKA-17492)."""
 

@@ -82,7 +82,7 @@ def build_snapshot(
     writer = SnapshotWriter(disk, directory, prefix.end, prefix.timestamp_ms, prefix.voters, token)
     written = 0
     try:
-        for batch in _batches_of(records_of(prefix.image)):
+        for batch in _batches_of(records_of(prefix.image), prefix.image.metadata_version):
             writer.write(batch)
             written += len(batch)
             tell(f"{written:,} records written")
@@ -163,11 +163,11 @@ class _Prefix:
                 )
 
 
-def _batches_of(messages: Iterable[Message]) -> Iterator[list[bytes]]:
+def _batches_of(messages: Iterable[Message], metadata_version: int) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for message in messages:
-        value = encode_record(message, record_version(message))
+        value = encode_record(message, record_version(message, metadata_version))
         batch.append(value)
         size += len(value)
         if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
