@@ -12,9 +12,10 @@ from typing import Any
 
 from quorumd.controller.assignment import Change, assign, remove
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
-from quorumd.controller.image_hash import broker_row, moved, partition_row, text_row
+from quorumd.controller.image_hash import broker_row, config_row, moved, partition_row, text_row
 from quorumd.controller.partition import Partition, PartitionId, partition_of
 from quorumd.controller.partition_index import PartitionIndex
+from quorumd.controller.shared_tuples import SharedTuples
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -24,6 +25,7 @@ from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
@@ -31,6 +33,7 @@ from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 
 METADATA_VERSION = "metadata.version"
@@ -56,8 +59,10 @@ Resource = tuple[int, str]
 
 ALL_BROKERS: Resource = (int(ResourceType.BROKER), "")
 
-WITHOUT_STATE = frozenset({NoOpRecord, BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
+WITHOUT_STATE = frozenset({NoOpRecord})
 """Records that say nothing about the cluster: an image without them has lost nothing."""
+
+_TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
 
 
 class Topic:
@@ -77,7 +82,8 @@ class ClusterImage:
     `next_producer_id`: the first that no broker was given.
     """
 
-    __slots__ = ("_appliers", "_numbers", "brokers", "configs", "features", "index", "topic_ids", "topics")
+    __slots__ = ("_appliers", "_numbers", "_shared", "_transaction", "brokers", "configs", "features", "index",
+                 "topic_ids", "topics")  # fmt: skip
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
@@ -87,11 +93,16 @@ class ClusterImage:
         self.topic_ids: dict[str, KafkaUuid] = {}
         self.index = PartitionIndex()
         self._numbers: dict[str, int] = {"hash": 0, "next producer id": 0}
+        self._shared = SharedTuples()
+        self._transaction: dict[int, Any] = {}
+        """The records of the transaction that is open, its beginning first."""
         self._appliers: dict[type, Callable[[Any, list[Change]], None]] = {
             ConfigRecord: self.apply_config,
             FeatureLevelRecord: self._apply_feature_level,
             RegisterBrokerRecord: self._register_broker,
             BrokerRegistrationChangeRecord: self._change_broker,
+            FenceBrokerRecord: self._fence_broker,
+            UnfenceBrokerRecord: self._unfence_broker,
             UnregisterBrokerRecord: self._unregister_broker,
             TopicRecord: self._add_topic,
             RemoveTopicRecord: self._remove_topic,
@@ -99,6 +110,9 @@ class ClusterImage:
             PartitionChangeRecord: self.apply_partition_change,
             ClearElrRecord: self._clear_elr,
             ProducerIdsRecord: self._apply_producer_ids,
+            BeginTransactionRecord: self._begin_transaction,
+            EndTransactionRecord: self._end_transaction,
+            AbortTransactionRecord: self._abort_transaction,
         }
 
     @property
@@ -120,12 +134,22 @@ class ClusterImage:
         """Whether replicas that left the ISR may stay eligible (KIP-966)."""
         return self.features.get(ELR_VERSION, 0) >= 1
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open: the image is that of before it (KIP-868)."""
+        return bool(self._transaction)
+
     def apply(self, record: object, changes: list[Change]) -> None:
         """Apply one metadata record, and note in `changes` how to take it back; nothing for records without state.
 
+        Records of a transaction are applied at its end, all together.
         Raises MalformedMessage for a record that contradicts what was before it.
         """
-        applier = self._appliers.get(type(record))
+        kind = type(record)
+        if self._transaction and kind not in _TRANSACTION_MARKERS:
+            assign(self._transaction, len(self._transaction), record, changes)
+            return
+        applier = self._appliers.get(kind)
         if applier is not None:
             applier(record, changes)
 
@@ -138,16 +162,19 @@ class ClusterImage:
     def set_config(self, resource: Resource, key: str, value: str | None, changes: list[Change]) -> None:
         """Set one config, or delete it with None."""
         configs = self.configs.get(resource)
-        if configs is None:
-            configs = self.configs[resource] = {}
-        previous = configs.get(key)
-        gone = text_row("config", str(resource[0]), resource[1], key, previous) if previous is not None else 0
-        if value is None:
-            remove(configs, key, changes)
-            self._row_moved(gone, 0, changes)
-        else:
+        previous = configs.get(key) if configs is not None else None
+        gone = config_row(resource, key, previous) if previous is not None else 0
+        if value is not None:
+            if configs is None:
+                configs = {}
+                assign(self.configs, resource, configs, changes)
             assign(configs, key, value, changes)
-            self._row_moved(gone, text_row("config", str(resource[0]), resource[1], key, value), changes)
+            self._row_moved(gone, config_row(resource, key, value), changes)
+        elif configs is not None and previous is not None:
+            remove(configs, key, changes)
+            if not configs:
+                remove(self.configs, resource, changes)
+            self._row_moved(gone, 0, changes)
 
     def config(self, resource: Resource) -> dict[str, str]:
         """The configs of a resource; empty where none is set. Not to be changed."""
@@ -172,6 +199,10 @@ class ClusterImage:
         return self.topic_config(topic, UNCLEAN_ELECTION) == "true"
 
     def _apply_feature_level(self, record: FeatureLevelRecord, changes: list[Change]) -> None:
+        """Level 0 is that of a feature that is not there. kraft.version is kept by the quorum itself (KIP-853), and a
+        record of it means nothing."""
+        if record.name == KRAFT_VERSION:
+            return
         before = self.features.get(record.name)
         gone = text_row("feature", record.name, str(before)) if before is not None else 0
         if record.feature_level == 0:
@@ -204,6 +235,11 @@ class ClusterImage:
 
     def _change_broker(self, record: BrokerRegistrationChangeRecord, changes: list[Change]) -> None:
         broker = self._registered(record.broker_id, record.broker_epoch)
+        if record.fenced not in (-1, 0, 1) or record.in_controlled_shutdown not in (0, 1):
+            raise MalformedMessage(
+                f"a record changes broker {broker.id} in ways that are not known: fenced {record.fenced}, in "
+                f"controlled shutdown {record.in_controlled_shutdown}"
+            )
         self._set_broker(
             broker._replace(
                 is_fenced=record.fenced > 0 if record.fenced else broker.is_fenced,
@@ -212,6 +248,12 @@ class ClusterImage:
             ),
             changes,
         )
+
+    def _fence_broker(self, record: FenceBrokerRecord, changes: list[Change]) -> None:
+        self._set_broker(self._registered(record.id, record.epoch)._replace(is_fenced=True), changes)
+
+    def _unfence_broker(self, record: UnfenceBrokerRecord, changes: list[Change]) -> None:
+        self._set_broker(self._registered(record.id, record.epoch)._replace(is_fenced=False), changes)
 
     def _unregister_broker(self, record: UnregisterBrokerRecord, changes: list[Change]) -> None:
         broker = self._registered(record.broker_id, record.broker_epoch)
@@ -258,29 +300,33 @@ class ClusterImage:
             where = PartitionId(topic.id, index)
             self.index.changed(where, partition, None, changes)
             self._row_moved(partition_row(where, partition), 0, changes)
-        for key in list(self.config((int(ResourceType.TOPIC), topic.name))):
-            self.set_config((int(ResourceType.TOPIC), topic.name), key, None, changes)
+        resource = (int(ResourceType.TOPIC), topic.name)
+        for key in list(self.config(resource)):
+            self.set_config(resource, key, None, changes)
         remove(self.topic_ids, topic.name, changes)
         remove(self.topics, topic.id, changes)
         self._row_moved(text_row("topic", topic.name, str(topic.id)), 0, changes)
 
     def _add_partition(self, record: PartitionRecord, changes: list[Change]) -> None:
-        self._set_partition(PartitionId(record.topic_id, record.partition_id), partition_of(record), changes)
+        """In place of one that may be there."""
+        topic = self._topic(record.topic_id)
+        self._set_partition(topic, record.partition_id, partition_of(record, self._shared), changes)
 
     def apply_partition_change(self, record: PartitionChangeRecord, changes: list[Change]) -> None:
         """As `apply`, for those who know what they have."""
-        where = PartitionId(record.topic_id, record.partition_id)
-        partition = self.partition(where)
+        topic = self._topic(record.topic_id)
+        partition = topic.partitions.get(record.partition_id)
         if partition is None:
             raise MalformedMessage(
-                f"a record changes partition {where.number} of {where.topic_id}, which is not there"
+                f"a record changes partition {record.partition_id} of {topic.id}, which is not there"
             )
-        self._set_partition(where, partition.changed(record), changes)
+        self._set_partition(topic, record.partition_id, partition.changed(record, self._shared), changes)
 
-    def _set_partition(self, where: PartitionId, partition: Partition, changes: list[Change]) -> None:
-        partitions = self._topic(where.topic_id).partitions
-        before = partitions.get(where.number)
-        assign(partitions, where.number, partition, changes)
+    def _set_partition(self, topic: Topic, number: int, partition: Partition, changes: list[Change]) -> None:
+        partition.check()
+        before = topic.partitions.get(number)
+        where = PartitionId(topic.id, number)
+        assign(topic.partitions, number, partition, changes)
         self.index.changed(where, before, partition, changes)
         gone = partition_row(where, before) if before is not None else 0
         self._row_moved(gone, partition_row(where, partition), changes)
@@ -293,13 +339,36 @@ class ClusterImage:
         for each in [topic] if topic is not None else list(self.topics.values()):
             for index, before in list(each.partitions.items()):
                 if before.elr or before.last_known_elr:
-                    self._set_partition(PartitionId(each.id, index), before.without_elr(), changes)
+                    self._set_partition(each, index, before.without_elr(), changes)
 
     def _topic(self, topic_id: KafkaUuid) -> Topic:
         topic = self.topics.get(topic_id)
         if topic is None:
             raise MalformedMessage(f"a record names the topic {topic_id}, which is not there")
         return topic
+
+    # Transactions
+
+    def _begin_transaction(self, record: BeginTransactionRecord, changes: list[Change]) -> None:
+        if self._transaction:
+            raise MalformedMessage("a transaction begins within a transaction")
+        assign(self._transaction, 0, record, changes)
+
+    def _end_transaction(self, record: EndTransactionRecord, changes: list[Change]) -> None:
+        for held in self._close_transaction(record, changes):
+            self.apply(held, changes)
+
+    def _abort_transaction(self, record: AbortTransactionRecord, changes: list[Change]) -> None:
+        self._close_transaction(record, changes)
+
+    def _close_transaction(self, record: object, changes: list[Change]) -> list[Any]:
+        """The records of the transaction, which is none any more."""
+        if not self._transaction:
+            raise MalformedMessage(f"there is a {type(record).__name__}, and no transaction is open")
+        _, *held = self._transaction.values()
+        for place in reversed(range(len(self._transaction))):
+            remove(self._transaction, place, changes)
+        return held
 
     # The rest
 

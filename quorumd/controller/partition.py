@@ -1,26 +1,26 @@
 """One partition as the metadata log has it, and what a change record makes of it.
 
-There are a million of these: slots, and tuples that are shared where they are equal.
+There are a million of these: slots, and tuples that are shared where they are equal (`shared_tuples`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from quorumd.controller.shared_tuples import Replicas as Replicas
+from quorumd.controller.shared_tuples import SharedTuples
+from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 
 NO_LEADER: Final = -1
 LEADER_UNCHANGED: Final = -2
+RECOVERY_UNCHANGED: Final = -1
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
 """The leader was elected although it may lack committed records, and is alone in the ISR (KIP-704)."""
-
-Replicas = tuple[int, ...]
-"""Broker ids."""
 
 
 class PartitionId(NamedTuple):
@@ -94,13 +94,14 @@ class Partition:
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     def without_elr(self) -> Partition:
-        """The partition after its ELR was cleared by a change of min.insync.replicas (KIP-966): no epoch grows."""
+        """The partition after its ELR was cleared by a change of min.insync.replicas (KIP-966): a change as others
+        are, so the partition epoch grows."""
         return Partition(
             self.replicas,
             self.isr,
             self.leader,
             self.leader_epoch,
-            self.partition_epoch,
+            self.partition_epoch + 1,
             self.adding,
             self.removing,
             self.original,
@@ -142,41 +143,60 @@ class Partition:
         )
         return f"Partition({parts})"
 
-    def changed(self, record: PartitionChangeRecord) -> Partition:
+    def changed(self, record: PartitionChangeRecord, shared: SharedTuples | None = None) -> Partition:
         """The partition after this record: the partition epoch grows by one, the leader epoch where it names a
         leader, be it the same."""
         names_leader = record.leader != LEADER_UNCHANGED
+        if shared is None:
+            shared = SharedTuples()
+        replicas = shared.replicas
         return Partition(
-            _given(record.replicas, self.replicas),
-            _given(record.isr, self.isr),
+            self.replicas if record.replicas is None else replicas(record.replicas),
+            self.isr if record.isr is None else replicas(record.isr),
             record.leader if names_leader else self.leader,
             self.leader_epoch + 1 if names_leader else self.leader_epoch,
             self.partition_epoch + 1,
-            _given(record.adding_replicas, self.adding),
-            _given(record.removing_replicas, self.removing),
-            _given(record.original_replicas, self.original),
-            _given(record.eligible_leader_replicas, self.elr),
-            _given(record.last_known_elr, self.last_known_elr),
-            record.leader_recovery_state if record.leader_recovery_state >= 0 else self.recovery,
-            tuple(record.directories) if record.directories is not None else self.directories,
+            self.adding if record.adding_replicas is None else replicas(record.adding_replicas),
+            self.removing if record.removing_replicas is None else replicas(record.removing_replicas),
+            self.original if record.original_replicas is None else replicas(record.original_replicas),
+            self.elr
+            if record.eligible_leader_replicas is None
+            else replicas(record.eligible_leader_replicas),
+            self.last_known_elr if record.last_known_elr is None else replicas(record.last_known_elr),
+            self.recovery
+            if record.leader_recovery_state == RECOVERY_UNCHANGED
+            else record.leader_recovery_state,
+            self.directories if record.directories is None else shared.directories(record.directories),
         )
 
+    def check(self) -> None:
+        """Raises MalformedMessage for a partition that no reader of the log takes."""
+        if self.directories and len(self.directories) != len(self.replicas):
+            raise MalformedMessage(
+                f"a partition has {len(self.replicas)} replicas in {len(self.directories)} directories"
+            )
+        if self.recovery not in (RECOVERED, RECOVERING):
+            raise MalformedMessage(
+                f"a partition has the leader recovery state {self.recovery}: there are 0 and 1"
+            )
 
-def partition_of(record: PartitionRecord) -> Partition:
+
+def partition_of(record: PartitionRecord, shared: SharedTuples) -> Partition:
     """The partition that a record makes."""
+    replicas = shared.replicas
     return Partition(
-        tuple(record.replicas),
-        tuple(record.isr),
+        replicas(record.replicas),
+        replicas(record.isr),
         record.leader,
         record.leader_epoch,
         record.partition_epoch,
-        tuple(record.adding_replicas),
-        tuple(record.removing_replicas),
-        tuple(record.original_replicas or ()),
-        tuple(record.eligible_leader_replicas or ()),
-        tuple(record.last_known_elr or ()),
+        replicas(record.adding_replicas),
+        replicas(record.removing_replicas),
+        replicas(record.original_replicas),
+        replicas(record.eligible_leader_replicas),
+        replicas(record.last_known_elr),
         record.leader_recovery_state,
-        tuple(record.directories),
+        shared.directories(record.directories),
     )
 
 
@@ -199,10 +219,3 @@ def record_of(where: PartitionId, partition: Partition) -> PartitionRecord:
     record.last_known_elr = list(partition.last_known_elr) or None
     record.original_replicas = list(partition.original) or None
     return record
-
-
-def _given(changed: Sequence[int] | None, current: Replicas) -> Replicas:
-    if changed is None:
-        return current
-    given = tuple(changed)
-    return current if given == current else given

@@ -19,7 +19,7 @@ class PartitionIndex:
     __slots__ = ("_holds", "leaderless", "leads", "reassigning")
 
     def __init__(self) -> None:
-        self._holds: dict[int, dict[PartitionId, None]] = {}
+        self._holds: dict[int, dict[PartitionId, PartitionId]] = {}
         self.leads: dict[int, int] = {}
         self.leaderless: dict[PartitionId, None] = {}
         self.reassigning: dict[PartitionId, None] = {}
@@ -49,23 +49,33 @@ class PartitionIndex:
             _mark(self.reassigning, where, is_reassigning, changes)
 
     def _count(self, leader: int | None, difference: int, changes: list[Change]) -> None:
-        if leader is not None and leader != NO_LEADER:
-            assign(self.leads, leader, self.leads.get(leader, 0) + difference, changes)
+        if leader is None or leader == NO_LEADER:
+            return
+        count = self.leads.get(leader, 0) + difference
+        if count:
+            assign(self.leads, leader, count, changes)
+        else:
+            remove(self.leads, leader, changes)
 
     def _hold(
         self, where: PartitionId, before: Partition | None, after: Partition | None, changes: list[Change]
     ) -> None:
         held = before.isr + before.elr if before is not None else ()
         holding = after.isr + after.elr if after is not None else ()
+        if held:
+            # One object for all brokers: there are as many as replicas in the cluster.
+            where = self._holds[held[0]][where]
         for broker_id in held:
-            if broker_id not in holding:
-                remove(self._holds[broker_id], where, changes)
+            of_broker = self._holds.get(broker_id)
+            if broker_id not in holding and of_broker is not None:
+                remove(of_broker, where, changes)
+                if not of_broker:
+                    remove(self._holds, broker_id, changes)
         for broker_id in holding:
             if broker_id not in held:
-                of_broker = self._holds.get(broker_id)
-                if of_broker is None:
-                    of_broker = self._holds[broker_id] = {}
-                assign(of_broker, where, None, changes)
+                if broker_id not in self._holds:
+                    assign(self._holds, broker_id, {}, changes)
+                assign(self._holds[broker_id], where, where, changes)
 
 
 def _mark(marks: dict[PartitionId, None], where: PartitionId, marked: bool, changes: list[Any]) -> None:

@@ -52,7 +52,7 @@ def start(partition: Partition, target: Replicas) -> Reassignment:
     abandoned = [
         replica
         for replica in partition.replicas
-        if replica in partition.isr and replica not in (*target, *original)
+        if replica in partition.isr and replica not in target + original
     ]
     adding = tuple(sorted(replica for replica in target if replica not in original))
     removing = tuple(sorted((*staying, *abandoned)))

@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage, ResourceType
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
@@ -56,7 +57,9 @@ class World:
         """What a request does: change the image, and ask for the records of it."""
         if not self.leads:
             return
-        undo = [self.machine.image.set_config(GROUP, key, value) for key, value in pairs]
+        undo: list[Change] = []
+        for key, value in pairs:
+            self.machine.image.set_config(GROUP, key, value, undo)
         number = len(self.promised)
         self.promised.append(number)
         records = [encode_record(ConfigRecord(*GROUP, key, value), 0) for key, value in pairs]
@@ -96,7 +99,7 @@ class World:
         data = self.log.read(0, 1 << 20, below=end_offset)
         for header in headers(data):
             for value in values(data, header):
-                image.apply(decode_record(value))
+                image.apply(decode_record(value), [])
         return image
 
     def _append(self, records: Sequence[bytes]) -> int | None:
