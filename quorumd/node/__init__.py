@@ -4,6 +4,7 @@ node               wiring and the start procedure; the one object that runtime a
 settings           what one node is told
 identity_files     whose data folder this is, checked before anything starts
 statistics         plain counters and histograms, read by observability
+orderly_end        finish what is proposed, hand over leadership, tidy the folder
 turn               what one turn of the loop gathers is done at its end
 
 raft_runner        steps the engine and performs its effects, in order
@@ -21,6 +22,8 @@ discovery          gossip of addresses (DiscoverBrokers) and the search for a le
 
 state_machine      applies committed records (leader: its own at append, with undo) to the image
 proposals          gathers records of many requests into one batch, answers them when it is committed
+metadata_writer    records into image and log
+committed_answers  answers that leave once what they say is committed, or confirmed as a read
 bootstrap_records  what a new log needs before stock readers publish anything
 
 voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VotersAsked, and their answers
@@ -34,6 +37,8 @@ server_session     one incoming connection: frames in, answers out in order
 request_handlers   makes the *_requests of a node
 request_router     API key -> handler; which APIs are spoken here
 *_requests         one file a family of APIs: quorum, cluster, config
+controller_requests  every API of the controller, by the table of controller_apis
+controller_runner  the controller inside a node: begins and ends with leadership, fences silent brokers
 forwarding         Envelope: a broker-type request that reached a non-leader goes to the leader
 authorization      who may do what
 error_answers      how each API tells an error

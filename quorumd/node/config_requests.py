@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import Resource, ResourceType
 from quorumd.controller.configs import (
     Refused,
@@ -14,8 +13,8 @@ from quorumd.controller.configs import (
     plan_replacement,
 )
 from quorumd.errors import ErrorCode
-from quorumd.node.error_answers import counting
-from quorumd.node.proposals import MAX_BATCH_BYTES, Proposals
+from quorumd.node.committed_answers import AnswerHook, CommittedAnswers
+from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
@@ -28,46 +27,36 @@ from quorumd.protocol.messages import (
     incremental_alter_configs_response,
 )
 from quorumd.protocol.messages.config_record import ConfigRecord
-from quorumd.protocol.metadata_record import encode_record
 
 DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER = 2, 3, 4
 CLIENT_METRICS_SOURCE, GROUP_SOURCE = 7, 8
 """DescribeConfigs' ConfigSource: where a value comes from."""
 STRING_TYPE = 2
-CONFIG_RECORD_VERSION = 0
 
 _SOURCES = {ResourceType.CLIENT_METRICS: CLIENT_METRICS_SOURCE, ResourceType.GROUP: GROUP_SOURCE}
 _ALTERED = (int(ErrorCode.NONE), None)
 
 
 class ConfigRequests:
-    """Plans changes against the image, proposes their records, and reads the image linearizably.
-
-    `read(outcome)` calls `outcome(True)` when the image is fresh enough to answer a read that came now.
-    """
+    """Plans changes against the image, proposes their records, and reads the image linearizably."""
 
     def __init__(
         self,
         node_id: int,
         static_configs: Sequence[tuple[str, str]],
         is_leader: Callable[[], bool],
-        has_room: Callable[[], bool],
         state_machine: StateMachine,
         statistics: NodeStatistics,
-        proposals: Proposals,
-        read: Callable[[Callable[[bool], None]], None],
-        forward: Callable[..., None],
+        writer: MetadataWriter,
+        answers: CommittedAnswers,
     ) -> None:
         self._own_name = str(node_id)
         self._static_configs = static_configs
         self._is_leader = is_leader
-        self._has_room = has_room
         self._state_machine = state_machine
         self._statistics = statistics
-        self._error_answer = counting(statistics)
-        self._proposals = proposals
-        self._read = read
-        self._forward = forward
+        self._writer = writer
+        self._answers = answers
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
         return (
@@ -105,12 +94,13 @@ class ConfigRequests:
         answer_class: Callable[[int, list[Any]], Any],
         resource_class: Callable[..., Any],
     ) -> None:
+        answers = self._answers
         if not self._is_leader():
-            self._not_leader(session, request)
+            answers.not_leader(session, request)
             return
         message: Any = request.message
-        if not self._has_room():
-            session.answer(request, self._error_answer(request, ErrorCode.KAFKA_STORAGE_ERROR))
+        if not self._writer.has_room():
+            answers.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         image = self._state_machine.image
         responses: list[Any] = []
@@ -129,76 +119,27 @@ class ConfigRequests:
             responses.append(resource_class(error, text, asked.resource_type, asked.resource_name))
         answer = answer_class(0, responses)
         if not planned or message.validate_only:
-            self._answer_when_confirmed(session, request, answer)
-            return
-        values = [encode_record(record, CONFIG_RECORD_VERSION) for record in planned]
-        if sum(map(len, values)) > MAX_BATCH_BYTES:
-            session.answer(request, self._error_answer(request, ErrorCode.MESSAGE_TOO_LARGE))
-            return
-        changes: list[Change] = []
-        for record in planned:
-            image.apply_config(record, changes)
-        self._proposals.propose(values, changes, self._answering(session, request, answer))
-
-    def _answering(self, session: Session, request: Request, answer: Any) -> Callable[[bool], None]:
-        def outcome(committed: bool) -> None:
-            if not committed:
-                session.answer(request, self._error_answer(request, ErrorCode.NOT_CONTROLLER))
-            else:
-                session.answer(request, answer)
-
-        return outcome
-
-    def _answer_when_confirmed(self, session: Session, request: Request, answer: Any) -> None:
-        """Nothing is to be done, which is as much of a statement about the image as a read is: a leader that was
-        replaced and does not know it yet must not make it."""
-
-        def fresh(confirmed: bool) -> None:
-            if confirmed:
-                self._answer_when_settled(session, request, answer)
-            else:
-                self._not_leader(session, request)
-
-        self._read(fresh)
-
-    def _answer_when_settled(
-        self, session: Session, request: Request, answer: Any, hook: Callable[[Any], None] | None = None
-    ) -> None:
-        """What the image holds may be uncommitted: nobody may see that before it is, or if it never will be."""
-
-        def settled(committed: bool) -> None:
-            if committed:
-                session.answer(request, answer)
-            else:
-                self._not_leader(session, request, hook)
-
-        self._proposals.when_settled(settled)
+            answers.answer_when_confirmed(session, request, answer)
+        elif not self._writer.write_whole(planned, answers.answering(session, request, answer)):
+            answers.refuse(session, request, ErrorCode.MESSAGE_TOO_LARGE)
 
     def describe_configs(self, session: Session, request: Request) -> None:
-        hook = None if session.asked_as_controller_client else self._add_static_configs
+        answers = self._answers
+        hook: AnswerHook | None = None if session.asked_as_controller_client else self._add_static_configs
         if not self._is_leader():
-            self._not_leader(session, request, hook)
+            answers.not_leader(session, request, hook)
             return
 
         def fresh(confirmed: bool) -> None:
             if not confirmed:
-                self._not_leader(session, request, hook)
+                answers.not_leader(session, request, hook)
                 return
             message: Any = request.message
             wire = describe_configs_response
             answer = wire.DescribeConfigsResponse(0, [self._describe(message, r) for r in message.resources])
-            self._answer_when_settled(session, request, answer, hook)
+            answers.answer_when_settled(session, request, answer, hook)
 
-        self._read(fresh)
-
-    def _not_leader(
-        self, session: Session, request: Request, hook: Callable[[Any], None] | None = None
-    ) -> None:
-        """The request had no effect here, so another node may be asked: by the client, or by this one for it."""
-        if session.asked_as_controller_client:
-            session.answer_not_leader(request, self._error_answer(request, ErrorCode.NOT_CONTROLLER))
-        else:
-            self._forward(session, request, hook)
+        answers.when_confirmed(fresh)
 
     def _describe(self, message: Any, asked: Any) -> describe_configs_response.DescribeConfigsResult:
         wire = describe_configs_response

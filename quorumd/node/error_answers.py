@@ -6,16 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID
 from quorumd.node import voter_wire
 from quorumd.node.quorum_wire import refused_slots
 from quorumd.node.statistics import NodeStatistics
-from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.apis import APIS, ApiKey, response_class
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     alter_configs_response,
+    alter_partition_reassignments_response,
+    create_partitions_response,
+    create_topics_response,
+    delete_topics_response,
     describe_configs_response,
     describe_quorum_response,
+    elect_leaders_response,
     incremental_alter_configs_response,
+    update_features_response,
 )
 from quorumd.protocol.wire import Message
 
@@ -24,6 +31,7 @@ TEXTS = {
     ErrorCode.NOT_CONTROLLER: "This node is not the leader of the quorum, or is not any longer: try again.",
     ErrorCode.REQUEST_TIMED_OUT: "The leader did not answer in time; the change may or may not have been made.",
     ErrorCode.KAFKA_STORAGE_ERROR: "The leader has no room on its disk.",
+    ErrorCode.POLICY_VIOLATION: "That is more than one batch of the metadata log can hold: ask for less at once.",
 }
 
 
@@ -92,6 +100,91 @@ def _remove_raft_voter(request: Request, error: ErrorCode) -> Message:
     return voter_wire.remove_voter_answer(error, text_of(error))
 
 
+def _at_the_top(request: Request, error: ErrorCode) -> Message:
+    """APIs whose answer has one error for the whole request."""
+    answer: Any = response_class(request.api_key)()
+    answer.error_code = int(error)
+    if hasattr(answer, "error_message"):
+        answer.error_message = text_of(error)
+    made: Message = answer
+    return made
+
+
+def _create_topics(request: Request, error: ErrorCode) -> Message:
+    message: Any = request.message
+    wire = create_topics_response
+    return wire.CreateTopicsResponse(
+        0,
+        [
+            wire.CreatableTopicResult(topic.name, ZERO_UUID, int(error), text_of(error))
+            for topic in message.topics
+        ],
+    )
+
+
+def _delete_topics(request: Request, error: ErrorCode) -> Message:
+    message: Any = request.message
+    named = [(topic.name, topic.topic_id) for topic in message.topics]
+    named += [(name, ZERO_UUID) for name in message.topic_names]
+    wire = delete_topics_response
+    return wire.DeleteTopicsResponse(
+        0,
+        [wire.DeletableTopicResult(name, topic_id, int(error), text_of(error)) for name, topic_id in named],
+    )
+
+
+def _create_partitions(request: Request, error: ErrorCode) -> Message:
+    message: Any = request.message
+    wire = create_partitions_response
+    return wire.CreatePartitionsResponse(
+        0,
+        [
+            wire.CreatePartitionsTopicResult(topic.name, int(error), text_of(error))
+            for topic in message.topics
+        ],
+    )
+
+
+def _elect_leaders(request: Request, error: ErrorCode) -> Message:
+    """Version 0 has no place but the partitions."""
+    message: Any = request.message
+    wire = elect_leaders_response
+    results = [
+        wire.ReplicaElectionResult(
+            topic.topic,
+            [wire.PartitionResult(number, int(error), text_of(error)) for number in topic.partitions],
+        )
+        for topic in message.topic_partitions or ()
+    ]
+    return wire.ElectLeadersResponse(0, int(error) if request.api_version else 0, results)
+
+
+def _alter_partition_reassignments(request: Request, error: ErrorCode) -> Message:
+    message: Any = request.message
+    wire = alter_partition_reassignments_response
+    responses = [
+        wire.ReassignableTopicResponse(
+            topic.name,
+            [
+                wire.ReassignablePartitionResponse(partition.partition_index, int(error), text_of(error))
+                for partition in topic.partitions
+            ],
+        )
+        for topic in message.topics
+    ]
+    return wire.AlterPartitionReassignmentsResponse(0, True, int(error), text_of(error), responses)
+
+
+def _update_features(request: Request, error: ErrorCode) -> Message:
+    message: Any = request.message
+    wire = update_features_response
+    results = [
+        wire.UpdatableFeatureResult(update.feature, int(error), text_of(error))
+        for update in message.feature_updates
+    ]
+    return wire.UpdateFeaturesResponse(0, int(error), text_of(error), results)
+
+
 def _resources(request: Request, error: ErrorCode, response: Callable[..., Any]) -> list[Any]:
     message: Any = request.message
     return [response(int(error), text_of(error), r.resource_type, r.resource_name) for r in message.resources]
@@ -105,7 +198,23 @@ _ANSWERS: dict[int, Callable[[Request, ErrorCode], Message]] = {
     ApiKey.ALTER_QUORUM: _alter_quorum,
     ApiKey.ADD_RAFT_VOTER: _add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: _remove_raft_voter,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _at_the_top,
+    ApiKey.ALTER_PARTITION: _at_the_top,
+    ApiKey.UPDATE_FEATURES: _update_features,
+    ApiKey.BROKER_REGISTRATION: _at_the_top,
+    ApiKey.BROKER_HEARTBEAT: _at_the_top,
+    ApiKey.UNREGISTER_BROKER: _at_the_top,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _at_the_top,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _at_the_top,
 }
 
-MAY_BE_FORWARDED = frozenset(_ANSWERS)
+ANSWERED = frozenset(_ANSWERS)
+"""API keys of requests that `error_answer` has an answer for."""
+
+MAY_BE_FORWARDED = frozenset({key for key in _ANSWERS if APIS[key].forwardable} | {ApiKey.DESCRIBE_CONFIGS})
 """API keys of requests that a leader takes out of an Envelope. DescribeConfigs is one between quorumd nodes."""

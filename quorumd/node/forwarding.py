@@ -31,7 +31,7 @@ PATIENCE_MS = 10_000.0
 """How long a request waits for a leader before its client is told to try again."""
 RETRY_MS = 50.0
 
-READS = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_QUORUM})
+READS = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS})
 """APIs whose requests change nothing, however often they are carried out."""
 
 AnswerHook = Callable[[Any], None]

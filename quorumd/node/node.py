@@ -15,9 +15,11 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.address_book import Address
 from quorumd.node.bootstrap_records import propose_bootstrap_records
 from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.controller_runner import ControllerRunner
 from quorumd.node.discovery import Discovery
 from quorumd.node.high_watermark_saver import HighWatermarkSaver
 from quorumd.node.identity_files import load_saved_node, next_boot_timestamp, to_save
+from quorumd.node.orderly_end import OrderlyEnd
 from quorumd.node.peer_requests import PeerRequests
 from quorumd.node.proposals import Proposals
 from quorumd.node.raft_runner import RaftRunner
@@ -35,16 +37,12 @@ from quorumd.ports import Clock, Disk, Entropy, Listener, Network
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send, VotersAnswer
 from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import ShutDown
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment, VoterHistory
 
 logger = logging.getLogger("quorumd.node")
 
 EXIT_STOPPED, EXIT_STORAGE, EXIT_FLUSH_FAILED, EXIT_BROKEN_PROMISE = 0, 3, 4, 6
-HAND_OVER_MS = 5000.0
-DRAIN_MS = 500.0
-POLL_MS = 5.0
 LINGER_MS = 10.0
 
 
@@ -76,7 +74,6 @@ class Node:
         self._was_leader = False
         self._searching_since: float | None = None
         self._bootstrap_proposed = False
-        self._is_draining = False
         self._is_stopped = False
 
     def start(self) -> None:
@@ -115,11 +112,7 @@ class Node:
 
     def shut_down(self) -> None:
         """Leave in good order: finish what is proposed, hand over leadership, tidy the folder, call `on_stop`."""
-        if self._is_draining or self._is_stopped:
-            return
-        self._is_draining = True
-        now = self._clock.now_ms()
-        self._drain(now + DRAIN_MS, now + HAND_OVER_MS)
+        self._end.begin()
 
     @property
     def listener_port(self) -> int:
@@ -195,6 +188,7 @@ class Node:
             clock.now_ms,
             self.statistics.commit_latency_ms.observe,
         )
+        self._wire_controller()
         self._peers = PeerRequests(
             f"quorumd-{settings.node_id}",
             self._network,
@@ -220,8 +214,29 @@ class Node:
             settings.request_timeout_ms,
         )
         self._peers.use(self.discovery)
-        self._router = RequestRouter()
         self._add_handlers()
+
+    def _wire_controller(self) -> None:
+        self._controller = ControllerRunner(
+            self.settings.controller,
+            self._clock,
+            self._entropy,
+            self.identity,
+            self.log,
+            self.state_machine,
+            self._proposals,
+            self._leads,
+        )
+        self._end = OrderlyEnd(
+            self._clock,
+            self.engine,
+            self.log,
+            self._runner,
+            self._proposals,
+            self._high_watermark,
+            lambda: self._is_stopped,
+            self._left,
+        )
 
     def _check_that_somebody_is_known(self) -> None:
         """Once the log names the voters, the configuration need not (KIP-595 draft 6.1)."""
@@ -235,6 +250,7 @@ class Node:
             )
 
     def _add_handlers(self) -> None:
+        self._router = RequestRouter()
         parts = Parts(
             self.settings,
             self._clock,
@@ -244,6 +260,7 @@ class Node:
             self.statistics,
             self.state_machine,
             self._proposals,
+            self._controller,
             self.discovery,
             self._peers,
             self._runner.step,
@@ -275,7 +292,7 @@ class Node:
         any more and leads only until that is committed."""
         engine = self.engine
         is_voter = engine.voters.current.by_id(self.settings.node_id) is not None
-        return engine.is_leader and is_voter and not self._is_draining
+        return engine.is_leader and is_voter and not self._end.has_begun
 
     # What the runner hands on
 
@@ -353,8 +370,10 @@ class Node:
         if engine.is_leader and not self._was_leader:
             self._was_leader = True
             self.state_machine.lead()
+            self._controller.lead()
         elif self._was_leader and not engine.is_leader:
             self._was_leader = self._bootstrap_proposed = False
+            self._controller.lost_leadership()
             self._proposals.lost()
             self.state_machine.lost_leadership()
         now = self._clock.now_ms()
@@ -452,33 +471,13 @@ class Node:
         elif isinstance(outcome, BaseException):
             self.broken(outcome)
 
-    def _drain(self, drain_ends: float, hand_over_ends: float) -> None:
-        now = self._clock.now_ms()
-        if self._is_stopped:
-            return
-        if self.engine.is_leader and not self._proposals.is_empty and now < drain_ends:
-            self._clock.call_at(now + POLL_MS, lambda: self._drain(drain_ends, hand_over_ends))
-            return
-        self._runner.step(ShutDown())
-        self._wait_for_hand_over(hand_over_ends)
-
-    def _wait_for_hand_over(self, ends: float) -> None:
-        now = self._clock.now_ms()
-        if self._is_stopped:
-            return
-        busy = self._runner.is_flushing or self._runner.is_saving
-        if (not self.engine.handed_over and now < ends) or busy:
-            self._clock.call_at(now + POLL_MS, lambda: self._wait_for_hand_over(ends))
-            return
-        try:
-            self.log.close()
-            self._high_watermark.save_last(min(self.engine.high_watermark, self.log.end_offset))
-        except DiskFull as error:
+    def _left(self, error: StorageError | None) -> None:
+        """Everything is handed over and tidy, but for this error."""
+        if error is None or isinstance(error, DiskFull):
             self._written(error)
-        except StorageError as error:
+            self._stop(EXIT_STOPPED, "")
+        else:
             self.broken(error)
-            return
-        self._stop(EXIT_STOPPED, "")
 
     def _stop(self, exit_code: int, reason: str) -> None:
         if self._is_stopped:

@@ -106,6 +106,20 @@ class Proposals:
         else:
             outcome(True)
 
+    def follow(self, outcome: Outcome) -> None:
+        """As `when_settled`, without hurrying what waits for its batch."""
+        if self._waiting:
+            self._waiting.append(Proposal((), 0, (), outcome))
+        elif self._appended:
+            self._appended[-1].outcomes.append(outcome)
+        else:
+            outcome(True)
+
+    @property
+    def waiting_records(self) -> int:
+        """How many records are proposed and not in the log yet."""
+        return sum(len(proposal.values) for proposal in self._waiting)
+
     def committed(self, high_watermark: int) -> None:
         """Everything below the high watermark is committed."""
         now = self._now_ms()

@@ -9,7 +9,11 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.authorization import may_alter_cluster
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
+from quorumd.node.committed_answers import CommittedAnswers
 from quorumd.node.config_requests import ConfigRequests
+from quorumd.node.controller_apis import CONTROLLER_APIS
+from quorumd.node.controller_requests import ControllerRequests
+from quorumd.node.controller_runner import ControllerRunner
 from quorumd.node.discovery import Discovery
 from quorumd.node.error_answers import MAY_BE_FORWARDED, counting
 from quorumd.node.forwarding import EnvelopeRequests, Forwarder
@@ -40,6 +44,7 @@ class Parts:
     statistics: NodeStatistics
     state_machine: StateMachine
     proposals: Proposals
+    controller: ControllerRunner
     discovery: Discovery
     peers: PeerRequests
     step: Callable[[Event], None]
@@ -74,16 +79,28 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
         leads,
         forwarder.forward,
     )
-    configs = ConfigRequests(
-        settings.node_id,
-        settings.static_configs,
-        leads,
-        parts.log.has_room,
-        parts.state_machine,
+    answers = CommittedAnswers(
         parts.statistics,
         parts.proposals,
         lambda outcome: parts.step(ReadAsked(outcome)),
         forwarder.forward,
+    )
+    configs = ConfigRequests(
+        settings.node_id,
+        settings.static_configs,
+        leads,
+        parts.state_machine,
+        parts.statistics,
+        parts.controller.writer,
+        answers,
+    )
+    controller = ControllerRequests(
+        CONTROLLER_APIS,
+        parts.controller.controller,
+        leads,
+        parts.controller.writer,
+        answers,
+        parts.statistics,
     )
     envelopes = EnvelopeRequests(leads, router.route, MAY_BE_FORWARDED, router.spoken)
     cluster = ClusterRequests(
@@ -91,6 +108,7 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
     )
     router.add(quorum.handlers())
     router.add(configs.handlers())
+    router.add(controller.handlers())
     router.add(_voter_requests(parts, forwarder).handlers())
     router.add(parts.discovery.handlers())
     router.add([(ApiKey.ENVELOPE, envelopes.envelope)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.raft.settings import RaftSettings
@@ -26,6 +27,7 @@ class NodeSettings:
     """Addresses of `quorum.voters` given as id@host:port: seeds of the address book."""
     raft: RaftSettings = field(default_factory=RaftSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    controller: ControllerSettings = field(default_factory=ControllerSettings)
     request_timeout_ms: int = 2000
     look_after_files_ms: float = LOOK_AFTER_FILES_MS
     """How often the high watermark is saved, and it is seen whether a snapshot is due or something superfluous."""

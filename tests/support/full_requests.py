@@ -22,6 +22,7 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.wire import Message
+from tests.support.full_controller_requests import CONTROLLER_REQUESTS
 
 
 def full_request(key: int, version: int) -> Message:
@@ -130,4 +131,5 @@ REQUESTS: dict[int, Any] = {
     ApiKey.ADD_RAFT_VOTER: add_raft_voter,
     ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
     ApiKey.UPDATE_RAFT_VOTER: update_raft_voter,
+    **CONTROLLER_REQUESTS,
 }

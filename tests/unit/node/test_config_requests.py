@@ -8,8 +8,10 @@ import pytest
 
 from quorumd.controller.cluster_image import ClusterImage, ResourceType
 from quorumd.errors import ErrorCode
-from quorumd.node import config_requests as module
+from quorumd.node import metadata_writer
+from quorumd.node.committed_answers import CommittedAnswers
 from quorumd.node.config_requests import ConfigRequests
+from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.proposals import Proposals
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
@@ -48,16 +50,15 @@ class World:
         self.proposals = Proposals(
             self._append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None
         )
+        machine = cast(StateMachine, self.machine)
         self.configs = ConfigRequests(
             1,
             (("broker.id", "1"), ("log.dirs", "/data")),
             lambda: self.is_leader,
-            lambda: self.has_room,
-            cast(StateMachine, self.machine),
+            machine,
             self.statistics,
-            self.proposals,
-            self.reads.append,
-            self._forward,
+            MetadataWriter(lambda: self.has_room, machine, self.proposals),
+            CommittedAnswers(self.statistics, self.proposals, self.reads.append, self._forward),
         )
 
     def commit(self) -> None:
@@ -197,7 +198,7 @@ def test_a_full_disk_refuses_changes_and_serves_reads(world: World) -> None:
 
 
 def test_more_than_a_batch_can_hold_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 100)
+    monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 100)
     session = world.alter((GROUP, "g", [(f"name-{n}", SET, "value") for n in range(10)]))
     assert errors(session) == [ErrorCode.MESSAGE_TOO_LARGE]
     assert world.batches == []

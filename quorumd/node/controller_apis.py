@@ -1,0 +1,32 @@
+"""Which APIs the controller answers: what each of them plans, and who may ask."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorumd.controller.alter_partition import plan_alter_partition
+from quorumd.controller.directories import plan_assign_replicas_to_dirs
+from quorumd.controller.elections import plan_elect_leaders
+from quorumd.controller.features import plan_update_features
+from quorumd.controller.producer_ids import plan_allocate_producer_ids
+from quorumd.controller.reassignments import (
+    plan_alter_partition_reassignments,
+    plan_list_partition_reassignments,
+)
+from quorumd.node.authorization import may_act_for_cluster, may_alter_cluster, may_describe_cluster
+from quorumd.node.controller_requests import ControllerApi
+from quorumd.protocol.apis import ApiKey
+
+CONTROLLER_APIS: Final[dict[int, ControllerApi]] = {
+    ApiKey.ALTER_PARTITION: ControllerApi(plan_alter_partition, may_act_for_cluster),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi(plan_assign_replicas_to_dirs, may_act_for_cluster),
+    ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi(plan_allocate_producer_ids, may_act_for_cluster),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ControllerApi(
+        plan_alter_partition_reassignments, may_alter_cluster
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ControllerApi(
+        plan_list_partition_reassignments, may_describe_cluster
+    ),
+    ApiKey.ELECT_LEADERS: ControllerApi(plan_elect_leaders, may_alter_cluster),
+    ApiKey.UPDATE_FEATURES: ControllerApi(plan_update_features, may_alter_cluster),
+}

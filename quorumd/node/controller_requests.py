@@ -1,0 +1,89 @@
+"""What brokers and clients ask of the controller: planned against the image, answered once it is committed.
+
+All such APIs are alike from here: `controller_apis` says what each of them plans and who may ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.plan import Plan
+from quorumd.errors import ErrorCode
+from quorumd.node.committed_answers import CommittedAnswers
+from quorumd.node.metadata_writer import MetadataWriter
+from quorumd.node.request_router import Handler
+from quorumd.node.server_session import Session
+from quorumd.node.statistics import NodeStatistics
+from quorumd.protocol.connection import Request
+
+Planner = Callable[[Controller, Any, int], Plan]
+"""(controller, request message, its version) -> what is to be done and answered."""
+
+
+class ControllerApi(NamedTuple):
+    """How one API is handled.
+
+    `may_ask(session)`: whether it is allowed. `too_large`: the error where the records are more than one batch takes,
+    None where they may be appended in several (see `MetadataWriter.write_in_parts`). `on_arrival`: what the leader
+    notes of every request, whatever comes of it. `is_confirmed`: whether an answer without records is a read, for
+    which this node makes sure that it still leads.
+    """
+
+    plan: Planner
+    may_ask: Callable[[Session], bool]
+    too_large: ErrorCode | None = ErrorCode.POLICY_VIOLATION
+    on_arrival: Callable[[Controller, Any], None] | None = None
+    is_confirmed: bool = True
+
+
+class ControllerRequests:
+    """Answers every API of a table while this node leads; otherwise the leader does, for whom brokers look by
+    themselves and clients need not."""
+
+    def __init__(
+        self,
+        apis: Mapping[int, ControllerApi],
+        controller: Controller,
+        is_leader: Callable[[], bool],
+        writer: MetadataWriter,
+        answers: CommittedAnswers,
+        statistics: NodeStatistics,
+    ) -> None:
+        self._apis = apis
+        self._controller = controller
+        self._is_leader = is_leader
+        self._writer = writer
+        self._answers = answers
+        self._statistics = statistics
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return [(api_key, self.handle) for api_key in self._apis]
+
+    def handle(self, session: Session, request: Request) -> None:
+        api, writer, answers = self._apis[request.api_key], self._writer, self._answers
+        if not self._is_leader():
+            answers.not_leader(session, request)
+            return
+        if not api.may_ask(session):
+            answers.refuse(session, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return
+        if api.on_arrival is not None:
+            api.on_arrival(self._controller, request.message)
+        plan = api.plan(self._controller, request.message, request.api_version)
+        answer: Any = plan.answer
+        error: int = getattr(answer, "error_code", 0)
+        if error:
+            self._statistics.count_error(request.api_key, error)
+        if not plan.records:
+            if api.is_confirmed:
+                answers.answer_when_confirmed(session, request, answer)
+            else:
+                answers.answer_in_passing(session, request, answer)
+        elif not writer.has_room():
+            answers.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif api.too_large is None:
+            writer.write_in_parts(plan.records, answers.answering(session, request, answer))
+        elif not writer.write_whole(plan.records, answers.answering(session, request, answer)):
+            answers.refuse(session, request, api.too_large)
