@@ -97,6 +97,18 @@ PROFILES: dict[str, Profile] = {
             election_timeout_ms=(100.0, 300.0),
         ),
         Profile(
+            "beginnings",
+            "Nodes die from the first moment on: before, amid and just behind the first election.",
+            faults=("power loss", "kill", "shutdown"),
+            fault_share=(0.6, 1.0),
+            fault_interval_ms=(10.0, 150.0),
+            voters=(1, 2, 2, 3, 3),
+            observers=(0, 0, 1),
+            safety_ms=(100.0, 1500.0),
+            short_share=0.0,
+            election_timeout_ms=(100.0, 400.0),
+        ),
+        Profile(
             "voters",
             "Who votes is changed, cancelled and changed again while nodes crash and links break.",
             faults=(VOTER_CHANGE, "power loss", "kill", "shutdown", "partition", "isolated leader", "paused process"),

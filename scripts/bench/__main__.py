@@ -1,6 +1,6 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
-fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), and a snapshot of a
-million configs (`snapshots`).
+fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
+configs (`snapshots`), and changes of partitions (`controller`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -21,6 +21,7 @@ import click
 from rich.console import Console
 
 from scripts.bench import etcd
+from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
 from scripts.bench.processes import BenchError
@@ -37,10 +38,12 @@ IN_FLIGHT = (1, 16, 64, 256)
 CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
-PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
+COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
+CONTROLLER = "controller"
+PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER
 RESULTS = BUILD / "commit.json"
 
-AnyReport = Report | SimulatorReport | ReplacementReport | SnapshotReport
+AnyReport = Report | SimulatorReport | ReplacementReport | SnapshotReport | ControllerReport
 RunOf = Callable[[int, int, int, float], Run]
 
 
@@ -65,7 +68,7 @@ def main(
         console.print(f"[dim]{text}[/dim]")
 
     try:
-        if COMMIT in parts:
+        if COMMIT in parts or CONTROLLER in parts:
             etcd.check_installed()
         package = choose_package(Path.cwd() if interpreted else COMPILED.resolve())
         console.print(f"quorumd: {package}")
@@ -75,6 +78,8 @@ def main(
             reports.append(measure_replacements(BUILD / REPLACEMENT, package, rounds, tell))
         if SNAPSHOTS in parts:
             reports.append(measure_snapshots(BUILD / SNAPSHOTS, package, seconds, rounds, tell))
+        if CONTROLLER in parts:
+            reports.append(measure_controller(BUILD / CONTROLLER, package, seconds, rounds, tell))
         if COMMIT in parts:
             reports.append(measure_commits(package, seconds, rounds, tell))
     except BenchError as error:

@@ -1,0 +1,88 @@
+"""Brokers that are nothing but what a controller sees of them: they register, send heartbeats, and ask."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+from quorumd.client.connection import NodeConnection
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages import broker_registration_request as registration
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from quorumd.protocol.wire import Message
+from scripts.bench.processes import BenchError
+
+M = TypeVar("M", bound=Message)
+
+HEARTBEAT_S = 2.0
+FIRST_BROKER = 1000
+FAR = 2**40
+"""A metadata offset that no log has reached: these brokers read no log, and say that they have caught up."""
+
+
+class StandIn:
+    """One broker on one connection to the leader."""
+
+    def __init__(self, broker_id: int, connection: NodeConnection) -> None:
+        self.id = broker_id
+        self.connection = connection
+        self.epoch = -1
+
+    async def ask(self, request: Message, response: type[M]) -> M:
+        answer = await self.connection.send(request)
+        assert isinstance(answer, response)
+        return answer
+
+    async def register(self, cluster_id: str) -> None:
+        """Raises BenchError if it is refused."""
+        number = self.id.to_bytes(8, "big")
+        request = registration.BrokerRegistrationRequest(self.id, cluster_id, KafkaUuid(b"a start:" + number))
+        request.listeners = [registration.Listener("PLAINTEXT", "127.0.0.1", 9, 0)]
+        request.features = [
+            registration.Feature("metadata.version", 7, 25),
+            registration.Feature("kraft.version", 0, 1),
+            registration.Feature("eligible.leader.replicas.version", 0, 1),
+        ]
+        request.log_dirs = [KafkaUuid(b"a folder" + number)]
+        answer = await self.ask(request, BrokerRegistrationResponse)
+        if answer.error_code:
+            raise BenchError(f"broker {self.id} was not registered: error {answer.error_code}")
+        self.epoch = answer.broker_epoch
+        if await self.heartbeat():
+            raise BenchError(f"broker {self.id} stays fenced")
+
+    async def heartbeat(self) -> bool:
+        """Whether it is fenced."""
+        request = BrokerHeartbeatRequest(self.id, self.epoch, FAR, False, False)
+        answer = await self.ask(request, BrokerHeartbeatResponse)
+        return bool(answer.error_code or answer.is_fenced)
+
+
+class Fleet:
+    """Many of them, kept alive while this is open."""
+
+    def __init__(self, brokers: list[StandIn]) -> None:
+        self.brokers = brokers
+        self._beating = asyncio.create_task(self._beat())
+
+    @classmethod
+    async def register(cls, host: str, port: int, cluster_id: str, count: int) -> Fleet:
+        """Raises BenchError."""
+        brokers = []
+        for number in range(count):
+            connection = await NodeConnection.open(host, port, f"broker-{FIRST_BROKER + number}")
+            brokers.append(StandIn(FIRST_BROKER + number, connection))
+        await asyncio.gather(*(broker.register(cluster_id) for broker in brokers))
+        return cls(brokers)
+
+    def close(self) -> None:
+        self._beating.cancel()
+        for broker in self.brokers:
+            broker.connection.close()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            await asyncio.gather(*(broker.heartbeat() for broker in self.brokers))

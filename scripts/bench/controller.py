@@ -1,0 +1,276 @@
+"""Changes of ISRs that three daemons commit in a second, and how long many new partitions take.
+
+Leaders that do nothing but propose an ISR, each with one request in flight as a broker has: the next leaves when the
+one before is committed. A request changes one partition, or a thousand. The peer of one change is one Put of etcd of
+about the size of the record, in the same minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.client.admin import AdminClient
+from quorumd.errors import RequestFailed
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages import create_topics_request as creation
+from quorumd.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
+from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
+from scripts.bench.broker_fleet import FIRST_BROKER, Fleet, StandIn
+from scripts.bench.etcd import EtcdCluster
+from scripts.bench.members import Members
+from scripts.bench.processes import BenchError
+from scripts.bench.summary import Latency, Run, update_json
+
+IN_FLIGHT = (1, 64, 256)
+BATCH = 1000
+BATCHES_IN_FLIGHT = 4
+RECORD_BYTES = 60
+"""A change of an ISR with its framing: what the peer's values have."""
+MANY_TOPICS, PARTITIONS_OF_EACH, TOPICS_A_REQUEST = 100, 1000, 10
+WARM_UP_S = 0.5
+
+
+@dataclass(slots=True)
+class IsrLevel:
+    """`in_flight` requests of `partitions` each; changes a second of quorumd, Puts of etcd beside them."""
+
+    in_flight: int
+    partitions: int
+    changes: list[Run] = field(default_factory=list)
+    puts: list[Run] = field(default_factory=list)
+
+    @property
+    def ratios(self) -> list[float]:
+        return [
+            ours.writes_per_second / theirs.writes_per_second
+            for ours, theirs in zip(self.changes, self.puts, strict=False)
+        ]
+
+
+@dataclass(slots=True)
+class ControllerReport:
+    package: str
+    levels: list[IsrLevel]
+    created_partitions: int
+    creation_s: list[float]
+    """Of so many partitions, one request after the other."""
+
+    def missed(self) -> list[str]:
+        """No target was set."""
+        return []
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "quorumd": self.package,
+            "created_partitions": self.created_partitions,
+            "creation_s": self.creation_s,
+            "isr_changes": [
+                {
+                    "in_flight": level.in_flight,
+                    "partitions_a_request": level.partitions,
+                    "changes_per_second": [run.writes_per_second for run in level.changes],
+                    "p50_ms": [run.latency.p50_ms for run in level.changes],
+                    "p99_ms": [run.latency.p99_ms for run in level.changes],
+                    "etcd_puts_per_second": [run.writes_per_second for run in level.puts],
+                }
+                for level in self.levels
+            ],
+        }
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"controller": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        table = Table(title="ISR changes committed by three daemons", box=box.SIMPLE_HEAD)
+        for heading in (
+            "requests in flight",
+            "partitions each",
+            "changes/s",
+            "p50 ms",
+            "p99 ms",
+            "etcd Puts/s",
+            "x",
+        ):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for level in self.levels:
+            middle = statistics.median
+            table.add_row(
+                f"{level.in_flight}",
+                f"{level.partitions:,}",
+                f"{middle(run.writes_per_second for run in level.changes):,.0f}",
+                f"{middle(run.latency.p50_ms for run in level.changes):.2f}",
+                f"{middle(run.latency.p99_ms for run in level.changes):.2f}",
+                f"{middle(run.writes_per_second for run in level.puts):,.0f}" if level.puts else "",
+                f"{middle(level.ratios):.2f}" if level.puts else "",
+            )
+        console.print(table)
+        console.print(
+            f"CreateTopics of {self.created_partitions:,} partitions in {MANY_TOPICS // TOPICS_A_REQUEST} requests: "
+            f"{statistics.median(self.creation_s):.2f} s"
+        )
+        console.print(f"quorumd: {self.package}")
+
+
+def measure_controller(
+    folder: Path, package: str, seconds: float, rounds: int, tell: Callable[[str], None]
+) -> ControllerReport:
+    """Raises BenchError; what it started is stopped."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tell("starting three etcd members and three quorumd daemons")
+    theirs = EtcdCluster(folder.resolve() / "etcd")
+    members = Members(folder.resolve(), 3, 3, {})
+    try:
+        for node_id in range(3):
+            members.start(node_id)
+        report = asyncio.run(_measure(members, theirs, package, seconds, rounds, tell))
+    except (RequestFailed, TimeoutError) as error:
+        raise BenchError(f"while the controller was measured: {error}; the logs are in {folder}") from None
+    finally:
+        members.stop()
+        theirs.stop()
+    shutil.rmtree(folder)
+    return report
+
+
+async def _measure(
+    members: Members,
+    theirs: EtcdCluster,
+    package: str,
+    seconds: float,
+    rounds: int,
+    tell: Callable[[str], None],
+) -> ControllerReport:
+    async with members.admin() as admin:
+        leader = await admin.find_leader()
+        cluster_id = (await admin.describe_cluster()).cluster_id
+        host, port = members.addresses[leader.node_id]
+        fleet = await Fleet.register(host, port, cluster_id, max(IN_FLIGHT))
+        try:
+            levels = []
+            for in_flight, partitions in (*((n, 1) for n in IN_FLIGHT), (BATCHES_IN_FLIGHT, BATCH)):
+                leaders = await _leaders(fleet, admin, in_flight, partitions)
+                level = IsrLevel(in_flight, partitions)
+                for turn in range(rounds):
+                    if partitions == 1:
+                        connections = min(in_flight, 16)
+                        level.puts.append(
+                            await asyncio.to_thread(theirs.run, RECORD_BYTES, in_flight, connections, seconds)
+                        )
+                    level.changes.append(await _load(leaders, seconds))
+                    tell(
+                        f"{in_flight} in flight with {partitions} partitions, round {turn + 1} of {rounds}: "
+                        f"{level.changes[-1].writes_per_second:,.0f} changes/s"
+                    )
+                levels.append(level)
+            creation_s = [await _create_many(admin, turn, tell) for turn in range(rounds)]
+        finally:
+            fleet.close()
+    return ControllerReport(package, levels, MANY_TOPICS * PARTITIONS_OF_EACH, creation_s)
+
+
+class Leader:
+    """A broker that leads so many partitions of a topic, and shrinks and grows all their ISRs at once."""
+
+    def __init__(self, broker: StandIn, topic_id: KafkaUuid, count: int, followers: tuple[int, int]) -> None:
+        self._broker = broker
+        self._isrs = [
+            [BrokerState(broker.id, -1), *(BrokerState(follower, -1) for follower in some)]
+            for some in (followers, followers[:1])
+        ]
+        self._data = [PartitionData(number, 0) for number in range(count)]
+        for data in self._data:
+            data.partition_epoch = 0
+        self._topic = TopicData("", topic_id, self._data)
+        self.count = count
+
+    async def change(self) -> None:
+        """Raises BenchError if one is refused."""
+        for data in self._data:
+            data.new_isr_with_epochs = self._isrs[(data.partition_epoch + 1) % 2]
+        request = AlterPartitionRequest(self._broker.id, self._broker.epoch, [self._topic])
+        answer = await self._broker.ask(request, AlterPartitionResponse)
+        if answer.error_code:
+            raise BenchError(f"AlterPartition was refused: error {answer.error_code}")
+        for data, told in zip(self._data, answer.topics[0].partitions, strict=True):
+            if told.error_code:
+                raise BenchError(f"a change of an ISR was refused: error {told.error_code}")
+            data.partition_epoch = told.partition_epoch
+
+
+async def _leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int) -> list[Leader]:
+    """As many brokers, each with a topic of its own that it leads."""
+    brokers = fleet.brokers
+    topics = []
+    for number in range(count):
+        topic = creation.CreatableTopic(f"isr-{count}-{partitions}-{number}", -1, -1)
+        replicas = [brokers[(number + step) % len(brokers)].id for step in range(3)]
+        topic.assignments = [creation.CreatableReplicaAssignment(n, replicas) for n in range(partitions)]
+        topics.append(topic)
+    request = creation.CreateTopicsRequest(topics, 60_000, False)
+    answer = await admin.send(request)
+    assert isinstance(answer, CreateTopicsResponse)
+    leaders = []
+    for number, told in enumerate(answer.topics):
+        if told.error_code:
+            raise BenchError(f"the topic {told.name} was not created: {told.error_message}")
+        followers = brokers[(number + 1) % len(brokers)].id, brokers[(number + 2) % len(brokers)].id
+        leaders.append(Leader(brokers[number], told.topic_id, partitions, followers))
+    return leaders
+
+
+async def _load(leaders: list[Leader], seconds: float) -> Run:
+    """Each leader has one request in flight. Changes answered after the warm-up count."""
+    begin = time.perf_counter() + WARM_UP_S
+    end = begin + seconds
+    took_ms: list[float] = []
+
+    async def work(leader: Leader) -> int:
+        changes = 0
+        while (sent := time.perf_counter()) < end:
+            await leader.change()
+            now = time.perf_counter()
+            if begin <= now < end:
+                changes += leader.count
+                took_ms.append((now - sent) * 1000)
+        return changes
+
+    total = sum(await asyncio.gather(*(work(leader) for leader in leaders)))
+    return Run(total / seconds, Latency.of(took_ms), len(leaders))
+
+
+async def _create_many(admin: AdminClient, turn: int, tell: Callable[[str], None]) -> float:
+    """Seconds until all of them are committed."""
+    began = time.perf_counter()
+    for first in range(0, MANY_TOPICS, TOPICS_A_REQUEST):
+        topics = [
+            creation.CreatableTopic(f"many-{turn}-{number}", PARTITIONS_OF_EACH, 3)
+            for number in range(first, first + TOPICS_A_REQUEST)
+        ]
+        answer = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
+        assert isinstance(answer, CreateTopicsResponse)
+        refused = [told for told in answer.topics if told.error_code]
+        if refused:
+            raise BenchError(f"the topic {refused[0].name} was not created: {refused[0].error_message}")
+    took = time.perf_counter() - began
+    tell(
+        f"{MANY_TOPICS * PARTITIONS_OF_EACH:,} partitions created in {took:.2f} s, from broker {FIRST_BROKER} on"
+    )
+    return took
