@@ -23,8 +23,14 @@ reassignment       start, override, cancel and completion of a reassignment
 alter_partition    AlterPartition: its checks in their order
 reassignments      AlterPartitionReassignments and ListPartitionReassignments
 elections          ElectLeaders, and elections that the controller holds by itself
-topics             CreateTopics, DeleteTopics, CreatePartitions
+topic_creation     CreateTopics
+topic_deletion     DeleteTopics
+partition_creation CreatePartitions
+new_partitions     what the creation of topics and of partitions have in common
 placement          which brokers a new partition goes to
+topic_names        what a topic may be called
+topic_configs      the configs that a topic can have, and what they may be set to
+effective_configs  what holds for a topic, and where it comes from
 configs            IncrementalAlterConfigs and AlterConfigs: validation and the records they need
 features           UpdateFeatures
 producer_ids       AllocateProducerIds

@@ -16,6 +16,7 @@ from quorumd.controller.image_hash import broker_row, config_row, moved, partiti
 from quorumd.controller.partition import Partition, PartitionId, partition_of
 from quorumd.controller.partition_index import PartitionIndex
 from quorumd.controller.shared_tuples import SharedTuples
+from quorumd.controller.topic_names import may_collide, unified
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -65,6 +66,19 @@ WITHOUT_STATE = frozenset({NoOpRecord})
 _TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
 
 
+def min_isr_of(value: str | None) -> int:
+    """What a value of min.insync.replicas means; 1 where it is not set, or was never meant to be read."""
+    try:
+        return max(1, int(value or 1))
+    except ValueError:
+        return 1
+
+
+def allows_unclean_election(value: str | None) -> bool:
+    """What a value of unclean.leader.election.enable means."""
+    return value is not None and value.strip().lower() == "true"
+
+
 class Topic:
     """`partitions` by index."""
 
@@ -79,11 +93,12 @@ class Topic:
 class ClusterImage:
     """The state of the cluster at one offset of the log.
 
-    `next_producer_id`: the first that no broker was given.
+    `next_producer_id`: the first that no broker was given. `unified_names`: of topics whose name another could be
+    mistaken for, by the unified name (see `topic_names`).
     """
 
     __slots__ = ("_appliers", "_numbers", "_shared", "_transaction", "brokers", "configs", "features", "index",
-                 "topic_ids", "topics")  # fmt: skip
+                 "topic_ids", "topics", "unified_names")  # fmt: skip
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
@@ -91,6 +106,7 @@ class ClusterImage:
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[KafkaUuid, Topic] = {}
         self.topic_ids: dict[str, KafkaUuid] = {}
+        self.unified_names: dict[str, str] = {}
         self.index = PartitionIndex()
         self._numbers: dict[str, int] = {"hash": 0, "next producer id": 0}
         self._shared = SharedTuples()
@@ -191,12 +207,11 @@ class ClusterImage:
 
     def min_isr(self, topic: str) -> int:
         """min.insync.replicas of a topic, at least 1."""
-        value = self.topic_config(topic, MIN_INSYNC_REPLICAS)
-        return max(1, int(value)) if value is not None and value.isdigit() else 1
+        return min_isr_of(self.topic_config(topic, MIN_INSYNC_REPLICAS))
 
     def unclean_election(self, topic: str) -> bool:
         """Whether a replica that may lack committed records may lead, if no other can."""
-        return self.topic_config(topic, UNCLEAN_ELECTION) == "true"
+        return allows_unclean_election(self.topic_config(topic, UNCLEAN_ELECTION))
 
     def _apply_feature_level(self, record: FeatureLevelRecord, changes: list[Change]) -> None:
         """Level 0 is that of a feature that is not there. kraft.version is kept by the quorum itself (KIP-853), and a
@@ -291,6 +306,8 @@ class ClusterImage:
             )
         assign(self.topics, record.topic_id, Topic(record.name, record.topic_id), changes)
         assign(self.topic_ids, record.name, record.topic_id, changes)
+        if may_collide(record.name):
+            assign(self.unified_names, unified(record.name), record.name, changes)
         self._row_moved(0, text_row("topic", record.name, str(record.topic_id)), changes)
 
     def _remove_topic(self, record: RemoveTopicRecord, changes: list[Change]) -> None:
@@ -304,6 +321,8 @@ class ClusterImage:
         for key in list(self.config(resource)):
             self.set_config(resource, key, None, changes)
         remove(self.topic_ids, topic.name, changes)
+        if self.unified_names.get(unified(topic.name)) == topic.name:
+            remove(self.unified_names, unified(topic.name), changes)
         remove(self.topics, topic.id, changes)
         self._row_moved(text_row("topic", topic.name, str(topic.id)), 0, changes)
 

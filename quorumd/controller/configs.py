@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType
+from quorumd.controller.cluster_image import (
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_ELECTION,
+    ClusterImage,
+    Resource,
+    ResourceType,
+)
+from quorumd.controller.topic_configs import TOPIC_CONFIGS, ConfigType, problem_with
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 
@@ -33,7 +40,7 @@ class Refused:
     message: str
 
 
-def check_resource(resource: Resource) -> Refused | None:
+def check_resource(image: ClusterImage, resource: Resource) -> Refused | None:
     """Whether configs of this resource can be described and changed here."""
     kind, name = resource
     if kind == ResourceType.BROKER:
@@ -43,6 +50,8 @@ def check_resource(resource: Resource) -> Refused | None:
             ErrorCode.INVALID_REQUEST, f"Broker name {_shown(name)} is neither a node id nor empty (all)."
         )
     if kind == ResourceType.TOPIC:
+        if name in image.topic_ids:
+            return None
         return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {_shown(name)} does not exist.")
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if name and not _is_too_long(name):
@@ -61,12 +70,18 @@ def plan_incremental(
 
     APPEND and SUBTRACT treat the value as a comma separated list and are no change where nothing changes.
     """
-    refused = check_resource(resource)
+    refused = check_resource(image, resource)
     if refused is not None:
         return refused
+    return plan_operations(image.config(resource), resource, operations)
+
+
+def plan_operations(
+    current: dict[str, str], resource: Resource, operations: Sequence[tuple[str, int, str | None]]
+) -> list[ConfigRecord] | Refused:
+    """As `plan_incremental`, for a resource that has these configs and may not be there yet."""
     if len(operations) > 1 and len({name for name, _, _ in operations}) != len(operations):
         return Refused(ErrorCode.INVALID_CONFIG, "The same config is named twice for one resource.")
-    current = image.config(resource)
     records: list[ConfigRecord] = []
     for name, operation, value in operations:
         planned = _plan_operation(current, resource, name, operation, value)
@@ -101,7 +116,12 @@ def _plan_operation(
     if value is None:
         return Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for {_shown(name)}: use DELETE.")
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        changed = _changed_list(current.get(name, ""), operation, value)
+        known = TOPIC_CONFIGS.get(name) if resource[0] == ResourceType.TOPIC else None
+        if known is not None and known.type is not ConfigType.LIST:
+            return Refused(ErrorCode.INVALID_CONFIG, f"{_shown(name)} is no list: use SET.")
+        changed = _changed_list(
+            current.get(name, known.default if known is not None else ""), operation, value
+        )
         if changed is None:
             return None
         value = changed
@@ -111,7 +131,19 @@ def _plan_operation(
         return Refused(
             ErrorCode.INVALID_CONFIG, f"The value of {_shown(name)} is longer than {MAX_TEXT_BYTES} bytes."
         )
+    problem = _problem_with(resource, name, value)
+    if problem is not None:
+        return Refused(ErrorCode.INVALID_CONFIG, f"{_shown(name)}, set to {_shown(value)}, {problem}.")
     return ConfigRecord(*resource, name, value)
+
+
+def _problem_with(resource: Resource, name: str, value: str) -> str | None:
+    """Why this value cannot be. What holds for topics by default must be right for topics."""
+    if resource[0] == ResourceType.TOPIC or (
+        resource[0] == ResourceType.BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)
+    ):
+        return problem_with(name, value)
+    return None
 
 
 def _changed_list(current: str, operation: int, value: str) -> str | None:

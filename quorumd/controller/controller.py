@@ -13,11 +13,15 @@ from quorumd.ids import KafkaUuid
 
 @dataclass(slots=True)
 class ControllerSettings:
-    """Times in milliseconds; the names are Kafka's properties."""
+    """Times in milliseconds; the names are Kafka's properties.
+
+    `max_batch_bytes`: what the records of one plan may have together, framing included.
+    """
 
     broker_session_timeout_ms: float = 9_000.0
     default_replication_factor: int = 1
     num_partitions: int = 1
+    max_batch_bytes: int = 8 * 1024 * 1024 - 64 * 1024
 
 
 class Controller:

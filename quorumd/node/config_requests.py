@@ -144,7 +144,7 @@ class ConfigRequests:
     def _describe(self, message: Any, asked: Any) -> describe_configs_response.DescribeConfigsResult:
         wire = describe_configs_response
         resource: Resource = (asked.resource_type, asked.resource_name)
-        refused = check_resource(resource)
+        refused = check_resource(self._state_machine.image, resource)
         if refused is not None:
             return wire.DescribeConfigsResult(int(refused.error), refused.message, *resource)
         layers = self._layers(resource)

@@ -1,0 +1,58 @@
+"""What holds for a topic, and where it comes from: the topic's own configs, those of all brokers, or built in."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
+from quorumd.controller.topic_configs import TOPIC_CONFIGS, ConfigType
+
+
+class ConfigSource(IntEnum):
+    """DescribeConfigs' sources of a value."""
+
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    PROPERTIES_FILE = 4
+    BUILT_IN = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigValue(NamedTuple):
+    """A value where it was found: `name` is what it is called there."""
+
+    source: ConfigSource
+    name: str
+    value: str
+
+
+class EffectiveConfig(NamedTuple):
+    """One config. The first of `values` holds; the others would if those before them were not."""
+
+    name: str
+    type: ConfigType
+    values: list[ConfigValue]
+
+
+def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[EffectiveConfig]:
+    """All configs of a topic that has these of its own, by name."""
+    of_brokers = image.config(ALL_BROKERS)
+    effective: list[EffectiveConfig] = []
+    for name in sorted(TOPIC_CONFIGS.keys() | own.keys()):
+        values: list[ConfigValue] = []
+        if name in own:
+            values.append(ConfigValue(ConfigSource.TOPIC, name, own[name]))
+        config = TOPIC_CONFIGS.get(name)
+        if config is None:
+            # In the log for a reason that this version does not know.
+            effective.append(EffectiveConfig(name, ConfigType.UNKNOWN, values))
+            continue
+        broker_name = config.broker_name
+        if broker_name is not None and broker_name in of_brokers:
+            values.append(ConfigValue(ConfigSource.ALL_BROKERS, broker_name, of_brokers[broker_name]))
+        values.append(ConfigValue(ConfigSource.BUILT_IN, broker_name or name, config.default))
+        effective.append(EffectiveConfig(name, config.type, values))
+    return effective

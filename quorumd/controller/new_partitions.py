@@ -1,0 +1,98 @@
+"""Partitions that are about to be: where they go, who leads them, and how much room their records need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.partition import Partition, PartitionId, Replicas, record_of
+from quorumd.controller.placement import Placement
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.partition_record import PartitionRecord
+
+RECORD_FRAMING_BYTES = 16
+"""What a record has around its value in a batch, at most."""
+TOPIC_BYTES = RECORD_FRAMING_BYTES + 272
+"""Room for the record of a topic: the longest name fits."""
+_PARTITION_BYTES = RECORD_FRAMING_BYTES + 48
+_REPLICA_BYTES = 24
+"""Room for the record of a partition: what it has anyway, and what each replica adds (itself, in the ISR, where)."""
+
+
+class TopicRefused(Exception):
+    """Why nothing is done for a topic. It becomes one answer among others of a request."""
+
+    def __init__(self, error: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.error = error
+
+
+def room_for(partitions: int, replication_factor: int) -> int:
+    """Bytes that the records of so many new partitions have at most, framing included."""
+    return partitions * (_PARTITION_BYTES + replication_factor * _REPLICA_BYTES)
+
+
+def too_large(bytes_needed: int, limit: int) -> TopicRefused:
+    """The whole request is: its records must fit one batch, so that all or none of them are in the log."""
+    return TopicRefused(
+        ErrorCode.POLICY_VIOLATION,
+        f"The request would write about {bytes_needed} bytes, more than the {limit} that are written together: "
+        "ask for fewer topics or partitions at a time.",
+    )
+
+
+def placed(
+    controller: Controller, topic_id: KafkaUuid, numbers: range, replication_factor: int
+) -> list[Replicas]:
+    """Replicas for the partitions of these numbers. Raises TopicRefused if there are too few brokers."""
+    placement = Placement(controller.image.brokers.values(), replication_factor, topic_id)
+    if placement.usable < replication_factor or not placement.can_lead:
+        raise TopicRefused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{replication_factor} replicas need as many brokers, one of them active: {placement.usable} can hold "
+            f"replicas, and {placement.can_lead} of them are active.",
+        )
+    return [placement.replicas_of(number) for number in numbers]
+
+
+def checked_assignment(
+    controller: Controller, number: int, broker_ids: Sequence[int], replication_factor: int | None
+) -> Replicas:
+    """Replicas as somebody wants them. Raises TopicRefused for what no partition can have."""
+    problem: str | None = None
+    strangers = [broker_id for broker_id in broker_ids if broker_id not in controller.image.brokers]
+    if not broker_ids:
+        problem = "has no replicas"
+    elif strangers:
+        problem = f"names broker {strangers[0]}, which is not registered"
+    elif len(set(broker_ids)) != len(broker_ids):
+        problem = f"names a broker twice: {list(broker_ids)}"
+    elif replication_factor is not None and len(broker_ids) != replication_factor:
+        problem = (
+            f"has {len(broker_ids)} replicas where other partitions of the topic have {replication_factor}"
+        )
+    elif not any(controller.is_active(broker_id) for broker_id in broker_ids):
+        problem = f"has no active replica: {list(broker_ids)} are all fenced or in controlled shutdown"
+    if problem is not None:
+        raise TopicRefused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {number} {problem}."
+        )
+    return tuple(broker_ids)
+
+
+def records_for(
+    controller: Controller, topic_id: KafkaUuid, partitions: Iterable[tuple[int, Replicas]]
+) -> list[PartitionRecord]:
+    """The records of partitions that have these replicas, at least one of each active."""
+    return [
+        record_of(PartitionId(topic_id, number), _new_partition(controller, replicas))
+        for number, replicas in partitions
+    ]
+
+
+def _new_partition(controller: Controller, replicas: Replicas) -> Partition:
+    """Nothing is in it, so whoever is active is in sync."""
+    isr = tuple([replica for replica in replicas if controller.is_active(replica)])
+    directories = tuple([controller.directory_of(replica) for replica in replicas])
+    return Partition(replicas, isr, isr[0], directories=directories)

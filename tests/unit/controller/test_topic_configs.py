@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
+from quorumd.controller.effective_configs import ConfigSource, ConfigValue, effective_topic_configs
+from quorumd.controller.topic_configs import TOPIC_CONFIGS, ConfigType, problem_with
+
+
+@pytest.mark.parametrize(("name", "config"), TOPIC_CONFIGS.items())
+def test_every_default_can_be_set(name: str, config: object) -> None:
+    del config
+    assert problem_with(name, TOPIC_CONFIGS[name].default) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("min.insync.replicas", " 2 "),
+        ("min.insync.replicas", "+2"),
+        ("unclean.leader.election.enable", "TRUE"),
+        ("retention.bytes", "-5"),
+        ("cleanup.policy", "compact, delete"),
+        ("cleanup.policy", ""),
+        ("min.cleanable.dirty.ratio", "1e-2"),
+        ("compression.type", "zstd"),
+        ("leader.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1, 1:2"),
+    ],
+)
+def test_what_can_be_set(name: str, value: str) -> None:
+    assert problem_with(name, value) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("min.insync.replicas", "0"),
+        ("min.insync.replicas", "2.0"),
+        ("min.insync.replicas", "1_0"),
+        ("min.insync.replicas", "²"),
+        ("min.insync.replicas", "9" * 5000),
+        ("min.insync.replicas", ""),
+        ("min.insync.replicas", str(2**31)),
+        ("unclean.leader.election.enable", "yes"),
+        ("retention.ms", "-2"),
+        ("segment.bytes", "1000"),
+        ("flush.ms", str(2**63)),
+        ("cleanup.policy", "burn"),
+        ("cleanup.policy", "delete,delete"),
+        ("cleanup.policy", "delete,"),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("compression.type", "rar"),
+        ("leader.replication.throttled.replicas", "0"),
+        ("leader.replication.throttled.replicas", "*,0:1"),
+        ("broker.id", "1"),
+        ("", ""),
+    ],
+)
+def test_what_cannot_be_set(name: str, value: str) -> None:
+    assert problem_with(name, value)
+
+
+def test_a_topic_has_its_own_value_before_that_of_the_brokers_before_what_is_built_in() -> None:
+    image = ClusterImage()
+    image.set_config(ALL_BROKERS, "log.retention.ms", "5", [])
+    effective = {config.name: config for config in effective_topic_configs(image, {"retention.ms": "7"})}
+    assert effective["retention.ms"].type is ConfigType.LONG
+    assert effective["retention.ms"].values == [
+        ConfigValue(ConfigSource.TOPIC, "retention.ms", "7"),
+        ConfigValue(ConfigSource.ALL_BROKERS, "log.retention.ms", "5"),
+        ConfigValue(ConfigSource.BUILT_IN, "log.retention.ms", "604800000"),
+    ]
+    assert [value.source for value in effective["segment.bytes"].values] == [ConfigSource.BUILT_IN]
+    assert list(effective) == sorted(TOPIC_CONFIGS)
+
+
+def test_a_config_that_is_not_known_here_is_told_as_it_is() -> None:
+    """The log may be older or newer than this code."""
+    (config,) = [
+        c
+        for c in effective_topic_configs(ClusterImage(), {"message.format.version": "1"})
+        if c.name == "message.format.version"
+    ]
+    assert (config.type, config.values[0].value) == (ConfigType.UNKNOWN, "1")

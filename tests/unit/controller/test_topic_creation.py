@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.controller.broker import UNASSIGNED
+from quorumd.controller.cluster_image import ResourceType
+from quorumd.controller.controller import ControllerSettings
+from quorumd.controller.partition import Partition
+from quorumd.controller.topic_creation import plan_create_topics
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC, ZERO_UUID
+from quorumd.protocol.codec import encode
+from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from tests.support.topic_world import TopicWorld, a_broker, directory_of, wanted
+
+BROKERS = (a_broker(1), a_broker(2), a_broker(3), a_broker(4, fenced=True), a_broker(5, draining=True))
+
+
+@pytest.fixture
+def world() -> TopicWorld:
+    """Brokers 1 to 3 are active, 4 is fenced, 5 is in controlled shutdown."""
+    return TopicWorld(BROKERS, ControllerSettings(num_partitions=2, default_replication_factor=3))
+
+
+def test_a_topic_has_its_partitions_and_configs_and_is_told_of(world: TopicWorld) -> None:
+    (result,) = world.create(wanted("t", 4, 2, retention_ms="5000"))
+    topic = world.topic("t")
+    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.topic_id, result.num_partitions, result.replication_factor) == (topic.id, 4, 2)
+    assert sorted(topic.partitions) == [0, 1, 2, 3]
+    assert all(len(partition.replicas) == 2 for partition in topic.partitions.values())
+    assert world.controller.image.config((int(ResourceType.TOPIC), "t")) == {"retention.ms": "5000"}
+    told = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert told["retention.ms"] == ("5000", 1)
+    assert told["min.insync.replicas"] == ("1", 5)
+    assert result.topic_config_error_code == 0
+
+
+def test_minus_one_is_the_default(world: TopicWorld) -> None:
+    (result,) = world.create(wanted("t"))
+    assert (result.num_partitions, result.replication_factor) == (2, 3)
+    assert [len(replicas) for replicas in world.replicas("t")] == [3, 3]
+
+
+def test_a_new_partition_is_led_by_its_first_active_replica_with_all_active_ones_in_sync(
+    world: TopicWorld,
+) -> None:
+    world.create(wanted("t", -1, -1, (0, [4, 2, 5, 3])))
+    assert world.topic("t").partitions[0] == Partition(
+        (4, 2, 5, 3), (2, 3), 2, 0, 0, directories=tuple(directory_of(n) for n in (4, 2, 5, 3))
+    )
+
+
+def test_a_broker_with_several_folders_says_itself_where_a_replica_goes(world: TopicWorld) -> None:
+    world.controller.image.brokers[2] = a_broker(2, folders=2)
+    world.create(wanted("t", -1, -1, (0, [1, 2])))
+    assert world.topic("t").partitions[0].directories == (directory_of(1), UNASSIGNED)
+
+
+def test_a_topic_comes_before_its_configs_and_those_before_its_partitions(world: TopicWorld) -> None:
+    request = CreateTopicsRequest([wanted("t", 1, 1, retention_ms="1")])
+    names = [record.NAME for record in plan_create_topics(world.controller, request, 7).records]
+    assert names == ["TopicRecord", "ConfigRecord", "PartitionRecord"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a b", "ä", "a/b", "a\n"])
+def test_illegal_names(world: TopicWorld, name: str) -> None:
+    error, text = world.refusal(wanted(name))
+    assert error == ErrorCode.INVALID_TOPIC
+    assert text
+
+
+def test_the_longest_name_is_legal(world: TopicWorld) -> None:
+    assert world.create(wanted("a" * 249))[0].error_code == 0
+
+
+def test_a_name_that_differs_only_in_dots_and_underscores_collides(world: TopicWorld) -> None:
+    assert [r.error_code for r in world.create(wanted("a.b_c"), wanted("a_b.c"), wanted("a-b"))] == [0, 17, 0]
+    error, text = world.refusal(wanted("a_b_c"))
+    assert error == ErrorCode.INVALID_TOPIC
+    assert "'a.b_c'" in text
+    world.delete("a.b_c")
+    assert world.create(wanted("a_b_c"))[0].error_code == 0
+
+
+def test_a_topic_that_is_there(world: TopicWorld) -> None:
+    world.create(wanted("a.b"))
+    assert world.refusal(wanted("a.b"))[0] == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_the_log_of_the_cluster_is_no_topic_to_make(world: TopicWorld) -> None:
+    assert world.refusal(wanted(METADATA_TOPIC))[0] == ErrorCode.INVALID_REQUEST
+
+
+def test_each_topic_has_its_own_error_and_who_is_named_twice_is_not_made(world: TopicWorld) -> None:
+    results = world.create(
+        wanted("twice"), wanted("bad name"), wanted("good"), wanted("twice"), wanted("twice")
+    )
+    assert [(r.name, r.error_code) for r in results] == [
+        ("twice", ErrorCode.INVALID_REQUEST),
+        ("bad name", ErrorCode.INVALID_TOPIC),
+        ("good", 0),
+    ]
+    assert list(world.controller.image.topic_ids) == ["good"]
+    refused = results[0]
+    assert (refused.topic_id, refused.num_partitions, refused.replication_factor) == (ZERO_UUID, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        (wanted("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
+        (wanted("t", -2, 1), ErrorCode.INVALID_PARTITIONS),
+        (wanted("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (wanted("t", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (wanted("t", 1, 5), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (wanted("t", 1, -1, (0, [1])), ErrorCode.INVALID_REQUEST),
+        (wanted("t", -1, 1, (0, [1])), ErrorCode.INVALID_REQUEST),
+        (wanted("t", -1, -1, (0, [])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", -1, -1, (0, [1, 1])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", -1, -1, (0, [1, 9])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", -1, -1, (0, [1]), (1, [1, 2])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", -1, -1, (0, [1]), (0, [2])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", -1, -1, (0, [1]), (2, [2])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", -1, -1, (-1, [1])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", -1, -1, (0, [4, 5])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (wanted("t", 1, 1, retention_ms=None), ErrorCode.INVALID_CONFIG),
+        (wanted("t", 1, 1, retention_ms="soon"), ErrorCode.INVALID_CONFIG),
+        (wanted("t", 1, 1, no_such="1"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_what_cannot_be_made(world: TopicWorld, topic: CreatableTopic, error: ErrorCode) -> None:
+    code, text = world.refusal(topic)
+    assert code == error
+    assert text
+
+
+def test_too_few_brokers_are_counted(world: TopicWorld) -> None:
+    """A fenced broker can hold a replica until it is back; one that is going cannot."""
+    assert world.create(wanted("t", 1, 4))[0].error_code == 0
+    assert world.refusal(wanted("u", 1, 5)) == (
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "5 replicas need as many brokers, one of them active: 4 can hold replicas, and 3 of them are active.",
+    )
+
+
+def test_without_any_active_broker_nothing_is_made() -> None:
+    world = TopicWorld((a_broker(1, fenced=True), a_broker(2, draining=True)))
+    assert world.refusal(wanted("t", 1, 1))[0] == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_validation_alone_answers_the_same_and_makes_nothing(world: TopicWorld) -> None:
+    good, bad = world.create(wanted("t", 4, 2), wanted("u", 0, 1), validate_only=True)
+    assert (good.error_code, good.num_partitions, good.replication_factor) == (0, 4, 2)
+    assert good.topic_id == ZERO_UUID
+    assert bad.error_code == ErrorCode.INVALID_PARTITIONS
+    assert world.controller.image.topics == {}
+
+
+def test_a_request_that_does_not_fit_one_batch_makes_nothing_and_says_the_limit() -> None:
+    world = TopicWorld(BROKERS, ControllerSettings(max_batch_bytes=20_000))
+    assert world.create(wanted("fits", 100, 1))[0].error_code == 0
+    results = world.create(wanted("large", 2_000_000_000, 3), wanted("small", 1, 1), wanted("a b", 1, 1))
+    assert [r.error_code for r in results] == [
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.INVALID_TOPIC,
+    ]
+    assert "20000" in results[0].error_message
+    assert list(world.controller.image.topic_ids) == ["fits"]
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_answers_of_every_version_can_be_written(world: TopicWorld, version: int) -> None:
+    request = CreateTopicsRequest([wanted("t", 1, 1), wanted("bad name", 1, 1)])
+    assert encode(plan_create_topics(world.controller, request, version).answer, version)
