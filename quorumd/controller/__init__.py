@@ -16,7 +16,9 @@ all or none, and the answer to give once they are committed. Planning changes no
 controller         what decisions look at: image, sessions of brokers, time, offsets
 plan               records and answer
 broker_sessions    who was heard of when: the state of the leader that is not in the log
-broker_lifecycle   BrokerRegistration, BrokerHeartbeat, UnregisterBroker; fence, unfence, drain
+broker_registration  BrokerRegistration and UnregisterBroker
+broker_heartbeat   BrokerHeartbeat: what a broker becomes by what it says
+broker_lifecycle   what becomes of partitions when a broker is fenced, unfenced, drained, starts anew, or is removed
 partition_change   the one function behind every change of a partition (ISR, ELR, leader, epochs)
 rules              what changes of a topic's partitions depend on
 reassignment       start, override, cancel and completion of a reassignment

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from quorumd.controller.broker import Broker
+
 
 class BrokerSession:
-    """Since when a broker was not heard of, how far its metadata is, and where the drain of it ends in the log."""
+    """Of one start of a broker: when it was heard of last, how far its metadata is (offset of the last record, -1 if
+    it did not say), and since it drains, which offset others must have for it to stop (-1: not known)."""
 
-    __slots__ = ("contact_ms", "drained_at", "metadata_offset")
+    __slots__ = ("contact_ms", "drained_at", "epoch", "metadata_offset")
 
-    def __init__(self, contact_ms: float) -> None:
+    def __init__(self, epoch: int, contact_ms: float) -> None:
+        self.epoch = epoch
         self.contact_ms = contact_ms
         self.metadata_offset = -1
         self.drained_at = -1
@@ -26,26 +30,27 @@ class BrokerSessions:
         self.timeout_ms = timeout_ms
         self._sessions: dict[int, BrokerSession] = {}
 
-    def begin(self, broker_ids: Iterable[int], now_ms: float) -> None:
+    def begin(self, brokers: Iterable[Broker], now_ms: float) -> None:
         """This node leads from now on, and these brokers are not fenced."""
-        self._sessions = {broker_id: BrokerSession(now_ms) for broker_id in broker_ids}
-
-    def registered(self, broker_id: int, now_ms: float) -> None:
-        """A new incarnation: nothing is known of it."""
-        self._sessions[broker_id] = BrokerSession(now_ms)
-
-    def forget(self, broker_id: int) -> None:
-        self._sessions.pop(broker_id, None)
+        self._sessions = {broker.id: BrokerSession(broker.epoch, now_ms) for broker in brokers}
 
     def get(self, broker_id: int) -> BrokerSession | None:
         return self._sessions.get(broker_id)
 
-    def heard(self, broker_id: int, metadata_offset: int, now_ms: float) -> None:
+    def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: float) -> BrokerSession:
+        """The broker said something. Of another start of it than before nothing else is known."""
         session = self._sessions.get(broker_id)
-        if session is None:
-            session = self._sessions[broker_id] = BrokerSession(now_ms)
+        if session is None or session.epoch != epoch:
+            session = self._sessions[broker_id] = BrokerSession(epoch, now_ms)
         session.contact_ms = now_ms
-        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        if metadata_offset > session.metadata_offset:
+            session.metadata_offset = metadata_offset
+        return session
+
+    def stood_still(self, duration_ms: float) -> None:
+        """This node did nothing for so long, and so heard nobody: that is no broker's fault."""
+        for session in self._sessions.values():
+            session.contact_ms += duration_ms
 
     def is_alive(self, broker_id: int, now_ms: float) -> bool:
         """Whether the session is still valid."""

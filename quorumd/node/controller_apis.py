@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from quorumd.controller.alter_partition import plan_alter_partition
+from quorumd.controller.broker_heartbeat import note_heartbeat, plan_broker_heartbeat
+from quorumd.controller.broker_registration import (
+    note_registration,
+    plan_broker_registration,
+    plan_unregister_broker,
+)
 from quorumd.controller.directories import plan_assign_replicas_to_dirs
 from quorumd.controller.elections import plan_elect_leaders
 from quorumd.controller.features import plan_update_features
@@ -18,6 +24,17 @@ from quorumd.node.controller_requests import ControllerApi
 from quorumd.protocol.apis import ApiKey
 
 CONTROLLER_APIS: Final[dict[int, ControllerApi]] = {
+    ApiKey.BROKER_REGISTRATION: ControllerApi(
+        plan_broker_registration, may_act_for_cluster, too_large=None, on_arrival=note_registration
+    ),
+    ApiKey.BROKER_HEARTBEAT: ControllerApi(
+        plan_broker_heartbeat,
+        may_act_for_cluster,
+        too_large=None,
+        on_arrival=note_heartbeat,
+        is_confirmed=False,
+    ),
+    ApiKey.UNREGISTER_BROKER: ControllerApi(plan_unregister_broker, may_alter_cluster, too_large=None),
     ApiKey.ALTER_PARTITION: ControllerApi(plan_alter_partition, may_act_for_cluster),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi(plan_assign_replicas_to_dirs, may_act_for_cluster),
     ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi(plan_allocate_producer_ids, may_act_for_cluster),

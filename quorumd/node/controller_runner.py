@@ -5,18 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from quorumd.controller.broker import Broker
+from quorumd.controller.broker_lifecycle import fence
 from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.elections import SWEEP_RECORDS, UNCLEAN_SWEEP_MS, unclean_sweep
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.proposals import Proposals
 from quorumd.node.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock, Entropy, Timer
 
 logger = logging.getLogger("quorumd.controller")
 
 LOOKS_A_SESSION = 8
 LONGEST_WAIT_MS = 500.0
+"""Silent brokers are looked for so many times a session, and at least so often."""
 
 
 class ControllerRunner:
@@ -31,6 +36,7 @@ class ControllerRunner:
         log: SegmentedLog,
         state_machine: StateMachine,
         proposals: Proposals,
+        statistics: NodeStatistics,
         leads: Callable[[], bool],
     ) -> None:
         self.controller = Controller(
@@ -43,19 +49,69 @@ class ControllerRunner:
         self.writer = MetadataWriter(log.has_room, state_machine, proposals)
         self._clock = clock
         self._state_machine = state_machine
+        self._statistics = statistics
         self._leads = leads
         self._wait_ms = min(settings.broker_session_timeout_ms / LOOKS_A_SESSION, LONGEST_WAIT_MS)
-        self._timer: Timer | None = None
+        self._looking: Timer | None = None
+        self._sweeping: Timer | None = None
 
     def lead(self) -> None:
         """The image is that of the whole log now. Every broker begins a whole session: nobody knows when the leader
         before this one heard of it."""
         controller = self.controller
         controller.image = self._state_machine.image
-        alive = [broker.id for broker in controller.image.brokers.values() if not broker.is_fenced]
-        controller.sessions.begin(alive, self._clock.now_ms())
+        unfenced = [broker for broker in controller.image.brokers.values() if not broker.is_fenced]
+        controller.sessions.begin(unfenced, self._clock.now_ms())
+        self._look_in(self._wait_ms)
+        self._sweep_in(UNCLEAN_SWEEP_MS)
 
     def lost_leadership(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Decide nothing more."""
+        for timer in (self._looking, self._sweeping):
+            if timer is not None:
+                timer.cancel()
+
+    def _look_in(self, wait_ms: float) -> None:
+        due = self._clock.now_ms() + wait_ms
+        self._looking = self._clock.call_at(due, lambda: self._look_for_silent_brokers(due))
+
+    def _sweep_in(self, wait_ms: float) -> None:
+        self._sweeping = self._clock.call_at(self._clock.now_ms() + wait_ms, self._elect_uncleanly)
+
+    def _look_for_silent_brokers(self, due: float) -> None:
+        """Fence who was not heard of: one broker a turn, the one that is silent for longest first."""
+        controller = self.controller
+        now = self._clock.now_ms()
+        if now - due > self._wait_ms:
+            controller.sessions.stood_still(now - due)
+        silent = self._silent(now) if self._leads() and self.writer.has_room() else []
+        if silent:
+            self._fence(silent[0])
+        self._look_in(0.0 if len(silent) > 1 else self._wait_ms)
+
+    def _silent(self, now: float) -> list[Broker]:
+        brokers = self.controller.image.brokers
+        found = [brokers.get(broker_id) for broker_id in self.controller.sessions.expired(now)]
+        return [broker for broker in found if broker is not None and not broker.is_fenced]
+
+    def _fence(self, broker: Broker) -> None:
+        records = fence(self.controller, broker)
+        logger.warning(
+            "broker %d (epoch %d) was not heard of for %d ms and is fenced; %d partitions change",
+            broker.id,
+            broker.epoch,
+            self.controller.settings.broker_session_timeout_ms,
+            len(records) - 1,
+        )
+        self._statistics.sessions_expired += 1
+        self.writer.write_in_parts(records, _nobody_waits)
+
+    def _elect_uncleanly(self) -> None:
+        records = unclean_sweep(self.controller) if self._leads() and self.writer.has_room() else []
+        if records:
+            self.writer.write_in_parts(records, _nobody_waits)
+        self._sweep_in(0.0 if len(records) >= SWEEP_RECORDS else UNCLEAN_SWEEP_MS)
+
+
+def _nobody_waits(committed: bool) -> None:
+    del committed

@@ -225,6 +225,7 @@ class Node:
             self.log,
             self.state_machine,
             self._proposals,
+            self.statistics,
             self._leads,
         )
         self._end = OrderlyEnd(
@@ -484,6 +485,7 @@ class Node:
             return
         self._is_stopped = True
         self._runner.stop()
+        self._controller.lost_leadership()
         self._snapshots.stop()
         self._proposals.lost()
         self.discovery.stop()

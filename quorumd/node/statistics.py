@@ -52,6 +52,8 @@ class NodeStatistics:
     snapshots_built: int = 0
     snapshots_failed: int = 0
     snapshot_build_ms: Histogram = field(default_factory=lambda: Histogram(BUILD_BOUNDS_MS))
+    sessions_expired: int = 0
+    """Leader: brokers that were fenced because they were not heard of."""
     connections_open: int = 0
     connections_refused: int = 0
     malformed_frames: int = 0

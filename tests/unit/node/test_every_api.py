@@ -17,9 +17,6 @@ WITHOUT_ANSWER = frozenset(
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.CREATE_PARTITIONS,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.UNREGISTER_BROKER,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     }
 )

@@ -1,0 +1,120 @@
+"""BrokerHeartbeat: a broker says that it is there, how far its metadata is, and what it wants to become (KIP-631).
+
+Most heartbeats change nothing, cost no record, and are answered at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from quorumd.controller.broker import Broker
+from quorumd.controller.broker_lifecycle import drain, fence, lose_directories, unfence
+from quorumd.controller.controller import Controller
+from quorumd.controller.plan import Plan
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.wire import Message
+
+
+class BrokerState(Enum):
+    """What a broker may do."""
+
+    FENCED = auto()
+    UNFENCED = auto()
+    CONTROLLED_SHUTDOWN = auto()
+    """It still serves, and others take over from it."""
+    SHUTDOWN_NOW = auto()
+    """Fenced, and told to stop: nothing depends on it."""
+
+
+def plan_broker_heartbeat(controller: Controller, message: BrokerHeartbeatRequest, version: int) -> Plan:
+    """What the broker becomes by what it says; `note_heartbeat` comes first."""
+    del version
+    broker = controller.image.brokers.get(message.broker_id)
+    if broker is None or broker.epoch != message.broker_epoch:
+        return Plan((), BrokerHeartbeatResponse(0, int(ErrorCode.STALE_BROKER_EPOCH)))
+    state = state_of(broker)
+    records: Sequence[Message] = ()
+    if any(directory in broker.directories for directory in message.offline_log_dirs):
+        records = lose_directories(controller, broker, message.offline_log_dirs)
+    # Nothing is elected from what was just lost: the next heartbeat sees the image without it.
+    becomes = state if records else _next_state(controller, broker, state, message)
+    if becomes is not state:
+        records = _transition(controller, broker, state, becomes)
+    answer = BrokerHeartbeatResponse(
+        0,
+        0,
+        message.current_metadata_offset >= broker.epoch,
+        becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        becomes is BrokerState.SHUTDOWN_NOW,
+    )
+    return Plan(records, answer)
+
+
+def note_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> None:
+    """The broker is alive, whatever comes of the heartbeat. Once it leads nothing any more, note which metadata the
+    others must have before it may stop: all that there is now tells them so."""
+    broker = controller.image.brokers.get(message.broker_id)
+    if broker is None or broker.epoch != message.broker_epoch:
+        return
+    session = controller.sessions.heard(
+        broker.id, broker.epoch, message.current_metadata_offset, controller.now_ms()
+    )
+    if broker.in_controlled_shutdown and session.drained_at < 0 and not _leads(controller, broker):
+        session.drained_at = controller.next_offset() - 1
+
+
+def state_of(broker: Broker) -> BrokerState:
+    """As the image has it."""
+    if broker.is_fenced:
+        return BrokerState.FENCED
+    return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
+
+
+def _next_state(
+    controller: Controller, broker: Broker, state: BrokerState, message: BrokerHeartbeatRequest
+) -> BrokerState:
+    if state is BrokerState.FENCED:
+        if message.want_shut_down:
+            return BrokerState.SHUTDOWN_NOW
+        is_ready = not message.want_fence and message.current_metadata_offset >= broker.epoch
+        return BrokerState.UNFENCED if is_ready else BrokerState.FENCED
+    if state is BrokerState.UNFENCED:
+        if message.want_fence:
+            return BrokerState.SHUTDOWN_NOW if message.want_shut_down else BrokerState.FENCED
+        if message.want_shut_down:
+            return BrokerState.CONTROLLED_SHUTDOWN if _leads(controller, broker) else BrokerState.SHUTDOWN_NOW
+        return BrokerState.UNFENCED
+    if not _leads(controller, broker) and _is_known_to_others(controller, broker):
+        return BrokerState.SHUTDOWN_NOW
+    return BrokerState.CONTROLLED_SHUTDOWN
+
+
+def _leads(controller: Controller, broker: Broker) -> bool:
+    return controller.image.index.leader_count(broker.id) > 0
+
+
+def _is_known_to_others(controller: Controller, broker: Broker) -> bool:
+    """Whether every active broker has seen that this one drains, so that nobody relies on it."""
+    sessions = controller.sessions
+    own = sessions.get(broker.id)
+    if own is None or own.drained_at < 0:
+        return False
+    for other in controller.image.brokers.values():
+        if other.is_active:
+            session = sessions.get(other.id)
+            if session is None or session.metadata_offset < own.drained_at:
+                return False
+    return True
+
+
+def _transition(
+    controller: Controller, broker: Broker, state: BrokerState, becomes: BrokerState
+) -> Sequence[Message]:
+    if becomes is BrokerState.UNFENCED:
+        return unfence(controller, broker)
+    if becomes is BrokerState.CONTROLLED_SHUTDOWN:
+        return drain(controller, broker)
+    return fence(controller, broker) if state is not BrokerState.FENCED else ()

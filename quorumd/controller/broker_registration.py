@@ -1,0 +1,150 @@
+"""BrokerRegistration and UnregisterBroker: which brokers there are, and which start of each (KIP-631, KIP-903)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorumd.controller.broker import Broker
+from quorumd.controller.broker_lifecycle import unregister, without_broker, without_unclean
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.controller import Controller
+from quorumd.controller.plan import Plan
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Listener
+from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from quorumd.protocol.messages.register_broker_record import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from quorumd.protocol.wire import Message
+
+NO_EPOCH: Final = -1
+RESERVED_DIRECTORIES: Final = 100
+"""The first so many Uuids name no directory (KIP-858)."""
+LONGEST_NAME: Final = 255
+"""Characters of a host, listener, feature or rack. Every client is told them, in versions with short strings too."""
+LARGEST_PORT: Final = 65_535
+
+
+def plan_broker_registration(
+    controller: Controller, message: BrokerRegistrationRequest, version: int
+) -> Plan:
+    """A start of a broker gets an epoch, and begins fenced. What its last one had is cleaned up in the same batch,
+    whether the session of that is over or not yet seen to be.
+
+    The same start asking again (same incarnation id) gets its epoch again, and stays what it is.
+    """
+    del version
+    before = controller.image.brokers.get(message.broker_id)
+    error = _fault(controller, message, before)
+    if error is not None:
+        return Plan((), BrokerRegistrationResponse(0, int(error)))
+    if before is not None and before.incarnation_id == message.incarnation_id:
+        record = _record(message, before.epoch, before.is_fenced, before.in_controlled_shutdown)
+        return Plan((record,), BrokerRegistrationResponse(0, 0, before.epoch))
+    is_clean = before is not None and message.previous_broker_epoch == before.epoch
+    cleaned = without_broker if is_clean else without_unclean
+    records: list[Message] = cleaned(controller, message.broker_id)
+    epoch = controller.next_offset() + len(records)
+    records.append(_record(message, epoch, True, False))
+    return Plan(records, BrokerRegistrationResponse(0, 0, epoch))
+
+
+def note_registration(controller: Controller, message: BrokerRegistrationRequest) -> None:
+    """A start of a broker that asks again is alive."""
+    broker = controller.image.brokers.get(message.broker_id)
+    if broker is not None and broker.incarnation_id == message.incarnation_id:
+        controller.sessions.heard(broker.id, broker.epoch, -1, controller.now_ms())
+
+
+def plan_unregister_broker(controller: Controller, message: UnregisterBrokerRequest, version: int) -> Plan:
+    """Forget a broker, be it alive or not: one that is must start anew."""
+    del version
+    broker = controller.image.brokers.get(message.broker_id)
+    if broker is None:
+        text = f"No broker with id {message.broker_id} is registered."
+        return Plan((), UnregisterBrokerResponse(0, int(ErrorCode.BROKER_ID_NOT_REGISTERED), text))
+    return Plan(unregister(controller, broker), UnregisterBrokerResponse(0, 0, None))
+
+
+def _fault(
+    controller: Controller, message: BrokerRegistrationRequest, before: Broker | None
+) -> ErrorCode | None:
+    """Why this broker cannot register, or not yet."""
+    if message.cluster_id != controller.cluster_id():
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if before is not None and before.incarnation_id != message.incarnation_id:
+        is_alive = before.is_active and controller.sessions.is_alive(before.id, controller.now_ms())
+        if is_alive:
+            return ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    image = controller.image
+    if message.broker_id < 0 or message.is_migrating_zk_broker:
+        return ErrorCode.INVALID_REGISTRATION
+    if not _are_possible(message) or not _are_own(image, message.broker_id, message.log_dirs):
+        return ErrorCode.INVALID_REGISTRATION
+    return None if _understands(image, message) else ErrorCode.UNSUPPORTED_VERSION
+
+
+def _are_possible(message: BrokerRegistrationRequest) -> bool:
+    """Whether clients can be told of these listeners, features and this rack."""
+    names = [listener.name for listener in message.listeners]
+    features = [feature.name for feature in message.features]
+    return (
+        len(set(names)) == len(names)
+        and all(map(_is_possible, message.listeners))
+        and all(0 < len(name) <= LONGEST_NAME for name in (*names, *features))
+        and len(message.rack or "") <= LONGEST_NAME
+    )
+
+
+def _is_possible(listener: Listener) -> bool:
+    return 0 < len(listener.host) <= LONGEST_NAME and 0 < listener.port <= LARGEST_PORT
+
+
+def _are_own(image: ClusterImage, broker_id: int, directories: list[KafkaUuid]) -> bool:
+    """Whether these can be the directories of one broker: real ones, each once, none that another broker has."""
+    others = {
+        directory
+        for broker in image.brokers.values()
+        if broker.id != broker_id
+        for directory in broker.directories
+    }
+    return (
+        bool(directories)
+        and len(set(directories)) == len(directories)
+        and all(
+            int.from_bytes(directory, "big") >= RESERVED_DIRECTORIES and directory not in others
+            for directory in directories
+        )
+    )
+
+
+def _understands(image: ClusterImage, message: BrokerRegistrationRequest) -> bool:
+    """Whether the broker can work with every feature at the level that the cluster has."""
+    ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in message.features}
+    for name, level in image.features.items():
+        lowest, highest = ranges.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            return False
+    return True
+
+
+def _record(
+    message: BrokerRegistrationRequest, epoch: int, is_fenced: bool, in_controlled_shutdown: bool
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        message.broker_id,
+        False,
+        message.incarnation_id,
+        epoch,
+        [BrokerEndpoint(x.name, x.host, x.port, x.security_protocol) for x in message.listeners],
+        [BrokerFeature(f.name, f.min_supported_version, f.max_supported_version) for f in message.features],
+        message.rack,
+        is_fenced,
+        in_controlled_shutdown,
+        list(message.log_dirs),
+    )
