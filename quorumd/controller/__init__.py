@@ -33,6 +33,7 @@ placement          which brokers a new partition goes to
 topic_names        what a topic may be called
 topic_configs      the configs that a topic can have, and what they may be set to
 effective_configs  what holds for a topic, and where it comes from
+config_effects     what a change of configs does to partitions
 configs            IncrementalAlterConfigs and AlterConfigs: validation and the records they need
 features           UpdateFeatures
 producer_ids       AllocateProducerIds

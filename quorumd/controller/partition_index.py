@@ -1,4 +1,4 @@
-"""Which partitions a broker holds or leads, which have no leader, and which are being reassigned.
+"""Which partitions a broker holds or leads, which have no leader or an ELR, and which are being reassigned.
 
 Kept up to date change by change: a broker is fenced among a million partitions by looking at its own. Everything is
 an assignment to a key of a dictionary, as in the rest of the image, so that it is undone the same way.
@@ -16,13 +16,14 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 class PartitionIndex:
     """`holds`: by broker id the partitions with it in the ISR or ELR. `leads`: by broker id how many it leads."""
 
-    __slots__ = ("_holds", "leaderless", "leads", "reassigning")
+    __slots__ = ("_holds", "leaderless", "leads", "reassigning", "with_elr")
 
     def __init__(self) -> None:
         self._holds: dict[int, dict[PartitionId, PartitionId]] = {}
         self.leads: dict[int, int] = {}
         self.leaderless: dict[PartitionId, None] = {}
         self.reassigning: dict[PartitionId, None] = {}
+        self.with_elr: dict[PartitionId, None] = {}
 
     def held_by(self, broker_id: int) -> Iterable[PartitionId]:
         """The partitions with the broker in their ISR or ELR. Not to be changed meanwhile."""
@@ -47,6 +48,9 @@ class PartitionIndex:
         is_reassigning = after is not None and after.is_reassigning
         if is_reassigning != (before is not None and before.is_reassigning):
             _mark(self.reassigning, where, is_reassigning, changes)
+        has_elr = after is not None and bool(after.elr)
+        if has_elr != (before is not None and bool(before.elr)):
+            _mark(self.with_elr, where, has_elr, changes)
 
     def _count(self, leader: int | None, difference: int, changes: list[Change]) -> None:
         if leader is None or leader == NO_LEADER:

@@ -13,16 +13,17 @@ def rules_for(
     topic: str,
     is_active: Callable[[int], bool] | None = None,
     min_isr: int | None = None,
+    unclean_election: bool | None = None,
 ) -> Rules:
     """The rules for partitions of the topic of this name.
 
-    `is_active` and `min_isr` where the records that are being planned change just these.
+    `is_active`, `min_isr` and `unclean_election` where the records that are being planned change just these.
     """
     image = controller.image
     return Rules(
         image.min_isr(topic) if min_isr is None else min_isr,
         image.elr_enabled,
-        image.unclean_election(topic),
+        image.unclean_election(topic) if unclean_election is None else unclean_election,
         is_active or controller.is_active,
         controller.directory_of,
         controller.is_online,
