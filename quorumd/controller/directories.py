@@ -70,7 +70,6 @@ class _Planned:
         wish = Wish(directories={broker_id: directory})
         if not self._broker.has_online(directory):
             wish.isr = without(partition.isr, (broker_id,))
-            wish.leaving = (broker_id,)
         record = plan_change(where, partition, wish, rules)
         if record is not None:
             self._changed[where] = partition.changed(record)

@@ -136,6 +136,9 @@ def test_a_replica_in_a_lost_directory_is_not_elected_although_its_broker_is_the
 def test_a_replica_that_is_named_twice_is_where_it_is_said_to_be_last(world: PartitionWorld) -> None:
     assert errors(assign(world, (FIRST, TOPIC_ID, [0]), (SECOND, TOPIC_ID, [0]))) == [0, 0]
     assert world.partition.directories[0] == SECOND
+    before = world.partition.partition_epoch
+    assert errors(assign(world, (FIRST, TOPIC_ID, [0, 0]))) == [0, 0]
+    assert world.partition.partition_epoch == before + 1
 
 
 def test_the_other_replicas_of_a_partition_without_directories_are_somewhere() -> None:
