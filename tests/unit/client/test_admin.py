@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from quorumd.client import admin as admin_module
-from quorumd.client.admin import AdminClient, Leader, ResourceType
+from quorumd.client import cluster_client
+from quorumd.client.admin import AdminClient, ResourceType
+from quorumd.client.cluster_client import Leader
 from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.apis import ApiKey
@@ -43,7 +44,7 @@ pytestmark = pytest.mark.asyncio
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_module, "RETRY_BACKOFF_MS", 0)
+    monkeypatch.setattr(cluster_client, "RETRY_BACKOFF_MS", 0)
 
 
 class FakeQuorum:

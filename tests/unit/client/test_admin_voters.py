@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.client import admin as admin_module
+from quorumd.client import cluster_client
 from quorumd.client.admin import AdminClient
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, ReplicaKey
@@ -30,7 +30,7 @@ ENDPOINT = Endpoint("CONTROLLER", "host-4", 9092)
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_module, "RETRY_BACKOFF_MS", 0)
+    monkeypatch.setattr(cluster_client, "RETRY_BACKOFF_MS", 0)
 
 
 class Quorum:
@@ -99,7 +99,7 @@ async def test_add_voter_names_the_replica_and_where_it_is() -> None:
         asked = made.asked[0]
         assert (asked.voter_id, asked.voter_directory_id) == VOTER
         assert [(e.name, e.host, e.port) for e in asked.listeners] == [ENDPOINT]
-        assert 0 < asked.timeout_ms < admin_module.DEFAULT_ATTEMPT_TIMEOUT_MS, "the node gives up first"
+        assert 0 < asked.timeout_ms < cluster_client.DEFAULT_ATTEMPT_TIMEOUT_MS, "the node gives up first"
         assert asked.ack_when_committed
 
 

@@ -1,0 +1,253 @@
+"""Asks a cluster, wherever its leader is at the moment.
+
+A request is sent again, after a wait that grows (KIP-580), when a connection fails, when a node does not answer
+in time, and when the answer says that the leader is elsewhere; so it may be carried out more than once. All of
+it ends at one deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Literal, NamedTuple, Self, TypeVar
+
+from quorumd.client.backoff import backoff_ms
+from quorumd.client.connection import NodeConnection
+from quorumd.errors import ErrorCode, RequestFailed
+from quorumd.ids import NO_NODE
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import VersionRanges
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.wire import Message, MessageStruct
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+Address = tuple[str, int]
+Target = int | Literal["leader"] | None
+"""A node id, the leader, or None for any node."""
+
+DEFAULT_TIMEOUT_MS = 15_000
+DEFAULT_ATTEMPT_TIMEOUT_MS = 3_000
+RETRY_BACKOFF_MS = 50
+RETRY_BACKOFF_MAX_MS = 1_000
+"""Kafka's retry.backoff.max.ms; its retry.backoff.ms of 100 is longer than an election takes here."""
+
+ENDPOINTS_OF_CONTROLLERS = 2
+"""DescribeCluster's endpoint type (KIP-919)."""
+
+ASK_AGAIN = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors that another node, or the same one later, may not have."""
+
+
+class Leader(NamedTuple):
+    """The active controller and where it listens."""
+
+    id: int
+    host: str
+    port: int
+
+
+class ClusterClient:
+    """Asks the cluster that `bootstrap` belongs to; one connection a node, opened when it is needed.
+
+    `timeout_ms` bounds every call, retries and waits included; `attempt_timeout_ms` one attempt at one node.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        client_id: str = "quorumd",
+        timeout_ms: float = DEFAULT_TIMEOUT_MS,
+        attempt_timeout_ms: float = DEFAULT_ATTEMPT_TIMEOUT_MS,
+    ) -> None:
+        if not bootstrap:
+            raise ValueError("at least one bootstrap address is needed")
+        self._bootstrap = tuple(bootstrap)
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._attempt_timeout_ms = attempt_timeout_ms
+        self._nodes: dict[int, Address] = {}
+        self._leader: int | None = None
+        self._turn = 0
+        self._connections: dict[Address, NodeConnection] = {}
+        self._opening: dict[Address, asyncio.Lock] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; calls under way fail."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def api_versions(self, node: Target = None) -> VersionRanges:
+        """The version range of each API key that a node speaks. Raises RequestFailed."""
+
+        async def once() -> VersionRanges:
+            return (await self._connection_to(node)).peer_ranges
+
+        return await self._retried("ApiVersions", node, once)
+
+    async def find_leader(self) -> Leader:
+        """The leader, asked for anew. Raises RequestFailed when there is none before the deadline."""
+        return await self._retried("looking for the leader", None, self._learn_leader)
+
+    async def send(self, message: Message, node: Target = None) -> Message:
+        """The response of a node to any request, in the highest version that both sides speak.
+
+        An answer of "leader" or of any node (None) never tells of a leader elsewhere: the request is sent again,
+        to the leader. A node given by its id is the only one asked, and answers what it likes. Raises
+        RequestFailed at the deadline, with the last error code if there was one, and UnsupportedVersion for a
+        request that the node does not know.
+        """
+        return (await self.sent(message, node))[0]
+
+    async def sent(self, message: Message, node: Target) -> tuple[Message, int]:
+        """As `send`, and how often it was sent: an earlier attempt may have done what the last one came late for."""
+        target, attempts = node, 0
+
+        async def once() -> Message:
+            nonlocal target, attempts
+            attempts += 1
+            response = await self._exchange(await self._connection_to(target), message)
+            error = next((error for error in _errors(response) if error[0] in ASK_AGAIN), None)
+            if error is None or isinstance(node, int):
+                return response
+            target = "leader"
+            raise RequestFailed(f"{message.NAME} was answered with {described(*error)}", error[0])
+
+        return await self._retried(message.NAME, node, once), attempts
+
+    async def ask(self, message: Message, response_class: type[R], node: Target) -> R:
+        response = await self.send(message, node)
+        assert isinstance(response, response_class)
+        return response
+
+    async def _retried(self, what: str, node: Target, once: Callable[[], Awaitable[T]]) -> T:
+        """What `once` returns; after RequestFailed it is called again, until the deadline."""
+        failure = RequestFailed("nobody answered")
+        attempt = 0
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                while True:
+                    try:
+                        return await once()
+                    except RequestFailed as again:
+                        failure = again
+                    # Ask somebody else next time, and look again for where the leader, or that node, is.
+                    self._turn += 1
+                    self._leader = None
+                    if isinstance(node, int):
+                        self._nodes.pop(node, None)
+                    wait_ms = backoff_ms(attempt, RETRY_BACKOFF_MS, RETRY_BACKOFF_MAX_MS, random.random())
+                    await asyncio.sleep(wait_ms / 1000)
+                    attempt += 1
+        except TimeoutError:
+            raise RequestFailed(
+                f"{what} failed for {self._timeout_ms:.0f} ms, last: {failure}", failure.error_code
+            ) from None
+
+    async def _exchange(self, connection: NodeConnection, message: Message) -> Message:
+        """One request and its answer. A connection that is too slow is given up: RequestFailed."""
+        try:
+            async with asyncio.timeout(self._attempt_timeout_ms / 1000):
+                return await connection.send(message)
+        except TimeoutError:
+            connection.close()
+            where = f"{connection.host}:{connection.port}"
+            raise RequestFailed(f"{where} left {message.NAME} unanswered{self._patience()}") from None
+
+    def _patience(self) -> str:
+        return f" for {self._attempt_timeout_ms:.0f} ms"
+
+    async def _connection_to(self, node: Target) -> NodeConnection:
+        if node is None:
+            addresses = list(dict.fromkeys([*self._bootstrap, *self._nodes.values()]))
+            return await self._connection(addresses[self._turn % len(addresses)])
+        if node == "leader":
+            leader = self._leader
+            node = leader if leader is not None else (await self._learn_leader()).id
+        elif node not in self._nodes:
+            await self._learn_nodes()
+        if node not in self._nodes:
+            raise RequestFailed(f"node {node} is not known, these are: {sorted(self._nodes)}")
+        return await self._connection(self._nodes[node])
+
+    async def _connection(self, address: Address) -> NodeConnection:
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            connection = self._connections.get(address)
+            if connection is None or not connection.is_open:
+                try:
+                    async with asyncio.timeout(self._attempt_timeout_ms / 1000):
+                        connection = await NodeConnection.open(*address, self._client_id)
+                except TimeoutError:
+                    where = f"{address[0]}:{address[1]}"
+                    raise RequestFailed(f"{where} left a connection unanswered{self._patience()}") from None
+                self._connections[address] = connection
+            return connection
+
+    async def _learn_leader(self) -> Leader:
+        """Ask one node. Raises RequestFailed when it does not answer or knows no leader."""
+        await self._learn_nodes()
+        if self._leader is None:
+            raise RequestFailed("the quorum has no leader that is known", ErrorCode.NOT_CONTROLLER)
+        return Leader(self._leader, *self._nodes[self._leader])
+
+    async def _learn_nodes(self) -> None:
+        """By Metadata where it is spoken; a stock controller only speaks DescribeCluster."""
+        connection = await self._connection_to(None)
+        if ApiKey.METADATA in connection.peer_ranges:
+            metadata = await self._exchange(connection, MetadataRequest())
+            assert isinstance(metadata, MetadataResponse)
+            nodes = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
+            leader = metadata.controller_id
+        else:
+            request = DescribeClusterRequest(endpoint_type=ENDPOINTS_OF_CONTROLLERS)
+            cluster = await self._exchange(connection, request)
+            assert isinstance(cluster, DescribeClusterResponse)
+            nodes = {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers}
+            leader = cluster.controller_id
+        self._nodes = nodes
+        self._leader = leader if leader != NO_NODE and leader in nodes else None
+
+
+def _errors(part: MessageStruct) -> Iterator[tuple[int, str | None]]:
+    """Every error code in a response with the text beside it, from the outside in."""
+    for name in part.__slots__:
+        value = getattr(part, name)
+        if name == "error_code":
+            yield value, getattr(part, "error_message", None)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, MessageStruct):
+                    yield from _errors(item)
+
+
+def described(code: int, text: str | None) -> str:
+    return f"{ErrorCode.describe(code)}: {text}" if text else ErrorCode.describe(code)
+
+
+def raise_for(code: int, text: str | None, what: str) -> None:
+    if code != ErrorCode.NONE:
+        raise RequestFailed(f"{what}: {described(code, text)}", code)
