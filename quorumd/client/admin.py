@@ -14,13 +14,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 from quorumd.client.cluster_client import ENDPOINTS_OF_CONTROLLERS, ClusterClient, Target, raise_for
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
-from quorumd.protocol.messages import add_raft_voter_request, alter_quorum_request, describe_quorum_request
+from quorumd.protocol.messages import (
+    add_raft_voter_request,
+    alter_partition_reassignments_request,
+    alter_quorum_request,
+    create_partitions_request,
+    create_topics_request,
+    delete_topics_request,
+    describe_quorum_request,
+    describe_topic_partitions_request,
+    elect_leaders_request,
+    list_partition_reassignments_request,
+)
 from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
+from quorumd.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+)
 from quorumd.protocol.messages.alter_quorum_response import AlterQuorumResponse
+from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from quorumd.protocol.messages.delete_topics_response import DeleteTopicsResponse
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -29,18 +48,32 @@ from quorumd.protocol.messages.describe_configs_response import (
     DescribeConfigsResponse,
 )
 from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse, PartitionData
+from quorumd.protocol.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+)
+from quorumd.protocol.messages.elect_leaders_response import ElectLeadersResponse, PartitionResult
 from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from quorumd.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+)
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
+from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 
 _SET, _DELETE = 0, 1
+_ENDPOINTS_OF_BROKERS = 1
+_PAGE_PARTITIONS = 2_000
+"""Of one answer of DescribeTopicPartitions: Kafka's max.request.partition.size.limit."""
 
 
 class ResourceType(IntEnum):
@@ -51,6 +84,27 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+class ElectionType(IntEnum):
+    """ElectLeaders' ElectionType."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class TopicPartition(NamedTuple):
+    """A partition by the name of its topic."""
+
+    topic: str
+    partition: int
+
+
+class ItemError(NamedTuple):
+    """Why one item of a request was not done, and the text for people."""
+
+    code: int
+    text: str
 
 
 class AdminClient(ClusterClient):
@@ -91,10 +145,9 @@ class AdminClient(ClusterClient):
         """
         wire = add_raft_voter_request
         listeners = [wire.Listener(*endpoint) for endpoint in endpoints]
-        patience_ms = int(self._attempt_timeout_ms * 2 / 3)
+        patience_ms = int(self.attempt_timeout_ms * 2 / 3)
         request = wire.AddRaftVoterRequest(None, patience_ms, *voter, listeners)
-        response, attempts = await self.sent(request, "leader")
-        assert isinstance(response, AddRaftVoterResponse)
+        response, attempts = await self.ask_counting(request, AddRaftVoterResponse, "leader")
         was_before = response.error_code == ErrorCode.DUPLICATE_VOTER and attempts > 1
         if not (was_before and await self._votes(voter)):
             raise_for(response.error_code, response.error_message, f"voter {voter.id}")
@@ -102,8 +155,7 @@ class AdminClient(ClusterClient):
     async def remove_voter(self, voter: ReplicaKey) -> None:
         """Take one replica its vote (KIP-853); returns when that is committed. Raises RequestFailed."""
         request = RemoveRaftVoterRequest(None, *voter)
-        response, attempts = await self.sent(request, "leader")
-        assert isinstance(response, RemoveRaftVoterResponse)
+        response, attempts = await self.ask_counting(request, RemoveRaftVoterResponse, "leader")
         was_before = response.error_code == ErrorCode.VOTER_NOT_FOUND and attempts > 1
         if not (was_before and not await self._votes(voter)):
             raise_for(response.error_code, response.error_message, f"voter {voter.id}")
@@ -150,10 +202,186 @@ class AdminClient(ClusterClient):
         for answer in response.responses:
             raise_for(answer.error_code, answer.error_message, f"configs of {_resource(resource_type, name)}")
 
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        *,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str | None] | None = None,
+        validate_only: bool = False,
+    ) -> CreatableTopicResult:
+        """Make a topic; numbers that are not given are the cluster's defaults, `assignments` gives the replicas of
+        each partition instead. Returns when it is committed. Raises RequestFailed."""
+        wire = create_topics_request
+        topic = wire.CreatableTopic(
+            name,
+            -1 if partitions is None else partitions,
+            -1 if replication_factor is None else replication_factor,
+            [wire.CreatableReplicaAssignment(n, list(ids)) for n, ids in (assignments or {}).items()],
+            [wire.CreatableTopicConfig(key, value) for key, value in (configs or {}).items()],
+        )
+        request = wire.CreateTopicsRequest([topic], int(self.attempt_timeout_ms), validate_only)
+        response, attempts = await self.ask_counting(request, CreateTopicsResponse, "leader")
+        (result,) = response.topics
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and attempts > 1:
+            (found,) = await self.describe_topics([name])
+            wanted = partitions if partitions is not None else len(assignments or found.partitions)
+            if len(found.partitions) == wanted:
+                # An earlier attempt, whose answer was lost.
+                return CreatableTopicResult(name, found.topic_id, 0, None, 0, wanted)
+        raise_for(result.error_code, result.error_message, f"topic {name!r}")
+        return result
+
+    async def delete_topic(self, name: str) -> None:
+        """Returns when the topic is gone for good. Raises RequestFailed."""
+        wire = delete_topics_request
+        request = wire.DeleteTopicsRequest(
+            [wire.DeleteTopicState(name)], [name], int(self.attempt_timeout_ms)
+        )
+        response, attempts = await self.ask_counting(request, DeleteTopicsResponse, "leader")
+        (result,) = response.responses
+        if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or attempts == 1:
+            raise_for(result.error_code, result.error_message, f"topic {name!r}")
+
+    async def add_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
+        """Let the topic have so many partitions, those that it has included. Raises RequestFailed."""
+        wire = create_partitions_request
+        request = wire.CreatePartitionsRequest(
+            [wire.CreatePartitionsTopic(topic, total, None)], int(self.attempt_timeout_ms), validate_only
+        )
+        response, attempts = await self.ask_counting(request, CreatePartitionsResponse, "leader")
+        (result,) = response.results
+        if result.error_code == ErrorCode.INVALID_PARTITIONS and attempts > 1:
+            (found,) = await self.describe_topics([topic])
+            if len(found.partitions) == total:
+                return
+        raise_for(result.error_code, result.error_message, f"topic {topic!r}")
+
+    async def describe_topics(
+        self, names: Sequence[str] | None = None
+    ) -> list[DescribeTopicPartitionsResponseTopic]:
+        """These topics, or all, with their partitions, as the leader of the quorum has them (KIP-966).
+
+        Raises RequestFailed, also for a name that no topic has.
+        """
+        wire = describe_topic_partitions_request
+        topics: dict[str | None, DescribeTopicPartitionsResponseTopic] = {}
+        if names is not None and not names:
+            return []
+        cursor: wire.Cursor | None = None
+        while True:
+            request = wire.DescribeTopicPartitionsRequest(
+                [wire.TopicRequest(name) for name in sorted(names or ())], _PAGE_PARTITIONS, cursor
+            )
+            response = await self.ask(request, DescribeTopicPartitionsResponse, "leader")
+            for topic in response.topics:
+                raise_for(topic.error_code, None, f"topic {topic.name!r}")
+                known = topics.setdefault(topic.name, topic)
+                if known is not topic:
+                    known.partitions += topic.partitions
+            if response.next_cursor is None:
+                return list(topics.values())
+            cursor = wire.Cursor(response.next_cursor.topic_name, response.next_cursor.partition_index)
+
+    async def alter_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        may_change_replication_factor: bool = True,
+    ) -> dict[TopicPartition, ItemError]:
+        """Begin moving partitions to these replicas, or cancel with None; what was accepted is one change.
+
+        Returns the refused ones, once the others are committed: begun, not finished. Raises RequestFailed.
+        """
+        wire = alter_partition_reassignments_request
+        topics: dict[str, wire.ReassignableTopic] = {}
+        for where, replicas in targets.items():
+            topic = topics.setdefault(where.topic, wire.ReassignableTopic(where.topic))
+            ids = None if replicas is None else list(replicas)
+            topic.partitions.append(wire.ReassignablePartition(where.partition, ids))
+        request = wire.AlterPartitionReassignmentsRequest(
+            int(self.attempt_timeout_ms), may_change_replication_factor, list(topics.values())
+        )
+        response, attempts = await self.ask_counting(request, AlterPartitionReassignmentsResponse, "leader")
+        raise_for(response.error_code, response.error_message, "AlterPartitionReassignments")
+        refused: dict[TopicPartition, ItemError] = {}
+        for answer in response.responses:
+            for item in answer.partitions:
+                was_before = item.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS and attempts > 1
+                if item.error_code and not was_before:
+                    refused[TopicPartition(answer.name, item.partition_index)] = _item_error(item)
+        return refused
+
+    async def list_reassignments(
+        self, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OngoingPartitionReassignment]:
+        """The reassignments under way, of these partitions or of all. Raises RequestFailed."""
+        wire = list_partition_reassignments_request
+        topics = None
+        if partitions is not None:
+            numbers = _by_topic(partitions)
+            topics = [wire.ListPartitionReassignmentsTopics(topic, found) for topic, found in numbers.items()]
+        request = wire.ListPartitionReassignmentsRequest(int(self.attempt_timeout_ms), topics)
+        response = await self.ask(request, ListPartitionReassignmentsResponse, "leader")
+        raise_for(response.error_code, response.error_message, "ListPartitionReassignments")
+        return {
+            TopicPartition(topic.name, partition.partition_index): partition
+            for topic in response.topics
+            for partition in topic.partitions
+        }
+
+    async def elect_leaders(
+        self, election: ElectionType, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ItemError | None]:
+        """Hold an election for these partitions, or for all that need one. Returns what came of each, None for a
+        new leader that is committed; of all partitions only those that needed one. Raises RequestFailed."""
+        wire = elect_leaders_request
+        topics = None
+        if partitions is not None:
+            topics = [wire.TopicPartitions(topic, found) for topic, found in _by_topic(partitions).items()]
+        request = wire.ElectLeadersRequest(election, topics, int(self.attempt_timeout_ms))
+        response = await self.ask(request, ElectLeadersResponse, "leader")
+        raise_for(response.error_code, None, "ElectLeaders")
+        return {
+            TopicPartition(topic.topic, item.partition_id): _item_error(item) if item.error_code else None
+            for topic in response.replica_election_results
+            for item in topic.partition_result
+        }
+
+    async def describe_brokers(self) -> DescribeClusterResponse:
+        """Brokers and nodes of the quorum as the leader has them, fenced ones too (endpoint type 1).
+
+        Raises RequestFailed.
+        """
+        request = DescribeClusterRequest(False, _ENDPOINTS_OF_BROKERS, True)
+        response = await self.ask(request, DescribeClusterResponse, "leader")
+        raise_for(response.error_code, response.error_message, "DescribeCluster")
+        return response
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker that does not come back; returns when that is committed. Raises RequestFailed."""
+        request = UnregisterBrokerRequest(broker_id)
+        response, attempts = await self.ask_counting(request, UnregisterBrokerResponse, "leader")
+        if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED or attempts == 1:
+            raise_for(response.error_code, response.error_message, f"broker {broker_id}")
+
     async def _votes(self, voter: ReplicaKey) -> bool:
         """Whether exactly this replica votes now."""
         quorum = await self.describe_quorum()
         return any((v.replica_id, v.replica_directory_id) == voter for v in quorum.current_voters)
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+def _item_error(item: PartitionResult | ReassignablePartitionResponse) -> ItemError:
+    return ItemError(item.error_code, item.error_message or ErrorCode.describe(item.error_code))
 
 
 def _resource(resource_type: int, name: str) -> str:

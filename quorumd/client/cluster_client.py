@@ -80,7 +80,7 @@ class ClusterClient:
         self._bootstrap = tuple(bootstrap)
         self._client_id = client_id
         self._timeout_ms = timeout_ms
-        self._attempt_timeout_ms = attempt_timeout_ms
+        self.attempt_timeout_ms = attempt_timeout_ms
         self._nodes: dict[int, Address] = {}
         self._leader: int | None = None
         self._turn = 0
@@ -121,10 +121,19 @@ class ClusterClient:
         RequestFailed at the deadline, with the last error code if there was one, and UnsupportedVersion for a
         request that the node does not know.
         """
-        return (await self.sent(message, node))[0]
+        return (await self._sent(message, node))[0]
 
-    async def sent(self, message: Message, node: Target) -> tuple[Message, int]:
-        """As `send`, and how often it was sent: an earlier attempt may have done what the last one came late for."""
+    async def ask(self, message: Message, response_class: type[R], node: Target) -> R:
+        """As `send`, where it is known what comes back."""
+        return (await self.ask_counting(message, response_class, node))[0]
+
+    async def ask_counting(self, message: Message, response_class: type[R], node: Target) -> tuple[R, int]:
+        """As `ask`, and how often it was sent: an earlier attempt may have done what the last one came late for."""
+        response, attempts = await self._sent(message, node)
+        assert isinstance(response, response_class)
+        return response, attempts
+
+    async def _sent(self, message: Message, node: Target) -> tuple[Message, int]:
         target, attempts = node, 0
 
         async def once() -> Message:
@@ -138,11 +147,6 @@ class ClusterClient:
             raise RequestFailed(f"{message.NAME} was answered with {described(*error)}", error[0])
 
         return await self._retried(message.NAME, node, once), attempts
-
-    async def ask(self, message: Message, response_class: type[R], node: Target) -> R:
-        response = await self.send(message, node)
-        assert isinstance(response, response_class)
-        return response
 
     async def _retried(self, what: str, node: Target, once: Callable[[], Awaitable[T]]) -> T:
         """What `once` returns; after RequestFailed it is called again, until the deadline."""
@@ -171,7 +175,7 @@ class ClusterClient:
     async def _exchange(self, connection: NodeConnection, message: Message) -> Message:
         """One request and its answer. A connection that is too slow is given up: RequestFailed."""
         try:
-            async with asyncio.timeout(self._attempt_timeout_ms / 1000):
+            async with asyncio.timeout(self.attempt_timeout_ms / 1000):
                 return await connection.send(message)
         except TimeoutError:
             connection.close()
@@ -179,7 +183,7 @@ class ClusterClient:
             raise RequestFailed(f"{where} left {message.NAME} unanswered{self._patience()}") from None
 
     def _patience(self) -> str:
-        return f" for {self._attempt_timeout_ms:.0f} ms"
+        return f" for {self.attempt_timeout_ms:.0f} ms"
 
     async def _connection_to(self, node: Target) -> NodeConnection:
         if node is None:
@@ -199,7 +203,7 @@ class ClusterClient:
             connection = self._connections.get(address)
             if connection is None or not connection.is_open:
                 try:
-                    async with asyncio.timeout(self._attempt_timeout_ms / 1000):
+                    async with asyncio.timeout(self.attempt_timeout_ms / 1000):
                         connection = await NodeConnection.open(*address, self._client_id)
                 except TimeoutError:
                     where = f"{address[0]}:{address[1]}"

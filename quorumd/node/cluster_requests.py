@@ -11,6 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
+from quorumd.node.registered_brokers import add_registered
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
@@ -100,7 +101,8 @@ class ClusterRequests:
         )
 
     def describe_cluster(self, session: Session, request: Request) -> None:
-        """Endpoint type 1: all nodes, as brokers. Type 2: voters and leader, as controllers; the leader is active."""
+        """Endpoint type 1: all nodes and registered brokers, as brokers (KIP-1073: fenced ones if asked for).
+        Type 2: voters and leader, as controllers; the leader is active."""
         message: Any = request.message
         wire = describe_cluster_response
         if message.endpoint_type not in (BROKERS, CONTROLLERS):
@@ -113,6 +115,9 @@ class ClusterRequests:
             session.asked_as_controller_client = True
             voters = self._engine.voters.current.ids
             nodes = [node for node in nodes if node[0] in voters or node[0] == self._engine.leader_id]
+        brokers = {node_id: wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes}
+        if message.endpoint_type == BROKERS:
+            add_registered(brokers, self._state_machine.image, message.include_fenced_brokers)
         session.answer(
             request,
             wire.DescribeClusterResponse(
@@ -124,7 +129,7 @@ class ClusterRequests:
                 self._controller_among(nodes)
                 if message.endpoint_type == BROKERS
                 else self._leader_among(nodes),
-                [wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes],
+                [broker for _, broker in sorted(brokers.items())],
             ),
         )
 

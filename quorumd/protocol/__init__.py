@@ -39,4 +39,8 @@ tagged field 10000 of every version, the replicas before the reassignment under 
 can tell of them, the replicas less those that join, has lost their order, and with it the preferred leader; after
 a reassignment that replaced another it may hold replicas of the abandoned target too. Only the originals
 themselves let a cancel return to what was there. Other readers skip the tag.
+
+One addition to Kafka's answers: DescribeCluster tells of a registered broker what no public answer can carry, in
+tagged fields 10000 to 10003: its epoch, whether it is in controlled shutdown, how many partitions it leads, and all
+its listeners.
 """

@@ -14,21 +14,56 @@ from quorumd.protocol.primitives import (
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
+    read_tag,
+    read_uvarint,
     skip_tagged_fields,
     write_compact_nullable_string,
     write_compact_string,
+    write_tag,
     write_uvarint,
+    wrong_tag_size,
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_t = Struct(">?").pack
 UNPACK_t = Struct(">?").unpack_from
+PACK_Hh = Struct(">Hh").pack
+UNPACK_Hh = Struct(">Hh").unpack_from
 PACK_b = Struct(">b").pack
 UNPACK_b = Struct(">b").unpack_from
 PACK_i = Struct(">i").pack
 UNPACK_i = Struct(">i").unpack_from
 PACK_ih = Struct(">ih").pack
 UNPACK_ih = Struct(">ih").unpack_from
+PACK_q = Struct(">q").pack
+UNPACK_q = Struct(">q").unpack_from
+
+
+class Listener(MessageStruct):
+    """All that it listens on."""
+
+    __slots__ = (
+        # string 0+.
+        "name",
+        # string 0+.
+        "host",
+        # uint16 0+.
+        "port",
+        # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
+        "security_protocol",
+    )
+
+    def __init__(
+        self,
+        name: str = "",
+        host: str = "",
+        port: int = 0,
+        security_protocol: int = 0,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.security_protocol = security_protocol
 
 
 class DescribeClusterBroker(MessageStruct):
@@ -43,6 +78,15 @@ class DescribeClusterBroker(MessageStruct):
         "rack",
         # bool 2+.
         "is_fenced",
+        # int64 0+, tag 10000 in 0+. Which start of a registered broker this is; -1 for a node that is none.
+        # quorumd's own, as what follows: other readers skip it.
+        "broker_epoch",
+        # bool 0+, tag 10001 in 0+. Whether it leads nothing any more because it is about to stop.
+        "in_controlled_shutdown",
+        # int32 0+, tag 10002 in 0+. How many partitions it leads.
+        "leader_count",
+        # []Listener 0+, tag 10003 in 0+. All that it listens on.
+        "listeners",
     )
 
     def __init__(
@@ -52,12 +96,20 @@ class DescribeClusterBroker(MessageStruct):
         port: int = 0,
         rack: str | None = None,
         is_fenced: bool = False,
+        broker_epoch: int = -1,
+        in_controlled_shutdown: bool = False,
+        leader_count: int = 0,
+        listeners: list[Listener] = NOT_GIVEN,
     ) -> None:
         self.broker_id = broker_id
         self.host = host
         self.port = port
         self.rack = rack
         self.is_fenced = is_fenced
+        self.broker_epoch = broker_epoch
+        self.in_controlled_shutdown = in_controlled_shutdown
+        self.leader_count = leader_count
+        self.listeners: list[Listener] = [] if listeners is NOT_GIVEN else listeners
 
 
 class DescribeClusterResponse(Message):
@@ -126,7 +178,35 @@ def encode_v0(message: DescribeClusterResponse, out: bytearray) -> None:
         write_compact_string(out, describe_cluster_broker.host)
         out += PACK_i(describe_cluster_broker.port)
         write_compact_nullable_string(out, describe_cluster_broker.rack)
-        out.append(0)
+        describe_cluster_broker_tags = 0
+        if describe_cluster_broker.broker_epoch != -1:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.in_controlled_shutdown:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.leader_count:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.listeners:
+            describe_cluster_broker_tags += 1
+        out.append(describe_cluster_broker_tags)
+        if describe_cluster_broker_tags:
+            if describe_cluster_broker.broker_epoch != -1:
+                write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
+            if describe_cluster_broker.in_controlled_shutdown:
+                write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
+            if describe_cluster_broker.leader_count:
+                write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
+            if describe_cluster_broker.listeners:
+                listeners_payload = bytearray()
+                write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
+                for listener in describe_cluster_broker.listeners:
+                    write_compact_string(listeners_payload, listener.name)
+                    write_compact_string(listeners_payload, listener.host)
+                    listeners_payload += PACK_Hh(
+                        listener.port,
+                        listener.security_protocol,
+                    )
+                    listeners_payload.append(0)
+                write_tag(out, 10003, listeners_payload)
     out += PACK_i(message.cluster_authorized_operations)
     out.append(0)
 
@@ -148,7 +228,35 @@ def encode_v1(message: DescribeClusterResponse, out: bytearray) -> None:
         write_compact_string(out, describe_cluster_broker.host)
         out += PACK_i(describe_cluster_broker.port)
         write_compact_nullable_string(out, describe_cluster_broker.rack)
-        out.append(0)
+        describe_cluster_broker_tags = 0
+        if describe_cluster_broker.broker_epoch != -1:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.in_controlled_shutdown:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.leader_count:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.listeners:
+            describe_cluster_broker_tags += 1
+        out.append(describe_cluster_broker_tags)
+        if describe_cluster_broker_tags:
+            if describe_cluster_broker.broker_epoch != -1:
+                write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
+            if describe_cluster_broker.in_controlled_shutdown:
+                write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
+            if describe_cluster_broker.leader_count:
+                write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
+            if describe_cluster_broker.listeners:
+                listeners_payload = bytearray()
+                write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
+                for listener in describe_cluster_broker.listeners:
+                    write_compact_string(listeners_payload, listener.name)
+                    write_compact_string(listeners_payload, listener.host)
+                    listeners_payload += PACK_Hh(
+                        listener.port,
+                        listener.security_protocol,
+                    )
+                    listeners_payload.append(0)
+                write_tag(out, 10003, listeners_payload)
     out += PACK_i(message.cluster_authorized_operations)
     out.append(0)
 
@@ -169,7 +277,35 @@ def encode_v2(message: DescribeClusterResponse, out: bytearray) -> None:
         out += PACK_i(describe_cluster_broker.port)
         write_compact_nullable_string(out, describe_cluster_broker.rack)
         out += PACK_t(describe_cluster_broker.is_fenced)
-        out.append(0)
+        describe_cluster_broker_tags = 0
+        if describe_cluster_broker.broker_epoch != -1:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.in_controlled_shutdown:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.leader_count:
+            describe_cluster_broker_tags += 1
+        if describe_cluster_broker.listeners:
+            describe_cluster_broker_tags += 1
+        out.append(describe_cluster_broker_tags)
+        if describe_cluster_broker_tags:
+            if describe_cluster_broker.broker_epoch != -1:
+                write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
+            if describe_cluster_broker.in_controlled_shutdown:
+                write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
+            if describe_cluster_broker.leader_count:
+                write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
+            if describe_cluster_broker.listeners:
+                listeners_payload = bytearray()
+                write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
+                for listener in describe_cluster_broker.listeners:
+                    write_compact_string(listeners_payload, listener.name)
+                    write_compact_string(listeners_payload, listener.host)
+                    listeners_payload += PACK_Hh(
+                        listener.port,
+                        listener.security_protocol,
+                    )
+                    listeners_payload.append(0)
+                write_tag(out, 10003, listeners_payload)
     out += PACK_i(message.cluster_authorized_operations)
     out.append(0)
 
@@ -188,6 +324,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         check_elements(buf, elements)
     brokers = []
     for _ in range(count):
+        describe_cluster_broker_broker_epoch: int = -1
+        describe_cluster_broker_in_controlled_shutdown: bool = False
+        describe_cluster_broker_leader_count: int = 0
+        describe_cluster_broker_listeners: list[Listener] = []
         (describe_cluster_broker_broker_id,) = UNPACK_i(buf, pos)
         pos += 4
         describe_cluster_broker_host, pos = read_compact_string(buf, pos)
@@ -197,13 +337,53 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         if buf[pos] == 0:
             pos += 1
         else:
-            pos = skip_tagged_fields(buf, pos)
+            tag_count, pos = read_uvarint(buf, pos)
+            for _ in range(tag_count):
+                describe_cluster_broker_tag, pos, describe_cluster_broker_end = read_tag(buf, pos)
+                if describe_cluster_broker_tag == 10000:
+                    (describe_cluster_broker_broker_epoch,) = UNPACK_q(buf, pos)
+                    pos += 8
+                elif describe_cluster_broker_tag == 10001:
+                    (describe_cluster_broker_in_controlled_shutdown,) = UNPACK_t(buf, pos)
+                    pos += 1
+                elif describe_cluster_broker_tag == 10002:
+                    (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
+                    pos += 4
+                elif describe_cluster_broker_tag == 10003:
+                    count, pos = read_compact_count(buf, pos, 7)
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    describe_cluster_broker_listeners = []
+                    for _ in range(count):
+                        listener_name, pos = read_compact_string(buf, pos)
+                        listener_host, pos = read_compact_string(buf, pos)
+                        listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
+                        pos += 4
+                        if buf[pos] == 0:
+                            pos += 1
+                        else:
+                            pos = skip_tagged_fields(buf, pos)
+                        describe_cluster_broker_listeners.append(Listener(
+                            listener_name,
+                            listener_host,
+                            listener_port,
+                            listener_security_protocol,
+                        ))
+                else:
+                    pos = describe_cluster_broker_end
+                if pos != describe_cluster_broker_end:
+                    raise wrong_tag_size(describe_cluster_broker_tag, pos, describe_cluster_broker_end)
         brokers.append(DescribeClusterBroker(
             describe_cluster_broker_broker_id,
             describe_cluster_broker_host,
             describe_cluster_broker_port,
             describe_cluster_broker_rack,
             False,
+            describe_cluster_broker_broker_epoch,
+            describe_cluster_broker_in_controlled_shutdown,
+            describe_cluster_broker_leader_count,
+            describe_cluster_broker_listeners,
         ))
     (cluster_authorized_operations,) = UNPACK_i(buf, pos)
     pos += 4
@@ -239,6 +419,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         check_elements(buf, elements)
     brokers = []
     for _ in range(count):
+        describe_cluster_broker_broker_epoch: int = -1
+        describe_cluster_broker_in_controlled_shutdown: bool = False
+        describe_cluster_broker_leader_count: int = 0
+        describe_cluster_broker_listeners: list[Listener] = []
         (describe_cluster_broker_broker_id,) = UNPACK_i(buf, pos)
         pos += 4
         describe_cluster_broker_host, pos = read_compact_string(buf, pos)
@@ -248,13 +432,53 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         if buf[pos] == 0:
             pos += 1
         else:
-            pos = skip_tagged_fields(buf, pos)
+            tag_count, pos = read_uvarint(buf, pos)
+            for _ in range(tag_count):
+                describe_cluster_broker_tag, pos, describe_cluster_broker_end = read_tag(buf, pos)
+                if describe_cluster_broker_tag == 10000:
+                    (describe_cluster_broker_broker_epoch,) = UNPACK_q(buf, pos)
+                    pos += 8
+                elif describe_cluster_broker_tag == 10001:
+                    (describe_cluster_broker_in_controlled_shutdown,) = UNPACK_t(buf, pos)
+                    pos += 1
+                elif describe_cluster_broker_tag == 10002:
+                    (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
+                    pos += 4
+                elif describe_cluster_broker_tag == 10003:
+                    count, pos = read_compact_count(buf, pos, 7)
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    describe_cluster_broker_listeners = []
+                    for _ in range(count):
+                        listener_name, pos = read_compact_string(buf, pos)
+                        listener_host, pos = read_compact_string(buf, pos)
+                        listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
+                        pos += 4
+                        if buf[pos] == 0:
+                            pos += 1
+                        else:
+                            pos = skip_tagged_fields(buf, pos)
+                        describe_cluster_broker_listeners.append(Listener(
+                            listener_name,
+                            listener_host,
+                            listener_port,
+                            listener_security_protocol,
+                        ))
+                else:
+                    pos = describe_cluster_broker_end
+                if pos != describe_cluster_broker_end:
+                    raise wrong_tag_size(describe_cluster_broker_tag, pos, describe_cluster_broker_end)
         brokers.append(DescribeClusterBroker(
             describe_cluster_broker_broker_id,
             describe_cluster_broker_host,
             describe_cluster_broker_port,
             describe_cluster_broker_rack,
             False,
+            describe_cluster_broker_broker_epoch,
+            describe_cluster_broker_in_controlled_shutdown,
+            describe_cluster_broker_leader_count,
+            describe_cluster_broker_listeners,
         ))
     (cluster_authorized_operations,) = UNPACK_i(buf, pos)
     pos += 4
@@ -290,6 +514,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         check_elements(buf, elements)
     brokers = []
     for _ in range(count):
+        describe_cluster_broker_broker_epoch: int = -1
+        describe_cluster_broker_in_controlled_shutdown: bool = False
+        describe_cluster_broker_leader_count: int = 0
+        describe_cluster_broker_listeners: list[Listener] = []
         (describe_cluster_broker_broker_id,) = UNPACK_i(buf, pos)
         pos += 4
         describe_cluster_broker_host, pos = read_compact_string(buf, pos)
@@ -301,13 +529,53 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         if buf[pos] == 0:
             pos += 1
         else:
-            pos = skip_tagged_fields(buf, pos)
+            tag_count, pos = read_uvarint(buf, pos)
+            for _ in range(tag_count):
+                describe_cluster_broker_tag, pos, describe_cluster_broker_end = read_tag(buf, pos)
+                if describe_cluster_broker_tag == 10000:
+                    (describe_cluster_broker_broker_epoch,) = UNPACK_q(buf, pos)
+                    pos += 8
+                elif describe_cluster_broker_tag == 10001:
+                    (describe_cluster_broker_in_controlled_shutdown,) = UNPACK_t(buf, pos)
+                    pos += 1
+                elif describe_cluster_broker_tag == 10002:
+                    (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
+                    pos += 4
+                elif describe_cluster_broker_tag == 10003:
+                    count, pos = read_compact_count(buf, pos, 7)
+                    elements += count
+                    if elements > ALWAYS_ALLOWED_ELEMENTS:
+                        check_elements(buf, elements)
+                    describe_cluster_broker_listeners = []
+                    for _ in range(count):
+                        listener_name, pos = read_compact_string(buf, pos)
+                        listener_host, pos = read_compact_string(buf, pos)
+                        listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
+                        pos += 4
+                        if buf[pos] == 0:
+                            pos += 1
+                        else:
+                            pos = skip_tagged_fields(buf, pos)
+                        describe_cluster_broker_listeners.append(Listener(
+                            listener_name,
+                            listener_host,
+                            listener_port,
+                            listener_security_protocol,
+                        ))
+                else:
+                    pos = describe_cluster_broker_end
+                if pos != describe_cluster_broker_end:
+                    raise wrong_tag_size(describe_cluster_broker_tag, pos, describe_cluster_broker_end)
         brokers.append(DescribeClusterBroker(
             describe_cluster_broker_broker_id,
             describe_cluster_broker_host,
             describe_cluster_broker_port,
             describe_cluster_broker_rack,
             describe_cluster_broker_is_fenced,
+            describe_cluster_broker_broker_epoch,
+            describe_cluster_broker_in_controlled_shutdown,
+            describe_cluster_broker_leader_count,
+            describe_cluster_broker_listeners,
         ))
     (cluster_authorized_operations,) = UNPACK_i(buf, pos)
     pos += 4

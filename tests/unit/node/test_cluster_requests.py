@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, KafkaUuid, ReplicaKey
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, KafkaUuid, ReplicaKey
 from quorumd.node.address_book import Address
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
@@ -244,3 +245,10 @@ def test_api_versions_tells_exactly_what_is_spoken(world: World) -> None:
             (3, 0, 13),
             (18, 0, 4),
         ]
+
+
+def test_registered_brokers_are_brokers_and_no_controllers(world: World) -> None:
+    broker = Broker(10, 7, ZERO_UUID, (BrokerEndpoint("B", "ten", 9092, 0),), (), None, False, False, ())
+    world.state.image.brokers[10] = broker
+    assert [node.broker_id for node in world.describe(1).brokers] == [1, 2, 3, 4, 10]
+    assert [node.broker_id for node in world.describe(2).brokers] == [1, 2, 3]
