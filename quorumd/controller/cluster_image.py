@@ -12,7 +12,14 @@ from typing import Any
 
 from quorumd.controller.assignment import Change, assign, remove
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
-from quorumd.controller.image_hash import broker_row, config_row, moved, partition_row, text_row
+from quorumd.controller.image_hash import (
+    broker_row,
+    config_checksum,
+    config_row,
+    moved,
+    partition_row,
+    text_row,
+)
 from quorumd.controller.partition import Partition, PartitionId, partition_of
 from quorumd.controller.partition_index import PartitionIndex
 from quorumd.controller.shared_tuples import SharedTuples
@@ -179,14 +186,17 @@ class ClusterImage:
         """Set one config, or delete it with None."""
         configs = self.configs.get(resource)
         previous = configs.get(key) if configs is not None else None
-        gone = config_row(resource, key, previous) if previous is not None else 0
+        if value is None and previous is None:
+            return
+        checksum = config_checksum(resource, key)
+        gone = config_row(checksum, previous) if previous is not None else 0
         if value is not None:
             if configs is None:
                 configs = {}
                 assign(self.configs, resource, configs, changes)
             assign(configs, key, value, changes)
-            self._row_moved(gone, config_row(resource, key, value), changes)
-        elif configs is not None and previous is not None:
+            self._row_moved(gone, config_row(checksum, value), changes)
+        elif configs is not None:
             remove(configs, key, changes)
             if not configs:
                 remove(self.configs, resource, changes)
@@ -395,7 +405,11 @@ class ClusterImage:
         assign(self._numbers, "next producer id", record.next_producer_id, changes)
 
     def _row_moved(self, gone: int, come: int, changes: list[Change]) -> None:
-        assign(self._numbers, "hash", moved(self._numbers["hash"], gone, come), changes)
+        """Once for every record: written out, and not by `assign`."""
+        numbers = self._numbers
+        before = numbers["hash"]
+        changes.append((numbers, "hash", before))
+        numbers["hash"] = moved(before, gone, come)
 
     def fingerprint(self) -> tuple[object, ...]:
         """Equal for equal images, however they came about, and showing where they differ. Reads all there is."""

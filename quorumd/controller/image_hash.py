@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from typing import Final
-from zlib import crc32
+
+from crc32c import crc32c
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.partition import Partition, PartitionId
@@ -16,19 +17,22 @@ from quorumd.controller.partition import Partition, PartitionId
 HASH_BITS: Final = 48
 """No more than a metric, a float, holds exactly."""
 _MASK: Final = (1 << HASH_BITS) - 1
-_SPREAD: Final = 0x9E3779B97F4B
-"""Odd, so that no two checksums become one; large, so that sums of small ones do not meet."""
 
 
 def text_row(*parts: str) -> int:
     """The number of a row of texts."""
-    return _row(crc32(repr(parts).encode()))
+    return _row(crc32c(repr(parts).encode()))
 
 
-def config_row(resource: tuple[int, str], key: str, value: str) -> int:
-    """The number of a config. One is counted with every write of a config: it must cost next to nothing."""
+def config_checksum(resource: tuple[int, str], key: str) -> int:
+    """What the rows of all values of a config begin with."""
     kind, name = resource
-    return _row(crc32(f"{kind},{len(name)},{len(key)},{name}{key}{value}".encode()))
+    return crc32c(f"{kind},{len(name)},{len(key)},{name}{key}".encode())
+
+
+def config_row(checksum: int, value: str) -> int:
+    """The number of a config with this value. It is counted with every write: it must cost next to nothing."""
+    return _row(crc32c(value.encode(), checksum))
 
 
 def broker_row(broker: Broker) -> int:
@@ -58,14 +62,14 @@ def partition_row(where: PartitionId, partition: Partition) -> int:
     if partition.elr or partition.last_known_elr:
         elr = partition.elr
         numbers.extend((-3, len(elr), *elr, *partition.last_known_elr))
-    return _row(crc32(where.topic_id + numbers.tobytes() + b"".join(partition.directories)))
+    return _row(crc32c(where.topic_id + numbers.tobytes() + b"".join(partition.directories)))
 
 
 def _row(checksum: int) -> int:
-    """Not linear in the checksum, as checksums are in what they are of: rows that swap values would cancel out."""
-    return checksum * (2 * checksum + 1) * _SPREAD & _MASK
+    """Not linear in the checksum, as that is in what it is of: rows that swap values would cancel each other out."""
+    return checksum * (checksum >> 2 | 1) & _MASK
 
 
 def moved(total: int, gone: int, come: int) -> int:
     """The sum after a row took the place of another; 0 is that of no row."""
-    return (total - gone + come) & _MASK
+    return total - gone + come & _MASK
