@@ -1,4 +1,4 @@
-"""What holds for a topic, and where it comes from: the topic's own configs, those of all brokers, or built in."""
+"""What holds for a topic or another resource, and where it comes from."""
 
 from __future__ import annotations
 
@@ -37,8 +37,21 @@ class EffectiveConfig(NamedTuple):
     values: list[ConfigValue]
 
 
+def layered(*layers: tuple[ConfigSource, dict[str, str]]) -> list[EffectiveConfig]:
+    """Configs of a resource that have the same names wherever they are set, those of the first layer first."""
+    effective: dict[str, EffectiveConfig] = {}
+    for source, configs in layers:
+        for name, value in sorted(configs.items()):
+            config = effective.get(name)
+            if config is None:
+                config = effective[name] = EffectiveConfig(name, ConfigType.STRING, [])
+            config.values.append(ConfigValue(source, name, value))
+    return list(effective.values())
+
+
 def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[EffectiveConfig]:
-    """All configs of a topic that has these of its own, by name."""
+    """All configs of a topic that has these of its own, by name: after them those of all brokers, then what is built
+    in."""
     of_brokers = image.config(ALL_BROKERS)
     effective: list[EffectiveConfig] = []
     for name in sorted(TOPIC_CONFIGS.keys() | own.keys()):

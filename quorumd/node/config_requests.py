@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from quorumd.controller.cluster_image import Resource, ResourceType
+from quorumd.controller.cluster_image import ALL_BROKERS, Resource, ResourceType
+from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.configs import (
     Refused,
     check_resource,
     plan_incremental,
     plan_replacement,
+)
+from quorumd.controller.controller import Controller
+from quorumd.controller.effective_configs import (
+    ConfigSource,
+    EffectiveConfig,
+    effective_topic_configs,
+    layered,
 )
 from quorumd.errors import ErrorCode
 from quorumd.node.committed_answers import AnswerHook, CommittedAnswers
@@ -28,12 +36,10 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.config_record import ConfigRecord
 
-DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER = 2, 3, 4
-CLIENT_METRICS_SOURCE, GROUP_SOURCE = 7, 8
-"""DescribeConfigs' ConfigSource: where a value comes from."""
-STRING_TYPE = 2
-
-_SOURCES = {ResourceType.CLIENT_METRICS: CLIENT_METRICS_SOURCE, ResourceType.GROUP: GROUP_SOURCE}
+_SOURCES = {
+    ResourceType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS,
+    ResourceType.GROUP: ConfigSource.GROUP,
+}
 _ALTERED = (int(ErrorCode.NONE), None)
 
 
@@ -46,6 +52,7 @@ class ConfigRequests:
         static_configs: Sequence[tuple[str, str]],
         is_leader: Callable[[], bool],
         state_machine: StateMachine,
+        controller: Controller,
         statistics: NodeStatistics,
         writer: MetadataWriter,
         answers: CommittedAnswers,
@@ -54,6 +61,7 @@ class ConfigRequests:
         self._static_configs = static_configs
         self._is_leader = is_leader
         self._state_machine = state_machine
+        self._controller = controller
         self._statistics = statistics
         self._writer = writer
         self._answers = answers
@@ -120,7 +128,9 @@ class ConfigRequests:
         answer = answer_class(0, responses)
         if not planned or message.validate_only:
             answers.answer_when_confirmed(session, request, answer)
-        elif not self._writer.write_whole(planned, answers.answering(session, request, answer)):
+            return
+        records = [*planned, *plan_effects(self._controller, planned)]
+        if not self._writer.write_whole(records, answers.answering(session, request, answer)):
             answers.refuse(session, request, ErrorCode.MESSAGE_TOO_LARGE)
 
     def describe_configs(self, session: Session, request: Request) -> None:
@@ -147,32 +157,27 @@ class ConfigRequests:
         refused = check_resource(self._state_machine.image, resource)
         if refused is not None:
             return wire.DescribeConfigsResult(int(refused.error), refused.message, *resource)
-        layers = self._layers(resource)
-        entries: dict[str, describe_configs_response.DescribeConfigsResourceResult] = {}
-        for source, configs in layers:
-            for name, value in sorted(configs.items()):
-                if asked.configuration_keys is not None and name not in asked.configuration_keys:
-                    continue
-                entry = entries.get(name)
-                if entry is None:
-                    entry = entries[name] = _entry(name, value, source, source == STATIC_BROKER)
-                if message.include_synonyms:
-                    entry.synonyms.append(wire.DescribeConfigsSynonym(name, value, source))
-        return wire.DescribeConfigsResult(0, None, *resource, list(entries.values()))
+        entries = [
+            _entry(config, message.include_synonyms)
+            for config in self._effective(resource)
+            if asked.configuration_keys is None or config.name in asked.configuration_keys
+        ]
+        return wire.DescribeConfigsResult(0, None, *resource, entries)
 
-    def _layers(self, resource: Resource) -> list[tuple[int, dict[str, str]]]:
-        """Where values of this resource come from, the one that wins first."""
+    def _effective(self, resource: Resource) -> list[EffectiveConfig]:
         image = self._state_machine.image
         kind, name = resource
+        own = image.config(resource)
+        if kind == ResourceType.TOPIC:
+            return effective_topic_configs(image, own)
         if kind != ResourceType.BROKER:
-            return [(_SOURCES[ResourceType(kind)], image.config(resource))]
-        defaults = (DYNAMIC_DEFAULT_BROKER, image.config((ResourceType.BROKER, "")))
+            return layered((_SOURCES[ResourceType(kind)], own))
         if name == "":
-            return [defaults]
-        layers = [(DYNAMIC_BROKER, image.config(resource)), defaults]
+            return layered((ConfigSource.ALL_BROKERS, own))
+        layers = [(ConfigSource.BROKER, own), (ConfigSource.ALL_BROKERS, image.config(ALL_BROKERS))]
         if name == self._own_name:
-            layers.append((STATIC_BROKER, dict(self._static_configs)))
-        return layers
+            layers.append((ConfigSource.PROPERTIES_FILE, dict(self._static_configs)))
+        return layered(*layers)
 
     def _add_static_configs(self, answer: Any) -> None:
         """The leader does not know the properties file of this node: add what it could not tell."""
@@ -180,11 +185,8 @@ class ConfigRequests:
             if (result.resource_type, result.resource_name) != (ResourceType.BROKER, self._own_name):
                 continue
             told = {entry.name for entry in result.configs}
-            result.configs += [
-                _entry(name, value, STATIC_BROKER, True)
-                for name, value in sorted(self._static_configs)
-                if name not in told
-            ]
+            static = layered((ConfigSource.PROPERTIES_FILE, dict(self._static_configs)))
+            result.configs += [_entry(config, False) for config in static if config.name not in told]
 
 
 _TWICE = Refused(ErrorCode.INVALID_REQUEST, "The same resource is named twice in one request.")
@@ -199,8 +201,15 @@ def _plan_replacement(image: Any, resource: Resource, configs: Any) -> list[Conf
 
 
 def _entry(
-    name: str, value: str, source: int, read_only: bool
+    config: EffectiveConfig, with_synonyms: bool
 ) -> describe_configs_response.DescribeConfigsResourceResult:
-    return describe_configs_response.DescribeConfigsResourceResult(
-        name, value, read_only, source, False, [], STRING_TYPE, None
+    wire = describe_configs_response
+    source, _, value = config.values[0]
+    synonyms = [
+        wire.DescribeConfigsSynonym(each.name, each.value, int(each.source))
+        for each in (config.values if with_synonyms else ())
+    ]
+    is_read_only = source is ConfigSource.PROPERTIES_FILE
+    return wire.DescribeConfigsResourceResult(
+        config.name, value, is_read_only, int(source), False, synonyms, int(config.type), None
     )

@@ -14,11 +14,14 @@ from quorumd.controller.broker_registration import (
 from quorumd.controller.directories import plan_assign_replicas_to_dirs
 from quorumd.controller.elections import plan_elect_leaders
 from quorumd.controller.features import plan_update_features
+from quorumd.controller.partition_creation import plan_create_partitions
 from quorumd.controller.producer_ids import plan_allocate_producer_ids
 from quorumd.controller.reassignments import (
     plan_alter_partition_reassignments,
     plan_list_partition_reassignments,
 )
+from quorumd.controller.topic_creation import plan_create_topics
+from quorumd.controller.topic_deletion import plan_delete_topics
 from quorumd.node.authorization import may_act_for_cluster, may_alter_cluster, may_describe_cluster
 from quorumd.node.controller_requests import ControllerApi
 from quorumd.protocol.apis import ApiKey
@@ -44,6 +47,9 @@ CONTROLLER_APIS: Final[dict[int, ControllerApi]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ControllerApi(
         plan_list_partition_reassignments, may_describe_cluster
     ),
+    ApiKey.CREATE_TOPICS: ControllerApi(plan_create_topics, may_alter_cluster),
+    ApiKey.DELETE_TOPICS: ControllerApi(plan_delete_topics, may_alter_cluster),
+    ApiKey.CREATE_PARTITIONS: ControllerApi(plan_create_partitions, may_alter_cluster),
     ApiKey.ELECT_LEADERS: ControllerApi(plan_elect_leaders, may_alter_cluster),
     ApiKey.UPDATE_FEATURES: ControllerApi(plan_update_features, may_alter_cluster),
 }

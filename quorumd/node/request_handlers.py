@@ -90,6 +90,7 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
         settings.static_configs,
         leads,
         parts.state_machine,
+        parts.controller.controller,
         parts.statistics,
         parts.controller.writer,
         answers,

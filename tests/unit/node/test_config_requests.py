@@ -6,8 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.cluster_image import ELR_VERSION, ClusterImage, ResourceType
+from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.partition import Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.node import metadata_writer
 from quorumd.node.committed_answers import CommittedAnswers
 from quorumd.node.config_requests import ConfigRequests
@@ -23,6 +26,8 @@ from quorumd.protocol.messages import (
     incremental_alter_configs_request,
 )
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from tests.support.recording_session import RecordingSession, request_of
 
@@ -51,11 +56,16 @@ class World:
             self._append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None
         )
         machine = cast(StateMachine, self.machine)
+        self.controller = Controller(
+            ControllerSettings(), lambda: "cluster", lambda: 0.0, lambda: 0, lambda: ZERO_UUID
+        )
+        self.controller.image = self.machine.image
         self.configs = ConfigRequests(
             1,
             (("broker.id", "1"), ("log.dirs", "/data")),
             lambda: self.is_leader,
             machine,
+            self.controller,
             self.statistics,
             MetadataWriter(lambda: self.has_room, machine, self.proposals),
             CommittedAnswers(self.statistics, self.proposals, self.reads.append, self._forward),
@@ -345,3 +355,90 @@ def test_the_node_adds_its_own_properties_to_what_the_leader_tells(world: World)
         ("broker.id", "1"),
     ]
     assert answer.results[1].configs == []
+
+
+# Topics
+
+TOPIC_ID = KafkaUuid(b"the topic's id..")
+
+
+@pytest.fixture
+def with_topic(world: World) -> World:
+    """A topic "t", of whose partition one replica is in sync and the other in the ELR; min.insync.replicas is 2."""
+    world.machine.image.apply(FeatureLevelRecord("metadata.version", 25), [])
+    world.machine.image.apply(FeatureLevelRecord(ELR_VERSION, 1), [])
+    world.machine.image.apply(TopicRecord("t", TOPIC_ID), [])
+    partition = Partition((1, 2), (1,), 1, elr=(2,))
+    world.machine.image.apply(record_of(PartitionId(TOPIC_ID, 0), partition), [])
+    world.machine.image.set_config((TOPIC, "t"), "min.insync.replicas", "2", [])
+    return world
+
+
+def test_what_follows_from_a_change_is_in_the_same_batch(with_topic: World) -> None:
+    session = with_topic.alter((TOPIC, "t", [("min.insync.replicas", SET, "1")]))
+    (batch,) = with_topic.batches
+    assert [record.NAME for record in batch] == ["ConfigRecord", "PartitionChangeRecord"]
+    assert with_topic.machine.image.topics[TOPIC_ID].partitions[0].elr == ()
+    with_topic.commit()
+    assert errors(session) == [0]
+    assert with_topic.machine.image.min_isr("t") == 1
+
+
+def test_leadership_that_is_lost_takes_back_what_followed_too(with_topic: World) -> None:
+    before = with_topic.machine.image.fingerprint()
+    with_topic.alter((TOPIC, "t", [("min.insync.replicas", SET, "1")]))
+    assert with_topic.machine.image.fingerprint() != before
+    with_topic.lose_leadership()
+    assert with_topic.machine.image.fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "operation", "value"),
+    [
+        ((TOPIC, "t"), "min.insync.replicas", SET, "0"),
+        ((TOPIC, "t"), "unclean.leader.election.enable", SET, "perhaps"),
+        ((TOPIC, "t"), "no.such.config", SET, "1"),
+        ((TOPIC, "t"), "retention.ms", APPEND, "1"),
+        ((BROKER, ""), "min.insync.replicas", SET, "none"),
+    ],
+)
+def test_what_no_topic_can_have_is_refused(
+    with_topic: World, resource: tuple[int, str], name: str, operation: int, value: str
+) -> None:
+    session = with_topic.alter((*resource, [(name, operation, value)]))
+    with_topic.confirm()
+    assert errors(session) == [ErrorCode.INVALID_CONFIG]
+    assert name in session.answers[0].responses[0].error_message
+    assert with_topic.batches == []
+
+
+def test_a_list_is_appended_to_what_holds_without_a_value(with_topic: World) -> None:
+    with_topic.alter((TOPIC, "t", [("cleanup.policy", APPEND, "compact")]))
+    assert [record.value for record in with_topic.batches[0]] == ["delete,compact"]
+
+
+def test_a_topic_is_described_with_all_that_holds_for_it(with_topic: World) -> None:
+    with_topic.machine.image.set_config((BROKER, ""), "log.retention.ms", "7", [])
+    session = with_topic.describe((TOPIC, "t"), include_synonyms=True)
+    with_topic.confirm()
+    (result,) = session.answers[0].results
+    told = {entry.name: entry for entry in result.configs}
+    assert len(told) > 30
+    own, of_brokers, built_in = (
+        told[name] for name in ("min.insync.replicas", "retention.ms", "segment.bytes")
+    )
+    assert [(e.value, e.config_source, e.config_type) for e in (own, of_brokers, built_in)] == [
+        ("2", 1, 3),
+        ("7", 3, 5),
+        ("1073741824", 5, 3),
+    ]
+    assert not any(entry.read_only for entry in result.configs)
+    assert [(s.name, s.value, s.source) for s in of_brokers.synonyms] == [
+        ("log.retention.ms", "7", 3),
+        ("log.retention.ms", "604800000", 5),
+    ]
+
+
+def test_only_the_configs_that_are_asked_for_are_described(with_topic: World) -> None:
+    keys = ["min.insync.replicas", "no.such.config"]
+    assert with_topic.read(TOPIC, "t", keys=keys) == [("min.insync.replicas", "2", 1)]

@@ -14,9 +14,6 @@ from tests.support.nodes import Cluster
 
 WITHOUT_ANSWER = frozenset(
     {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     }
 )
