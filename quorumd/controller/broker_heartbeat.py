@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.broker_lifecycle import drain, fence, lose_directories, unfence
+from quorumd.controller.broker_lifecycle import drain, fence, lose_directories, unfence, without_broker
 from quorumd.controller.controller import Controller
 from quorumd.controller.plan import Plan
 from quorumd.errors import ErrorCode
@@ -43,6 +43,9 @@ def plan_broker_heartbeat(controller: Controller, message: BrokerHeartbeatReques
     becomes = state if records else _next_state(controller, broker, state, message)
     if becomes is not state:
         records = _transition(controller, broker, state, becomes)
+    elif becomes is BrokerState.CONTROLLED_SHUTDOWN and _leads(controller, broker):
+        # The log of the leader before this one ended within the drain.
+        records = without_broker(controller, broker.id)
     answer = BrokerHeartbeatResponse(
         0,
         0,
