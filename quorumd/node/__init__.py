@@ -27,6 +27,8 @@ committed_answers  answers that leave once what they say is committed, or confir
 bootstrap_records  what a new log needs before stock readers publish anything
 
 voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VotersAsked, and their answers
+topic_wire         topics of the image -> Metadata, DescribeTopicPartitions
+registered_brokers brokers of the image -> Metadata, DescribeCluster
 snapshot_wire      flat engine values <-> FetchSnapshot
 snapshot_builder   (previous snapshot, log) -> a newer snapshot: files only, runs in a process of its own
 snapshot_loading   a snapshot as an image, a few records at a time; what a node begins with
@@ -36,7 +38,7 @@ high_watermark_saver  when the high watermark goes to disk
 server_session     one incoming connection: frames in, answers out in order
 request_handlers   makes the *_requests of a node
 request_router     API key -> handler; which APIs are spoken here
-*_requests         one file a family of APIs: quorum, cluster, config
+*_requests         one file a family of APIs: quorum, cluster, config, topic, controller
 controller_requests  every API of the controller, by the table of controller_apis
 controller_runner  the controller inside a node: begins and ends with leadership, fences silent brokers
 forwarding         Envelope: a broker-type request that reached a non-leader goes to the leader

@@ -8,13 +8,14 @@ from typing import Any
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.controller.features import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
-from quorumd.node.registered_brokers import add_registered
+from quorumd.node.registered_brokers import add_registered, endpoint_for_clients
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
+from quorumd.node.topic_requests import TopicRequests
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request, VersionRanges
 from quorumd.protocol.messages import (
@@ -22,6 +23,7 @@ from quorumd.protocol.messages import (
     describe_cluster_response,
     metadata_response,
 )
+from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
 from quorumd.raft.engine import RaftEngine
 
 Node = tuple[int, str, int]
@@ -34,7 +36,10 @@ OLDEST_FEATURES_ANSWER = 4
 
 
 class ClusterRequests:
-    """Answers from what this node knows; never waits."""
+    """Answers from what this node knows. Only what is told of topics may wait, see `TopicRequests`.
+
+    `listener_name`: of the listener that clients ask at; they are told the listeners of brokers that have its name.
+    """
 
     def __init__(
         self,
@@ -42,13 +47,17 @@ class ClusterRequests:
         identity: ClusterIdentity,
         discovery: Discovery,
         state_machine: StateMachine,
+        topics: TopicRequests,
         spoken: VersionRanges,
+        listener_name: str,
     ) -> None:
         self._engine = engine
         self._identity = identity
         self._discovery = discovery
         self._state_machine = state_machine
+        self._topics = topics
         self._spoken = spoken
+        self._listener_name = listener_name
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
         return (
@@ -85,19 +94,41 @@ class ClusterRequests:
         session.answer(request, answer)
 
     def metadata(self, session: Session, request: Request) -> None:
-        """Brokers are the nodes of the quorum; the only topic is the metadata log itself, when named."""
+        """Brokers are the nodes of the quorum and the registered brokers that are not fenced. The metadata log is a
+        topic only for those who name it. Nothing is created."""
         message: Any = request.message
+        asked: list[MetadataRequestTopic] | None = message.topics
+        if asked is None or (not asked and request.api_version == 0):
+            self._topics.answer_committed(
+                session, request, lambda: self._metadata(self._topics.all_described())
+            )
+        elif all(_is_metadata_log(topic) for topic in asked):
+            # Of the quorum, which looks for its leader so: that must not wait for anything to be committed.
+            session.answer(request, self._metadata([self._metadata_log() for _ in asked]))
+        else:
+            self._topics.answer_committed(
+                session, request, lambda: self._metadata([self._topic(topic) for topic in asked])
+            )
+
+    def _metadata(
+        self, topics: list[metadata_response.MetadataResponseTopic]
+    ) -> metadata_response.MetadataResponse:
         wire = metadata_response
         nodes = self._nodes()
-        session.answer(
-            request,
-            wire.MetadataResponse(
-                0,
-                [wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in nodes],
-                self._identity.cluster_id or None,
-                self._controller_among(nodes),
-                [self._topic(asked) for asked in message.topics or ()],
-            ),
+        brokers = {node_id: wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in nodes}
+        for broker in self._state_machine.image.brokers.values():
+            endpoint = endpoint_for_clients(broker, self._listener_name)
+            if endpoint is not None and not broker.is_fenced:
+                brokers.setdefault(
+                    broker.id,
+                    wire.MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack),
+                )
+        return wire.MetadataResponse(
+            0,
+            [broker for _, broker in sorted(brokers.items())],
+            self._identity.cluster_id or None,
+            self._controller_among(nodes),
+            topics,
         )
 
     def describe_cluster(self, session: Session, request: Request) -> None:
@@ -164,12 +195,12 @@ class ClusterRequests:
             if node_id == leader_id or self._discovery.is_reachable(node_id)
         ]
 
-    def _topic(self, asked: Any) -> metadata_response.MetadataResponseTopic:
+    def _topic(self, asked: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
+        return self._metadata_log() if _is_metadata_log(asked) else self._topics.described(asked)
+
+    def _metadata_log(self) -> metadata_response.MetadataResponseTopic:
+        """The log of the quorum as a topic: its leader and its voters."""
         wire = metadata_response
-        if asked.name != METADATA_TOPIC and asked.topic_id != METADATA_TOPIC_ID:
-            by_id = asked.topic_id != ZERO_UUID
-            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return wire.MetadataResponseTopic(int(error), asked.name or "", asked.topic_id)
         leader_id = self._leader_among(self._nodes())
         voters = list(self._engine.voters.current.ids)
         error = ErrorCode.NONE if leader_id != NO_NODE else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -177,3 +208,7 @@ class ClusterRequests:
             int(error), METADATA_PARTITION, leader_id, self._engine.epoch, voters, voters, []
         )
         return wire.MetadataResponseTopic(0, METADATA_TOPIC, METADATA_TOPIC_ID, True, [partition])
+
+
+def _is_metadata_log(asked: MetadataRequestTopic) -> bool:
+    return asked.name == METADATA_TOPIC or asked.topic_id == METADATA_TOPIC_ID

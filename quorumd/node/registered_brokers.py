@@ -1,8 +1,8 @@
-"""Registered brokers as DescribeCluster tells of them, with what only quorumd's tools read."""
+"""Registered brokers as clients are told of them: DescribeCluster says besides what only quorumd's tools read."""
 
 from __future__ import annotations
 
-from quorumd.controller.broker import Broker
+from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, Listener
 
@@ -17,6 +17,13 @@ def add_registered(told: dict[int, DescribeClusterBroker], image: ClusterImage, 
             if node is not None:
                 registered.host, registered.port = node.host, node.port
             told[broker_id] = registered
+
+
+def endpoint_for_clients(broker: Broker, listener_name: str) -> BrokerEndpoint | None:
+    """Where a client that asked at a listener of this name reaches the broker: at the one of the same name, or else
+    the first. None if it has none."""
+    named = (endpoint for endpoint in broker.endpoints if endpoint.name == listener_name)
+    return next(named, broker.endpoints[0] if broker.endpoints else None)
 
 
 def described(broker: Broker, leader_count: int) -> DescribeClusterBroker:

@@ -25,6 +25,7 @@ from quorumd.node.request_router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
+from quorumd.node.topic_requests import TopicRequests
 from quorumd.node.voter_requests import VoterRequests
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
@@ -104,17 +105,28 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
         parts.statistics,
     )
     envelopes = EnvelopeRequests(leads, router.route, MAY_BE_FORWARDED, router.spoken)
-    cluster = ClusterRequests(
-        parts.engine, parts.identity, parts.discovery, parts.state_machine, router.spoken
-    )
+    topics = TopicRequests(parts.state_machine, parts.proposals.follow)
     router.add(quorum.handlers())
     router.add(configs.handlers())
     router.add(controller.handlers())
     router.add(_voter_requests(parts, forwarder).handlers())
     router.add(parts.discovery.handlers())
     router.add([(ApiKey.ENVELOPE, envelopes.envelope)])
-    router.add(cluster.handlers())
+    router.add(topics.handlers())
+    router.add(_cluster_requests(parts, topics, router).handlers())
     return quorum
+
+
+def _cluster_requests(parts: Parts, topics: TopicRequests, router: RequestRouter) -> ClusterRequests:
+    return ClusterRequests(
+        parts.engine,
+        parts.identity,
+        parts.discovery,
+        parts.state_machine,
+        topics,
+        router.spoken,
+        parts.settings.advertised.name,
+    )
 
 
 def _voter_requests(parts: Parts, forwarder: Forwarder) -> VoterRequests:

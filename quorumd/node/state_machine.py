@@ -1,7 +1,7 @@
 """The image of the cluster as a function of the log.
 
-A follower applies what is committed a moment later, much at once but only a slice a turn: nobody reads its image
-before it leads, and its fetches are what the quorum waits for. A leader applies
+A follower applies what is committed a moment later, much at once but only a slice a turn: its image tells clients of
+topics, which are used to hear of them a little late, and its fetches are what the quorum waits for. A leader applies
 all that its log holds when it becomes leader, and then its own records as it proposes them (`Proposals` keeps
 how to take them back).
 """
@@ -77,8 +77,8 @@ class StateMachine:
         self._apply_later(self._linger)
 
     def load(self, snapshot: OffsetAndEpoch, disk: Disk) -> None:
-        """The log begins at the end of this snapshot now: load it in slices. Until then the image is the old one,
-        which nobody reads: whoever fetches snapshots does not lead."""
+        """The log begins at the end of this snapshot now: load it in slices. Until then the image is the old one:
+        whoever fetches snapshots does not lead."""
         image = ClusterImage()
         path = self._log.snapshots.path(snapshot)
         self._uncommitted.clear()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
@@ -8,6 +9,7 @@ import pytest
 
 from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, KafkaUuid, ReplicaKey
 from quorumd.node.address_book import Address
@@ -15,14 +17,18 @@ from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
 from quorumd.node.discovery import Discovery
 from quorumd.node.state_machine import StateMachine
+from quorumd.node.topic_requests import TopicRequests
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.entropy import SimulatedEntropy
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.topic_world import a_broker
 
 CLUSTER = "c" * 22
 
@@ -69,13 +75,29 @@ class World:
         self.addresses = Addresses()
         self.state = Image()
         self.session = RecordingSession()
+        self.is_behind = False
+        self.waiting: list[Callable[[bool], None]] = []
         self.requests = ClusterRequests(
             cast(RaftEngine, self.engine),
             ClusterIdentity(cluster_id, SimulatedEntropy(Random(1))),
             cast(Discovery, self.addresses),
             cast(StateMachine, self.state),
+            TopicRequests(cast(StateMachine, self.state), self._when_committed),
             {18: (0, 4), 3: (0, 13)},
+            "CLIENTS",
         )
+
+    def _when_committed(self, outcome: Callable[[bool], None]) -> None:
+        if self.is_behind:
+            self.waiting.append(outcome)
+        else:
+            outcome(True)
+
+    def all_topics(self, version: int = 12) -> list[Any]:
+        request = MetadataRequest(None if version else [])
+        self.requests.metadata(self.session, request_of(request, version))
+        topics: list[Any] = self.session.answers[-1].topics
+        return topics
 
     def metadata(self, *topics: MetadataRequestTopic, version: int = 13) -> Any:
         self.requests.metadata(self.session, request_of(MetadataRequest(list(topics)), version))
@@ -205,10 +227,94 @@ def test_before_there_is_a_cluster_no_id_is_told() -> None:
     assert world.describe(1).cluster_id == ""
 
 
-def test_all_topics_are_none(world: World) -> None:
-    """The metadata log is internal: stock Kafka does not list it either."""
-    world.requests.metadata(world.session, request_of(MetadataRequest(None), 12))
-    assert world.session.answers[-1].topics == []
+def with_topics(world: World) -> None:
+    """Topics "a" and "b" of one partition each, led by broker 10; broker 11 is fenced."""
+    image = world.state.image
+    image.brokers[10] = a_broker(10)._replace(
+        endpoints=(BrokerEndpoint("FIRST", "ten", 1, 0), BrokerEndpoint("CLIENTS", "ten", 2, 0)), rack="r"
+    )
+    image.brokers[11] = a_broker(11, fenced=True)
+    for name, topic_id in (("b", ID_OF_B), ("a", ID_OF_A)):
+        image.apply(TopicRecord(name, topic_id), [])
+        image.apply(record_of(PartitionId(topic_id, 0), Partition((11, 10), (10,), 10, 7, 9)), [])
+
+
+ID_OF_A, ID_OF_B = KafkaUuid(b"a" * 16), KafkaUuid(b"b" * 16)
+
+
+@pytest.mark.parametrize("version", [0, 1, 12])
+def test_all_topics_are_told_but_the_metadata_log(world: World, version: int) -> None:
+    """It is internal: stock Kafka does not list it either."""
+    assert world.all_topics(version) == []
+    with_topics(world)
+    assert [topic.name for topic in world.all_topics(version)] == ["a", "b"]
+
+
+def test_no_topics_are_none(world: World) -> None:
+    with_topics(world)
+    assert world.metadata().topics == []
+
+
+@pytest.mark.parametrize("asked", [MetadataRequestTopic(name="b"), MetadataRequestTopic(ID_OF_B, None)])
+def test_a_topic_is_told_with_its_partitions(world: World, asked: MetadataRequestTopic) -> None:
+    with_topics(world)
+    (topic,) = world.metadata(asked).topics
+    assert (topic.error_code, topic.name, topic.topic_id, topic.is_internal) == (0, "b", ID_OF_B, False)
+    (partition,) = topic.partitions
+    assert (partition.error_code, partition.partition_index) == (0, 0)
+    assert (partition.leader_id, partition.leader_epoch) == (10, 7)
+    assert (partition.replica_nodes, partition.isr_nodes) == ([11, 10], [10])
+    assert partition.offline_replicas == [11]
+
+
+def test_a_name_that_no_topic_can_have_is_told_so(world: World) -> None:
+    """As Kafka does: librdkafka and the Java client stop asking then."""
+    (topic,) = world.metadata(MetadataRequestTopic(name="a b")).topics
+    assert (topic.error_code, topic.name) == (ErrorCode.INVALID_TOPIC, "a b")
+
+
+def test_registered_brokers_are_told_where_their_listener_of_this_name_is_but_fenced_ones_not(
+    world: World,
+) -> None:
+    with_topics(world)
+    brokers = world.metadata().brokers
+    assert [(b.node_id, b.host, b.port, b.rack) for b in brokers[3:]] == [
+        (4, "host-4", 9092, None),
+        (10, "ten", 2, "r"),
+    ]
+
+
+def test_a_broker_with_the_id_of_a_node_of_the_quorum_is_told_as_that(world: World) -> None:
+    world.state.image.brokers[3] = a_broker(3)._replace(endpoints=(BrokerEndpoint("X", "three", 1, 0),))
+    world.state.image.brokers[5] = a_broker(5)
+    brokers = world.metadata().brokers
+    assert [(b.node_id, b.host) for b in brokers if b.node_id >= 3] == [(3, "host-3"), (4, "host-4")]
+
+
+def test_what_is_not_committed_yet_is_told_when_it_is(world: World) -> None:
+    with_topics(world)
+    world.is_behind = True
+    for names in (None, [MetadataRequestTopic(name="a")]):
+        world.requests.metadata(world.session, request_of(MetadataRequest(names), 13))
+    assert world.session.answers == []
+    for outcome in world.waiting:
+        outcome(True)
+    assert [len(answer.topics) for answer in world.session.answers] == [2, 1]
+
+
+def test_what_is_taken_back_was_never_told(world: World) -> None:
+    with_topics(world)
+    world.is_behind = True
+    world.requests.metadata(world.session, request_of(MetadataRequest([MetadataRequestTopic(name="a")]), 13))
+    world.state.image.apply(RemoveTopicRecord(ID_OF_A), [])
+    world.waiting[0](False)
+    assert world.session.answers[0].topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_who_looks_for_the_leader_of_the_quorum_never_waits(world: World) -> None:
+    world.is_behind = True
+    assert world.metadata().controller_id == 1
+    assert world.metadata(MetadataRequestTopic(name=METADATA_TOPIC)).topics[0].name == METADATA_TOPIC
 
 
 @pytest.mark.parametrize(

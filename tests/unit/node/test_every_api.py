@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.apis import APIS
 from quorumd.protocol.messages import describe_configs_request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
@@ -12,18 +12,8 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest
 from tests.support.full_requests import full_request
 from tests.support.nodes import Cluster
 
-WITHOUT_ANSWER = frozenset(
-    {
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    }
-)
-"""What schemas describe and a node neither answers nor claims to."""
-
 VERSIONS = [
-    (key, version)
-    for key, api in APIS.items()
-    for version in range(api.min_version, api.max_version + 1)
-    if key not in WITHOUT_ANSWER
+    (key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)
 ]
 
 

@@ -1,0 +1,97 @@
+"""Topics of the image as answers to clients tell of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage, Topic
+from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.topic_names import problem_with_name
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponsePartition,
+)
+from quorumd.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics of Kafka's own, that clients leave out of lists."""
+
+
+class _Reached(NamedTuple):
+    """Who can be reached for a partition: its leader, NO_LEADER if that cannot be, and the replicas that cannot."""
+
+    leader: int
+    offline: list[int]
+
+
+def metadata_topic(image: ClusterImage, topic: Topic) -> MetadataResponseTopic:
+    """A topic with all its partitions."""
+    return MetadataResponseTopic(
+        0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, _metadata_partitions(image, topic)
+    )
+
+
+def missing(name: str) -> ErrorCode:
+    """The error for the name of a topic that is not there."""
+    return (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if problem_with_name(name) is None else ErrorCode.INVALID_TOPIC
+    )
+
+
+def _metadata_partitions(image: ClusterImage, topic: Topic) -> list[MetadataResponsePartition]:
+    told: list[MetadataResponsePartition] = []
+    for number, partition in sorted(topic.partitions.items()):
+        leader, offline = _reached(image, partition)
+        told.append(
+            MetadataResponsePartition(
+                int(ErrorCode.NONE if leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE),
+                number,
+                leader,
+                partition.leader_epoch,
+                list(partition.replicas),
+                list(partition.isr),
+                offline,
+            )
+        )
+    return told
+
+
+def described_partitions(
+    image: ClusterImage, topic: Topic, numbers: range
+) -> list[DescribeTopicPartitionsResponsePartition]:
+    """Those of these partitions that there are."""
+    told: list[DescribeTopicPartitionsResponsePartition] = []
+    for number in numbers:
+        partition = topic.partitions.get(number)
+        if partition is None:
+            continue
+        leader, offline = _reached(image, partition)
+        told.append(
+            DescribeTopicPartitionsResponsePartition(
+                0,
+                number,
+                leader,
+                partition.leader_epoch,
+                list(partition.replicas),
+                list(partition.isr),
+                list(partition.elr),
+                list(partition.last_known_elr),
+                offline,
+            )
+        )
+    return told
+
+
+def _reached(image: ClusterImage, partition: Partition) -> _Reached:
+    brokers, directories = image.brokers, partition.directories
+    offline: list[int] = []
+    for position, replica in enumerate(partition.replicas):
+        broker = brokers.get(replica)
+        if (
+            broker is None
+            or broker.is_fenced
+            or (position < len(directories) and not broker.has_online(directories[position]))
+        ):
+            offline.append(replica)
+    leader = partition.leader
+    return _Reached(leader if leader in brokers else NO_LEADER, offline)
