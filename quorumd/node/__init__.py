@@ -35,11 +35,13 @@ snapshot_loading   a snapshot as an image, a few records at a time; what a node 
 snapshot_keeper    when a snapshot is built, which segments and snapshots are removed
 high_watermark_saver  when the high watermark goes to disk
 
+incoming_connections  the sessions of those who connected
 server_session     one incoming connection: frames in, answers out in order
 request_handlers   makes the *_requests of a node
 request_router     API key -> handler; which APIs are spoken here
 *_requests         one file a family of APIs: quorum, cluster, config, topic, controller
 controller_requests  every API of the controller, by the table of controller_apis
+alter_partition_order  which AlterPartition requests count: those a broker has not given up
 controller_runner  the controller inside a node: begins and ends with leadership, fences silent brokers
 forwarding         Envelope: a broker-type request that reached a non-leader goes to the leader
 authorization      who may do what

@@ -38,7 +38,7 @@ CONTROLLER_APIS: Final[dict[int, ControllerApi]] = {
         is_confirmed=False,
     ),
     ApiKey.UNREGISTER_BROKER: ControllerApi(plan_unregister_broker, may_alter_cluster, too_large=None),
-    ApiKey.ALTER_PARTITION: ControllerApi(plan_alter_partition, may_act_for_cluster),
+    ApiKey.ALTER_PARTITION: ControllerApi(plan_alter_partition, may_act_for_cluster, is_ordered=True),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi(plan_assign_replicas_to_dirs, may_act_for_cluster),
     ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi(plan_allocate_producer_ids, may_act_for_cluster),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ControllerApi(

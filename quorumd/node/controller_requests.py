@@ -5,18 +5,22 @@ All such APIs are alike from here: `controller_apis` says what each of them plan
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from quorumd.controller.controller import Controller
 from quorumd.controller.plan import Plan
 from quorumd.errors import ErrorCode
+from quorumd.node.alter_partition_order import AlterPartitionOrder, Standing
 from quorumd.node.committed_answers import CommittedAnswers
 from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
+
+logger = logging.getLogger("quorumd.controller")
 
 Planner = Callable[[Controller, Any, int], Plan]
 """(controller, request message, its version) -> what is to be done and answered."""
@@ -28,7 +32,8 @@ class ControllerApi(NamedTuple):
     `may_ask(session)`: whether it is allowed. `too_large`: the error where the records are more than one batch takes,
     None where they may be appended in several (see `MetadataWriter.write_in_parts`). `on_arrival`: what the leader
     notes of every request, whatever comes of it. `is_confirmed`: whether an answer without records is a read, for
-    which this node makes sure that it still leads.
+    which this node makes sure that it still leads. `is_ordered`: whether requests count in the order in which their
+    broker sent them (see `alter_partition_order`).
     """
 
     plan: Planner
@@ -36,6 +41,7 @@ class ControllerApi(NamedTuple):
     too_large: ErrorCode | None = ErrorCode.POLICY_VIOLATION
     on_arrival: Callable[[Controller, Any], None] | None = None
     is_confirmed: bool = True
+    is_ordered: bool = False
 
 
 class ControllerRequests:
@@ -46,6 +52,7 @@ class ControllerRequests:
         self,
         apis: Mapping[int, ControllerApi],
         controller: Controller,
+        order: AlterPartitionOrder,
         is_leader: Callable[[], bool],
         writer: MetadataWriter,
         answers: CommittedAnswers,
@@ -53,6 +60,7 @@ class ControllerRequests:
     ) -> None:
         self._apis = apis
         self._controller = controller
+        self._order = order
         self._is_leader = is_leader
         self._writer = writer
         self._answers = answers
@@ -68,6 +76,8 @@ class ControllerRequests:
             return
         if not api.may_ask(session):
             answers.refuse(session, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return
+        if api.is_ordered and not self._is_current(session, request):
             return
         if api.on_arrival is not None:
             api.on_arrival(self._controller, request.message)
@@ -87,3 +97,20 @@ class ControllerRequests:
             writer.write_in_parts(plan.records, answers.answering(session, request, answer))
         elif not writer.write_whole(plan.records, answers.answering(session, request, answer)):
             answers.refuse(session, request, api.too_large)
+
+    def _is_current(self, session: Session, request: Request) -> bool:
+        """Whether the request of a broker counts. One of a start that is not registered is no matter: its planner
+        refuses it."""
+        message: Any = request.message
+        broker = self._controller.image.brokers.get(message.broker_id)
+        if broker is None or broker.epoch != message.broker_epoch:
+            return True
+        standing = self._order.judge(session.number, broker.id, broker.epoch)
+        if standing is Standing.OF_BEFORE:
+            self._answers.not_leader(session, request)
+        elif standing is Standing.ABANDONED:
+            logger.info(
+                "closing the connection from %s: broker %d asks on a newer one", session.peer, broker.id
+            )
+            session.close()
+        return standing is Standing.CURRENT

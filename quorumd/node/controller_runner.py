@@ -10,6 +10,7 @@ from quorumd.controller.broker_lifecycle import fence
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.elections import SWEEP_RECORDS, UNCLEAN_SWEEP_MS, unclean_sweep
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.alter_partition_order import AlterPartitionOrder
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.proposals import Proposals
@@ -25,7 +26,8 @@ LONGEST_WAIT_MS = 500.0
 
 
 class ControllerRunner:
-    """`controller` is for planning while the node leads (`leads()`), `writer` for what is planned."""
+    """`controller` is for planning while the node leads (`leads()`), `writer` for what is planned; `order` says which
+    AlterPartition requests count."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class ControllerRunner:
             lambda: log.end_offset + proposals.waiting_records,
             entropy.uuid,
         )
+        self.order = AlterPartitionOrder()
         self.writer = MetadataWriter(log.has_room, state_machine, proposals)
         self._clock = clock
         self._state_machine = state_machine
@@ -55,9 +58,10 @@ class ControllerRunner:
         self._looking: Timer | None = None
         self._sweeping: Timer | None = None
 
-    def lead(self) -> None:
+    def lead(self, next_session: int) -> None:
         """The image is that of the whole log now. Every broker begins a whole session: nobody knows when the leader
-        before this one heard of it."""
+        before this one heard of it. `next_session`: number of the next connection that is accepted."""
+        self.order.begin(next_session)
         controller = self.controller
         controller.image = self._state_machine.image
         unfenced = [broker for broker in controller.image.brokers.values() if not broker.is_fenced]

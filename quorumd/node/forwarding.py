@@ -125,6 +125,7 @@ class EnvelopeSession:
 
     def __init__(self, outer: Session, envelope: Request, peer: str) -> None:
         self.peer = peer
+        self.number = outer.number
         self._outer = outer
         self._envelope = envelope
 
@@ -136,6 +137,9 @@ class EnvelopeSession:
             self._outer.answer(self._envelope, EnvelopeResponse(None, int(ErrorCode.UNKNOWN_SERVER_ERROR)))
             return
         self.answer_encoded(request, answer)
+
+    def close(self) -> None:
+        self._outer.close()
 
     def answer_not_leader(self, request: Request, message: Message) -> None:
         """In the envelope's own field: that is where whoever forwarded it looks for a reason to send it again."""

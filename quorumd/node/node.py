@@ -19,13 +19,13 @@ from quorumd.node.controller_runner import ControllerRunner
 from quorumd.node.discovery import Discovery
 from quorumd.node.high_watermark_saver import HighWatermarkSaver
 from quorumd.node.identity_files import load_saved_node, next_boot_timestamp, to_save
+from quorumd.node.incoming_connections import IncomingConnections
 from quorumd.node.orderly_end import OrderlyEnd
 from quorumd.node.peer_requests import PeerRequests
 from quorumd.node.proposals import Proposals
 from quorumd.node.raft_runner import RaftRunner
 from quorumd.node.request_handlers import Parts, add_handlers
 from quorumd.node.request_router import RequestRouter
-from quorumd.node.server_session import ServerSession
 from quorumd.node.settings import NodeSettings
 from quorumd.node.snapshot_keeper import SnapshotKeeper
 from quorumd.node.snapshot_loading import begin
@@ -70,7 +70,6 @@ class Node:
         self._network = network
         self._on_stop = on_stop
         self._turn = Turn(clock.call_soon)
-        self._sessions: dict[ServerSession, None] = {}
         self._was_leader = False
         self._searching_since: float | None = None
         self._bootstrap_proposed = False
@@ -85,7 +84,7 @@ class Node:
             self._wire()
             self._check_that_somebody_is_known()
             self._listener: Listener = self._network.listen(
-                settings.listen.host, settings.listen.port, self._accept
+                settings.listen.host, settings.listen.port, self._incoming.accept
             )
             try:
                 self._begin()
@@ -251,7 +250,7 @@ class Node:
             )
 
     def _add_handlers(self) -> None:
-        self._router = RequestRouter()
+        router = RequestRouter()
         parts = Parts(
             self.settings,
             self._clock,
@@ -267,23 +266,10 @@ class Node:
             self._runner.step,
             self._leads,
         )
-        self._quorum_requests = add_handlers(self._router, parts)
-
-    def _accept(self) -> ServerSession:
-        session = ServerSession(
-            self._router.route,
-            self._router.spoken,
-            self.settings.max_request_bytes,
-            self._clock,
-            self.statistics,
-            self._turn,
-            self._session_closed,
+        self._quorum_requests = add_handlers(router, parts)
+        self._incoming = IncomingConnections(
+            router, self.settings.max_request_bytes, self._clock, self.statistics, self._turn
         )
-        self._sessions[session] = None
-        return session
-
-    def _session_closed(self, session: ServerSession) -> None:
-        self._sessions.pop(session, None)
 
     def _advertised_port(self) -> int:
         return self.settings.advertised.port or self._listener.port
@@ -371,7 +357,7 @@ class Node:
         if engine.is_leader and not self._was_leader:
             self._was_leader = True
             self.state_machine.lead()
-            self._controller.lead()
+            self._controller.lead(self._incoming.next_number)
         elif self._was_leader and not engine.is_leader:
             self._was_leader = self._bootstrap_proposed = False
             self._controller.lost_leadership()
@@ -491,7 +477,6 @@ class Node:
         self.discovery.stop()
         self._peers.close()
         self._listener.close()
-        for session in list(self._sessions):
-            session.close()
+        self._incoming.close()
         self._lock.close()
         self._on_stop(exit_code, reason)

@@ -99,6 +99,7 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
     controller = ControllerRequests(
         CONTROLLER_APIS,
         parts.controller.controller,
+        parts.controller.order,
         leads,
         parts.controller.writer,
         answers,

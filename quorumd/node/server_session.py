@@ -24,6 +24,8 @@ class Session(Protocol):
     """Where a request came from, and where its answer goes: a connection, or an envelope around the request."""
 
     peer: str
+    number: int
+    """Of the connection: a newer one has a larger number."""
     asked_as_controller_client: bool
     """Whether this client looks for controllers (DescribeCluster, endpoint type 2): it re-finds the leader itself."""
 
@@ -34,6 +36,9 @@ class Session(Protocol):
 
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         """As `answer`, with response header and message encoded by the node that a request was forwarded to."""
+
+    def close(self) -> None:
+        """Close the connection: no answer is given, nor waited for."""
 
     def answer_not_leader(self, request: Request, message: Message) -> None:
         """As `answer`, where this node does not lead and the request had no effect: it may go to another node."""
@@ -51,7 +56,9 @@ class ServerSession:
         statistics: NodeStatistics,
         turn: Turn,
         on_closed: Callable[[ServerSession], None],
+        number: int,
     ) -> None:
+        self.number = number
         self.peer = "?"
         self.asked_as_controller_client = False
         self._route = route

@@ -11,8 +11,12 @@ from quorumd.protocol.wire import Message
 class RecordingSession:
     """Satisfies `server_session.Session`. Every answer is encoded too: one that cannot be fails the test."""
 
-    def __init__(self, peer: str = "192.0.2.7:4711", asked_as_controller_client: bool = False) -> None:
+    def __init__(
+        self, peer: str = "192.0.2.7:4711", asked_as_controller_client: bool = False, number: int = 0
+    ) -> None:
         self.peer = peer
+        self.number = number
+        self.is_closed = False
         self.asked_as_controller_client = asked_as_controller_client
         self.answers: list[Any] = []
         self.refusals = 0
@@ -25,6 +29,9 @@ class RecordingSession:
     def answer_not_leader(self, request: Request, message: Message) -> None:
         self.answer(request, message)
         self.refusals += 1
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def answer_at_once(self, request: Request, message: Message) -> None:
         self.answer(request, message)

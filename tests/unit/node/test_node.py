@@ -462,13 +462,13 @@ def test_sessions_are_forgotten_with_their_connections() -> None:
     cluster = Cluster(3).start()
     node = cluster.leader()
     cluster.run(2000)
-    before = len(node._sessions)
+    before = len(node._incoming._sessions)
     for _ in range(20):
         client = cluster.client(node.settings.node_id)
         assert set_config(client, "a", "1") == 0
         client.close()
     cluster.run(100)
-    assert len(node._sessions) == before
+    assert len(node._incoming._sessions) == before
     assert node.statistics.connections_open == before
 
 

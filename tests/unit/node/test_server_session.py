@@ -60,6 +60,7 @@ class World:
             self.statistics,
             self.turn,
             self.forgotten.append,
+            1,
         )
         self.transport = RecordingTransport()
         self.session.connected(self.transport)

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.plan import Plan
+from quorumd.errors import ErrorCode
+from quorumd.node import metadata_writer
+from quorumd.node.controller_apis import CONTROLLER_APIS
+from quorumd.node.controller_requests import ControllerApi
+from quorumd.node.error_answers import MAY_BE_FORWARDED
+from quorumd.node.server_session import Session
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from tests.support.broker_world import registration
+from tests.support.controller_world import ControllerWorld
+from tests.support.full_requests import full_request
+from tests.support.recording_session import RecordingSession
+
+GROUP = 32
+ANSWER = CreatePartitionsResponse(7)
+
+
+@dataclass
+class Api:
+    """An API of the test's own, on the keys of two real ones: one of clients, one that may go in parts."""
+
+    records: list[ConfigRecord] = field(default_factory=list)
+    is_allowed: bool = True
+    noted: list[Any] = field(default_factory=list)
+    planned: int = 0
+
+    def table(self) -> dict[int, ControllerApi]:
+        return {
+            ApiKey.CREATE_PARTITIONS: ControllerApi(self.plan, self.may_ask, on_arrival=self.note),
+            ApiKey.UNREGISTER_BROKER: ControllerApi(self.plan_other, self.may_ask, None, is_confirmed=False),
+        }
+
+    def plan(self, controller: Controller, message: Any, version: int) -> Plan:
+        self.planned += 1
+        return Plan(self.records, ANSWER)
+
+    def plan_other(self, controller: Controller, message: Any, version: int) -> Plan:
+        return Plan(self.records, UnregisterBrokerResponse(0, 0, None))
+
+    def may_ask(self, session: Session) -> bool:
+        return self.is_allowed
+
+    def note(self, controller: Controller, message: Any) -> None:
+        self.noted.append(message)
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api([ConfigRecord(GROUP, "g", "a", "1"), ConfigRecord(GROUP, "g", "b", "2")])
+
+
+@pytest.fixture
+def world(api: Api) -> ControllerWorld:
+    return ControllerWorld(api.table())
+
+
+CLIENT_REQUEST = CreatePartitionsRequest([CreatePartitionsTopic("t", 3)])
+
+
+def test_the_answer_leaves_when_the_records_are_committed_and_not_before(world: ControllerWorld) -> None:
+    session = world.ask(CLIENT_REQUEST)
+    assert [[record.name for record in batch] for batch in world.batches] == [["a", "b"]]
+    assert session.answers == []
+    world.commit()
+    assert session.answers == [ANSWER]
+
+
+def test_what_was_not_committed_is_taken_back_and_told_so(world: ControllerWorld) -> None:
+    session = world.ask(CLIENT_REQUEST)
+    assert world.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2"}
+    world.lose_leadership()
+    assert world.controller.image.config((GROUP, "g")) == {}
+    (answer,) = session.answers
+    assert answer.results[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert world.forwarded == [], "it may have had its effect: nobody may ask again for the client"
+
+
+def test_an_answer_without_records_is_a_read(world: ControllerWorld, api: Api) -> None:
+    session = world.ask(CLIENT_REQUEST)
+    api.records = []
+    other = world.ask(CLIENT_REQUEST)
+    world.confirm()
+    assert other.answers == [], "what it has seen is not committed"
+    world.commit()
+    assert session.answers == other.answers == [ANSWER]
+
+
+def test_a_leader_that_cannot_confirm_that_it_is_has_the_client_asked_elsewhere(
+    world: ControllerWorld, api: Api
+) -> None:
+    api.records = []
+    session = world.ask(CLIENT_REQUEST)
+    world.lose_leadership()
+    assert session.answers == []
+    assert [request.api_key for request in world.forwarded] == [ApiKey.CREATE_PARTITIONS]
+
+
+def test_the_image_is_planned_against_what_is_proposed(world: ControllerWorld) -> None:
+    assert world.controller.next_offset() == world.log_end
+    world.may_append = False
+    before = world.controller.next_offset()
+    world.ask(CLIENT_REQUEST)
+    assert world.controller.next_offset() == before + 2
+    assert world.log_end == before
+
+
+# Whoever does not lead
+
+
+def test_clients_are_forwarded_and_controller_clients_told(world: ControllerWorld, api: Api) -> None:
+    world.is_leader = False
+    assert world.ask(CLIENT_REQUEST).answers == []
+    assert len(world.forwarded) == 1
+    session = world.ask(CLIENT_REQUEST, RecordingSession(asked_as_controller_client=True))
+    assert session.answers[0].results[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert session.refusals == 1
+    assert (api.planned, api.noted) == (0, [])
+
+
+@pytest.mark.parametrize("key", sorted(CONTROLLER_APIS))
+def test_brokers_are_told_at_once_in_every_api(key: int) -> None:
+    world = ControllerWorld()
+    world.is_leader = False
+    session = world.ask(full_request(key, APIS[key].max_version))
+    if key in MAY_BE_FORWARDED:
+        assert len(world.forwarded) == 1
+    else:
+        assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+        assert session.refusals == 1
+
+
+# What is refused
+
+
+def test_only_who_may_is_heard(world: ControllerWorld, api: Api) -> None:
+    api.is_allowed = False
+    (answer,) = world.ask(CLIENT_REQUEST).answers
+    assert answer.results[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert (api.planned, api.noted) == (0, [])
+
+
+def test_more_than_a_batch_holds_is_refused_whole(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
+    (answer,) = world.ask(CLIENT_REQUEST).answers
+    assert answer.results[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert world.batches == []
+    assert world.controller.image.config((GROUP, "g")) == {}
+
+
+def test_what_may_go_in_parts_is_answered_with_the_last(
+    world: ControllerWorld, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
+    api.records.append(ConfigRecord(GROUP, "g", "c", "3"))
+    session = world.ask(UnregisterBrokerRequest(1))
+    assert [[record.name for record in batch] for batch in world.batches] == [["a"], ["b"], ["c"]]
+    world.proposals.committed(world.log_end - 1)
+    assert session.answers == []
+    world.commit()
+    assert len(session.answers) == 1
+    assert world.controller.image.config((GROUP, "g")) == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_parts_are_taken_back_together(
+    world: ControllerWorld, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 20)
+    before = world.controller.image.hash
+    session = world.ask(UnregisterBrokerRequest(1))
+    world.lose_leadership()
+    assert world.controller.image.hash == before
+    assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_full_disk_refuses_what_needs_records_and_nothing_else(world: ControllerWorld, api: Api) -> None:
+    world.has_room = False
+    (answer,) = world.ask(CLIENT_REQUEST).answers
+    assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.controller.image.config((GROUP, "g")) == {}
+    assert len(api.noted) == 1
+    api.records = []
+    assert world.answer(CLIENT_REQUEST) == ANSWER
+
+
+def test_errors_are_counted() -> None:
+    world = ControllerWorld()
+    world.answer(UnregisterBrokerRequest(7))
+    key = (int(ApiKey.UNREGISTER_BROKER), int(ErrorCode.BROKER_ID_NOT_REGISTERED))
+    assert world.statistics.error_answers == {key: 1}
+
+
+# Heartbeats
+
+
+@pytest.fixture
+def brokers() -> ControllerWorld:
+    """Broker 1 is registered, fenced and leads nothing."""
+    world = ControllerWorld()
+    world.begin_with(Partition((1,), (), NO_LEADER, elr=(1,)))
+    world.answer(registration(1, previous_broker_epoch=5))
+    return world
+
+
+def heartbeat(world: ControllerWorld, **fields: Any) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(1, world.controller.image.brokers[1].epoch, world.log_end, **fields)
+
+
+def test_a_heartbeat_that_changes_nothing_is_answered_at_once(brokers: ControllerWorld) -> None:
+    before = brokers.log_end
+    (answer,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
+    assert (answer.error_code, answer.is_fenced) == (0, True)
+    assert (brokers.log_end, brokers.reads) == (before, [])
+
+
+def test_nobody_is_told_that_it_is_unfenced_before_that_is_committed(brokers: ControllerWorld) -> None:
+    first = brokers.ask(heartbeat(brokers, want_fence=False))
+    second = brokers.ask(heartbeat(brokers, want_fence=False))
+    assert first.answers == second.answers == []
+    brokers.commit()
+    assert [session.answers[0].is_fenced for session in (first, second)] == [False, False]
+    assert len(brokers.batches[-1]) >= 1
+
+
+def test_a_heartbeat_does_not_hurry_what_gathers(brokers: ControllerWorld) -> None:
+    brokers.may_append = False
+    first = brokers.ask(heartbeat(brokers, want_fence=False))
+    before = len(brokers.batches)
+    second = brokers.ask(heartbeat(brokers, want_fence=False))
+    assert len(brokers.batches) == before
+    assert first.answers == second.answers == []
+    brokers.proposals.gather()
+    assert len(brokers.batches) == before + 1
+    brokers.commit()
+    assert len(first.answers) == len(second.answers) == 1
+
+
+def test_a_heartbeat_whose_ground_is_lost_is_told_so(brokers: ControllerWorld) -> None:
+    first = brokers.ask(heartbeat(brokers, want_fence=False))
+    second = brokers.ask(heartbeat(brokers, want_fence=False))
+    brokers.lose_leadership()
+    for session in (first, second):
+        assert session.answers[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert brokers.controller.image.brokers[1].is_fenced
+
+
+def test_a_heartbeat_counts_on_a_full_disk(brokers: ControllerWorld) -> None:
+    brokers.has_room = False
+    brokers.now_ms = 50_000.0
+    (answer,) = brokers.ask(heartbeat(brokers, want_fence=False)).answers
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert brokers.controller.sessions.is_alive(1, 50_001.0)
+    (answer,) = brokers.ask(heartbeat(brokers, want_fence=True)).answers
+    assert answer.error_code == 0
