@@ -159,9 +159,9 @@ async def _measure(
     tell: Callable[[str], None],
 ) -> ControllerReport:
     async with members.admin() as admin:
-        leader = await admin.find_leader()
+        leader_id = (await admin.describe_quorum()).leader_id
         cluster_id = (await admin.describe_cluster()).cluster_id
-        host, port = members.addresses[leader.node_id]
+        host, port = members.addresses[leader_id]
         fleet = await Fleet.register(host, port, cluster_id, max(IN_FLIGHT))
         try:
             levels = []
