@@ -4,6 +4,8 @@
     options, output what the commands share: options, tables, JSON, progress
     local_cluster   the processes behind `cluster up|status|down`
     log_files       what `log dump` sees in a file
+    reassignment_plan, reassignment_progress
+                    the file that `partitions reassign` reads, and how far its partitions are
 
 The modules of commands import click and light modules at their top; what costs start-up time (pydantic,
 uvloop, rich, the wire code) is imported inside the function that uses it, so that `quorumd --help` answers

@@ -39,6 +39,21 @@ def node_ids(text: str) -> tuple[int, ...]:
     return ids
 
 
+def replica_assignments(text: str) -> dict[int, tuple[int, ...]]:
+    """`1:2:3,2:3:1` as the brokers of each partition. A parameter type of click."""
+    found = {}
+    for partition, part in enumerate(text.split(",")):
+        ids = part.strip().split(":")
+        if not all(each.isascii() and each.isdecimal() and int(each) < 2**31 for each in ids):
+            raise click.BadParameter(
+                f"{part!r} is no list of brokers: expected a list for each partition, such as 1:2:3,2:3:1"
+            )
+        if len(set(ids)) < len(ids):
+            raise click.BadParameter(f"{part!r} names a broker twice")
+        found[partition] = tuple(map(int, ids))
+    return found
+
+
 def directory_id(text: str) -> KafkaUuid:
     """22 characters as a Uuid. A parameter type of click."""
     from quorumd.ids import KafkaUuid

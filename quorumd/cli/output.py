@@ -90,11 +90,11 @@ class Steps(Protocol):
 
 
 @contextmanager
-def steps() -> Iterator[Steps]:
+def steps(noun: str = "steps") -> Iterator[Steps]:
     """A bar with the steps done and the time it takes, on a terminal; elsewhere lines on stderr."""
     if not sys.stderr.isatty():
         with progress("waiting") as show_line:
-            yield lambda done, total, text: show_line(f"{done} of {total} steps done; {text}")
+            yield lambda done, total, text: show_line(f"{done} of {total} {noun} done; {text}")
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars

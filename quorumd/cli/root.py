@@ -11,16 +11,19 @@ import click
 from quorumd import __version__
 from quorumd.build import description
 from quorumd.cli.bench import bench
+from quorumd.cli.brokers import brokers
 from quorumd.cli.cluster import cluster
 from quorumd.cli.config import config
 from quorumd.cli.configs import configs
 from quorumd.cli.format import format_command
 from quorumd.cli.local_cluster import AddressTaken
 from quorumd.cli.log import log
+from quorumd.cli.partitions import partitions
 from quorumd.cli.quorum import quorum
 from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot
 from quorumd.cli.start import start
+from quorumd.cli.topics import topics
 from quorumd.errors import ConfigError, FlushFailed, QuorumdError, StorageError
 
 EXIT_CODES = """\b
@@ -58,7 +61,13 @@ def quorumd() -> None:
     """
 
 
-for _command in (format_command, start, cluster, quorum, configs, log, snapshot, simulate, bench, config):
+_COMMANDS = (
+    *(format_command, start, cluster, quorum),
+    *(topics, partitions, brokers, configs),
+    *(log, snapshot, simulate, bench, config),
+)
+
+for _command in _COMMANDS:
     quorumd.add_command(_command)
 
 

@@ -260,11 +260,11 @@ class AdminClient(ClusterClient):
         raise_for(result.error_code, result.error_message, f"topic {topic!r}")
 
     async def describe_topics(
-        self, names: Sequence[str] | None = None
+        self, names: Sequence[str] | None = None, *, skip_unknown: bool = False
     ) -> list[DescribeTopicPartitionsResponseTopic]:
         """These topics, or all, with their partitions, as the leader of the quorum has them (KIP-966).
 
-        Raises RequestFailed, also for a name that no topic has.
+        Raises RequestFailed, also for a name that no topic has, unless such are skipped.
         """
         wire = describe_topic_partitions_request
         topics: dict[str | None, DescribeTopicPartitionsResponseTopic] = {}
@@ -277,6 +277,8 @@ class AdminClient(ClusterClient):
             )
             response = await self.ask(request, DescribeTopicPartitionsResponse, "leader")
             for topic in response.topics:
+                if skip_unknown and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
                 raise_for(topic.error_code, None, f"topic {topic.name!r}")
                 known = topics.setdefault(topic.name, topic)
                 if known is not topic:

@@ -204,6 +204,11 @@ async def test_a_topic_that_is_not_there_is_told() -> None:
             await admin.describe_topics(["a"])
 
 
+async def test_topics_that_are_not_there_may_be_skipped() -> None:
+    async with cluster(page(("a", []), error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) as (_, admin):
+        assert await admin.describe_topics(["a"], skip_unknown=True) == []
+
+
 def reassigned(*errors: int) -> Message:
     wire = alter_partition_reassignments_response
     answers = [wire.ReassignablePartitionResponse(n, error, None) for n, error in enumerate(errors)]

@@ -1,0 +1,165 @@
+"""`quorumd brokers`: the brokers that are registered, and forgetting one that is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.asking import ask
+from quorumd.cli.output import columns, print_json, tabbed
+from quorumd.errors import QuorumdError
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
+    from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker
+
+COLUMNS = ("Id", "State", "Leads", "Rack", "Epoch", "Listeners")
+
+_broker_id = click.argument("broker_id", metavar="ID", type=click.IntRange(0, 2**31 - 1))
+
+
+class BrokerRefused(QuorumdError):
+    """What was asked for a broker makes no sense as things are."""
+
+
+@click.group()
+def brokers() -> None:
+    """Show registered brokers, forget lost ones.
+
+    \b
+    Examples:
+      quorumd brokers list --bootstrap-server 127.0.0.1:9192
+      quorumd brokers unregister 7 --bootstrap-server 127.0.0.1:9192
+    """
+
+
+@brokers.command("list")
+@options.bootstrap_server
+@options.output
+def list_command(servers: Addresses, output: str) -> None:
+    """Show all registered brokers, a line each.
+
+    State: running; fenced, which is in no ISR and leads nothing because it was not heard of; stopping, which is the
+    same because it said so. Leads: how many partitions. Epoch: which of its starts this is.
+
+    \b
+    Examples:
+      quorumd brokers list --bootstrap-server 127.0.0.1:9192
+      quorumd brokers list --bootstrap-server 127.0.0.1:9192 --output json
+    """
+    rows = [broker_row(broker) for broker in ask(servers, registered)]
+    if output == "json":
+        print_json(rows)
+    elif rows:
+        keys = ("id", "state", "leads")
+        cells = [
+            [*(row[key] for key in keys), row["rack"] or "-", row["epoch"], ",".join(row["listeners"]) or "-"]
+            for row in rows
+        ]
+        click.echo(columns(COLUMNS, cells))
+    else:
+        click.echo("no broker is registered")
+
+
+@brokers.command()
+@_broker_id
+@options.bootstrap_server
+@options.output
+def describe(broker_id: int, servers: Addresses, output: str) -> None:
+    """Show one registered broker.
+
+    \b
+    Example:
+      quorumd brokers describe 7 --bootstrap-server 127.0.0.1:9192
+    """
+    row = broker_row(ask(servers, lambda admin: found(admin, broker_id)))
+    if output == "json":
+        print_json(row)
+        return
+    listeners = ", ".join(row["listeners"]) or "-"
+    click.echo(
+        tabbed(
+            [
+                ("Id:", row["id"]),
+                ("State:", row["state"]),
+                ("Leads:", row["leads"]),
+                ("Rack:", row["rack"] or "-"),
+                ("Epoch:", row["epoch"]),
+                ("Listeners:", listeners),
+            ]
+        )
+    )
+
+
+@brokers.command()
+@_broker_id
+@click.option(
+    "--force", is_flag=True, help="Also a broker that is running: it must be started anew to come back."
+)
+@options.bootstrap_server
+@options.output
+def unregister(broker_id: int, force: bool, servers: Addresses, output: str) -> None:
+    """Forget a broker that does not come back: it leaves every ISR, and its registration is deleted.
+
+    Partitions keep it among their replicas until they are reassigned.
+
+    \b
+    Example:
+      quorumd brokers unregister 7 --bootstrap-server 127.0.0.1:9192
+    """
+
+    async def unregister_broker(admin: AdminClient) -> None:
+        broker = await found(admin, broker_id)
+        if not broker.is_fenced and not force:
+            raise BrokerRefused(f"broker {broker_id} is {state_of(broker)}: stop it first, or use --force")
+        await admin.unregister_broker(broker_id)
+
+    ask(servers, unregister_broker)
+    if output == "json":
+        print_json({"id": broker_id, "registered": False})
+    else:
+        click.echo(f"committed: broker {broker_id} is not registered any more")
+
+
+async def registered(admin: AdminClient) -> list[DescribeClusterBroker]:
+    """The brokers among all that can be asked: nodes of the quorum have no broker epoch."""
+    cluster = await admin.describe_brokers()
+    return sorted(
+        (broker for broker in cluster.brokers if broker.broker_epoch >= 0),
+        key=lambda broker: broker.broker_id,
+    )
+
+
+async def found(admin: AdminClient, broker_id: int) -> DescribeClusterBroker:
+    """The registered broker of this id. Raises BrokerRefused where there is none."""
+    known = await registered(admin)
+    for broker in known:
+        if broker.broker_id == broker_id:
+            return broker
+    ids = ", ".join(str(broker.broker_id) for broker in known) or "none"
+    raise BrokerRefused(f"broker {broker_id} is not registered; these are: {ids}")
+
+
+def broker_row(broker: DescribeClusterBroker) -> dict[str, Any]:
+    """One broker of `--output json`."""
+    return {
+        "id": broker.broker_id,
+        "state": state_of(broker),
+        "leads": broker.leader_count,
+        "rack": broker.rack,
+        "epoch": broker.broker_epoch,
+        "listeners": [
+            f"{each.name}://{f'[{each.host}]' if ':' in each.host else each.host}:{each.port}"
+            for each in broker.listeners
+        ],
+    }
+
+
+def state_of(broker: DescribeClusterBroker) -> str:
+    """In one word."""
+    if broker.is_fenced:
+        return "fenced"
+    return "stopping" if broker.in_controlled_shutdown else "running"

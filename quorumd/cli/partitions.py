@@ -1,0 +1,23 @@
+"""`quorumd partitions`: move partitions to other brokers, and elect their leaders."""
+
+from __future__ import annotations
+
+import click
+
+from quorumd.cli.partitions_elect import elect
+from quorumd.cli.partitions_reassign import reassign
+
+
+@click.group()
+def partitions() -> None:
+    """Move partitions to other brokers, and elect their leaders.
+
+    \b
+    Examples:
+      quorumd partitions reassign --bootstrap-server 127.0.0.1:9192 --plan move.json --execute --wait
+      quorumd partitions elect --bootstrap-server 127.0.0.1:9192 --preferred --all
+    """
+
+
+for _command in (reassign, elect):
+    partitions.add_command(_command)

@@ -1,0 +1,108 @@
+"""`quorumd partitions elect`: elect leaders anew (KIP-460)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.asking import ask
+from quorumd.cli.output import columns, print_json
+from quorumd.errors import ErrorCode, RequestFailed
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient, ItemError, TopicPartition
+
+
+@click.command()
+@click.option("--preferred", is_flag=True, help="The first of the replicas, if it is in sync.")
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="Where nobody leads: any replica that is there, even if committed records are lost with it.",
+)
+@click.option("--topic", help="The topic of the partitions.")
+@click.option(
+    "--partition",
+    "numbers",
+    type=click.IntRange(0, 2**31 - 1),
+    multiple=True,
+    help="A partition of the topic, may be given again; all of them if not given.",
+)
+@click.option("--all", "everything", is_flag=True, help="All partitions of all topics that need it.")
+@options.bootstrap_server
+@options.output
+def elect(
+    preferred: bool,
+    unclean: bool,
+    topic: str | None,
+    numbers: tuple[int, ...],
+    everything: bool,
+    servers: Addresses,
+    output: str,
+) -> None:
+    """Elect leaders anew. Where it is not needed nothing happens. Exit code 1 if somewhere it did not work.
+
+    \b
+    Examples:
+      quorumd partitions elect --bootstrap-server 127.0.0.1:9192 --preferred --all
+      quorumd partitions elect --bootstrap-server 127.0.0.1:9192 --unclean --topic orders --partition 3
+    """
+    if preferred is unclean:
+        raise click.UsageError("either --preferred or --unclean says who is to be elected")
+    if everything is (topic is not None):
+        raise click.UsageError("either --topic or --all says where")
+    if numbers and topic is None:
+        raise click.UsageError("--partition is one of a --topic")
+    results = ask(servers, lambda admin: hold(admin, unclean, topic, numbers))
+    show(results, output)
+    failed = [where for where, error in results.items() if _is_failure(error)]
+    if failed:
+        raise RequestFailed(f"{len(failed)} of {len(results)} partitions have no new leader")
+
+
+async def hold(
+    admin: AdminClient, unclean: bool, topic: str | None, numbers: tuple[int, ...]
+) -> dict[TopicPartition, ItemError | None]:
+    """What came of the election in each partition, None for a new leader. Raises RequestFailed."""
+    from quorumd.client.admin import ElectionType, TopicPartition
+
+    election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+    if topic is None:
+        return await admin.elect_leaders(election)
+    if not numbers:
+        (found,) = await admin.describe_topics([topic])
+        numbers = tuple(sorted(partition.partition_index for partition in found.partitions))
+    return await admin.elect_leaders(
+        election, [TopicPartition(topic, number) for number in dict.fromkeys(numbers)]
+    )
+
+
+def show(results: dict[TopicPartition, ItemError | None], output: str) -> None:
+    """A line for each partition that was told of."""
+    rows = [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "elected": error is None,
+            "error": ErrorCode.describe(error.code) if error is not None and _is_failure(error) else None,
+            "message": error.text if error is not None else None,
+        }
+        for where, error in results.items()
+    ]
+    if output == "json":
+        print_json(rows)
+    elif not rows:
+        click.echo("no partition needs an election")
+    else:
+        cells = [
+            (f"{row['topic']}-{row['partition']}", "elected" if row["elected"] else row["message"])
+            for row in rows
+        ]
+        click.echo(columns(("Partition", "Result"), cells))
+
+
+def _is_failure(error: ItemError | None) -> bool:
+    return error is not None and error.code != ErrorCode.ELECTION_NOT_NEEDED

@@ -1,0 +1,125 @@
+"""A plan file of `quorumd partitions reassign`: Kafka's reassignment JSON, checked before anything is asked.
+
+{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3], "log_dirs": ["any", ...]}]}
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from quorumd.client.admin import TopicPartition
+from quorumd.errors import ConfigError
+
+BrokerId = Annotated[int, Field(ge=0, lt=2**31)]
+Plan = dict[TopicPartition, tuple[int, ...]]
+"""The replicas that each partition is to have, the preferred leader first."""
+
+_SHOWN_PROBLEMS = 10
+_ALLOWED = {
+    "missing": "it must be given",
+    "literal_error": "expected 1",
+    "int_type": "expected a whole number",
+    "greater_than_equal": "expected 0 or more",
+    "less_than": "expected less than 2147483648",
+    "string_type": "expected a text",
+    "string_too_short": "expected a name",
+    "list_type": "expected a list",
+    "too_short": "expected at least one",
+    "model_type": "expected an object in { }",
+    "model_attributes_type": "expected an object in { }",
+}
+"""What is said instead of pydantic's words."""
+
+
+class _Partition(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    topic: Annotated[str, Field(min_length=1)]
+    partition: Annotated[int, Field(ge=0, lt=2**31)]
+    replicas: Annotated[list[BrokerId], Field(min_length=1)]
+    log_dirs: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> _Partition:
+        twice = {replica for replica in self.replicas if self.replicas.count(replica) > 1}
+        if twice:
+            raise ValueError(f"replicas name broker {min(twice)} twice")
+        if self.log_dirs is not None:
+            if len(self.log_dirs) != len(self.replicas):
+                raise ValueError(
+                    f"{len(self.log_dirs)} log_dirs for {len(self.replicas)} replicas: give one each, or none at all"
+                )
+            named = [directory for directory in self.log_dirs if directory != "any"]
+            if named:
+                raise ValueError(
+                    f'log_dirs: {named[0]!r} cannot be chosen from here: only "any" can, the broker chooses'
+                )
+        return self
+
+
+class _PlanFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[1]
+    partitions: Annotated[list[_Partition], Field(min_length=1)]
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file. Raises ConfigError, which names file, place and what is allowed; OSError as it comes."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is no UTF-8: is this a plan?") from None
+    try:
+        file = _PlanFile.model_validate_json(text)
+    except ValidationError as invalid:
+        problems = invalid.errors(include_url=False)
+        lines = [f"{path}: {_problem(problem)}" for problem in problems[:_SHOWN_PROBLEMS]]
+        if len(problems) > _SHOWN_PROBLEMS:
+            lines.append(f"{path}: and {len(problems) - _SHOWN_PROBLEMS} more like these")
+        raise ConfigError("\n".join(lines)) from None
+    plan: Plan = {}
+    for number, wanted in enumerate(file.partitions):
+        where = TopicPartition(wanted.topic, wanted.partition)
+        if where in plan:
+            raise ConfigError(f"{path}: partitions[{number}]: {where.topic}-{where.partition} is named twice")
+        plan[where] = tuple(wanted.replicas)
+    return plan
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan as it is written into a file."""
+    return {
+        "version": 1,
+        "partitions": [
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "replicas": list(replicas),
+                "log_dirs": ["any"] * len(replicas),
+            }
+            for where, replicas in plan.items()
+        ],
+    }
+
+
+def _problem(problem: Any) -> str:
+    """`partitions[3].replicas[0]: 'x': expected a whole number`."""
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(
+        "."
+    )
+    kind = problem["type"]
+    if kind == "json_invalid":
+        return str(problem["ctx"]["error"])
+    if kind == "value_error":
+        return f"{place}: {problem['ctx']['error']}"
+    if kind == "extra_forbidden":
+        keys = (_PlanFile if len(problem["loc"]) == 1 else _Partition).model_fields
+        return f"{place}: not known here, expected {', '.join(keys)}"
+    allowed = _ALLOWED.get(kind, problem["msg"])
+    if kind in ("missing", "too_short", "string_too_short") or isinstance(problem["input"], (dict, list)):
+        return f"{place or 'the file'}: {allowed}"
+    return f"{place or 'the file'}: {problem['input']!r}: {allowed}"

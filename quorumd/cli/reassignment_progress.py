@@ -1,0 +1,132 @@
+"""How far the partitions of a plan are, and whom the others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from quorumd.cli.reassignment_plan import Plan
+    from quorumd.client.admin import AdminClient, TopicPartition
+    from quorumd.protocol.messages.describe_topic_partitions_response import (
+        DescribeTopicPartitionsResponsePartition,
+    )
+    from quorumd.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
+
+_SHOWN_BROKERS = 5
+
+
+class State(StrEnum):
+    """Of one partition of a plan."""
+
+    DONE = "done"
+    MOVING = "moving"
+    ELSEWHERE = "moving elsewhere"
+    NOT_MOVED = "not moved"
+    MISSING = "no such partition"
+
+
+class PartitionProgress(NamedTuple):
+    """`now`: the replicas it has, or goes to if it is being moved elsewhere. `waits_for`: brokers that are to be
+    added and are not in sync yet; empty where only the last step is to come."""
+
+    where: TopicPartition
+    target: tuple[int, ...]
+    state: State
+    now: tuple[int, ...] = ()
+    waits_for: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What it is about, for people."""
+        if self.state is State.MOVING:
+            if not self.waits_for:
+                return "moving, enough replicas must be in sync"
+            return f"moving, waits for broker {', '.join(map(str, self.waits_for))} to be in sync"
+        if self.state in (State.ELSEWHERE, State.NOT_MOVED):
+            return f"{self.state}: {'to ' if self.state is State.ELSEWHERE else 'it has '}{list(self.now)}"
+        return str(self.state)
+
+    def row(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "topic": self.where.topic,
+            "partition": self.where.partition,
+            "state": str(self.state),
+            "target": list(self.target),
+            "replicas": list(self.now),
+            "waitsFor": list(self.waits_for),
+        }
+
+
+async def progress_of(admin: AdminClient, plan: Plan) -> list[PartitionProgress]:
+    """How far each partition of the plan is. Raises RequestFailed."""
+    # In this order: what is not under way before it is described has ended, or was never begun.
+    ongoing = await admin.list_reassignments(list(plan))
+    found = await _described(admin, plan)
+    return [_progress(where, target, found.get(where), ongoing.get(where)) for where, target in plan.items()]
+
+
+async def settled_replicas(admin: AdminClient, plan: Plan) -> Plan:
+    """Where the partitions of the plan are, without what a reassignment under way adds: a plan that takes them back.
+
+    Raises RequestFailed.
+    """
+    ongoing = await admin.list_reassignments(list(plan))
+    found = await _described(admin, plan)
+    settled = {where: tuple(partition.replica_nodes) for where, partition in found.items()}
+    for where, move in ongoing.items():
+        settled[where] = tuple(r for r in move.replicas if r not in move.adding_replicas)
+    return settled
+
+
+async def _described(
+    admin: AdminClient, plan: Plan
+) -> dict[TopicPartition, DescribeTopicPartitionsResponsePartition]:
+    """The partitions of the plan that there are. Raises RequestFailed."""
+    from quorumd.client.admin import TopicPartition
+
+    topics = await admin.describe_topics(sorted({where.topic for where in plan}), skip_unknown=True)
+    found = {
+        TopicPartition(topic.name or "", partition.partition_index): partition
+        for topic in topics
+        for partition in topic.partitions
+    }
+    return {where: found[where] for where in plan if where in found}
+
+
+def _progress(
+    where: TopicPartition,
+    target: tuple[int, ...],
+    partition: DescribeTopicPartitionsResponsePartition | None,
+    ongoing: OngoingPartitionReassignment | None,
+) -> PartitionProgress:
+    if partition is None:
+        return PartitionProgress(where, target, State.MISSING)
+    if ongoing is None:
+        now = tuple(partition.replica_nodes)
+        return PartitionProgress(where, target, State.DONE if now == target else State.NOT_MOVED, now)
+    heading_for = tuple(r for r in ongoing.replicas if r not in ongoing.removing_replicas)
+    if heading_for != target:
+        return PartitionProgress(where, target, State.ELSEWHERE, heading_for)
+    missing = tuple(r for r in ongoing.adding_replicas if r not in partition.isr_nodes)
+    return PartitionProgress(where, target, State.MOVING, tuple(ongoing.replicas), missing)
+
+
+def summary(progress: Sequence[PartitionProgress]) -> str:
+    """Whom the partitions that are moving wait for: `waiting for broker 4 (12 partitions), 5 (3)`."""
+    counts: dict[int, int] = {}
+    for each in progress:
+        for broker in each.waits_for:
+            counts[broker] = counts.get(broker, 0) + 1
+    if not counts:
+        moving = sum(each.state is State.MOVING for each in progress)
+        return f"{moving} wait for enough replicas in sync" if moving else "nothing is moving"
+    shown = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_BROKERS]
+    text = ", ".join(
+        f"{broker} ({count} partition{'' if count == 1 else 's'})" if n == 0 else f"{broker} ({count})"
+        for n, (broker, count) in enumerate(shown)
+    )
+    more = f" and {len(counts) - len(shown)} more" if len(counts) > len(shown) else ""
+    return f"waiting for broker {text}{more}"

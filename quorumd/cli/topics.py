@@ -1,0 +1,308 @@
+"""`quorumd topics`: make topics, show them, let them grow, delete them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.asking import ask
+from quorumd.cli.configs import assigned
+from quorumd.cli.output import columns, print_json
+from quorumd.errors import ErrorCode, RequestFailed
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
+    from quorumd.protocol.messages.describe_topic_partitions_response import (
+        DescribeTopicPartitionsResponsePartition,
+        DescribeTopicPartitionsResponseTopic,
+    )
+    from quorumd.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
+
+LIST_COLUMNS = ("Topic", "Partitions", "ReplicationFactor", "UnderReplicated", "Leaderless")
+PARTITION_COLUMNS = ("Partition", "Leader", "Epoch", "Replicas", "Isr", "Elr", "LastKnownElr")
+REASSIGNMENT_COLUMNS = ("Adding", "Removing")
+TOPIC_RESOURCE = 2
+OWN_CONFIG = 1
+"""DescribeConfigs' source of a config that was set for the topic itself."""
+
+
+@click.group()
+def topics() -> None:
+    """Make topics, show them, let them grow, delete them.
+
+    \b
+    Examples:
+      quorumd topics create orders --bootstrap-server 127.0.0.1:9192 --partitions 12 --replication-factor 3
+      quorumd topics describe orders --bootstrap-server 127.0.0.1:9192
+    """
+
+
+@topics.command()
+@click.argument("name")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), help="How many; the cluster's default if not given."
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, 32_767),
+    help="Replicas of each partition; the cluster's default if not given.",
+)
+@click.option(
+    "--replica-assignment",
+    "assignments",
+    type=options.replica_assignments,
+    metavar="ID:ID,...",
+    help="Instead of both: the brokers of each partition, the preferred leader first.",
+)
+@click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help="A config of the topic.")
+@click.option("--if-not-exists", is_flag=True, help="A topic of that name is all right, as it is.")
+@click.option("--validate-only", is_flag=True, help="Say what would happen and change nothing.")
+@options.bootstrap_server
+@options.output
+def create(
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    assignments: dict[int, tuple[int, ...]] | None,
+    settings: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+    servers: Addresses,
+    output: str,
+) -> None:
+    """Make a topic; returns once it is committed. Its replicas are spread over the racks and brokers there are.
+
+    \b
+    Examples:
+      quorumd topics create orders --bootstrap-server 127.0.0.1:9192 --partitions 12 --replication-factor 3 \\
+        --config min.insync.replicas=2
+      quorumd topics create orders --bootstrap-server 127.0.0.1:9192 --replica-assignment 1:2:3,2:3:1
+    """
+    if assignments is not None and (partitions is not None or replication_factor is not None):
+        raise click.UsageError(
+            "--replica-assignment says it all: leave --partitions, --replication-factor out"
+        )
+    configs = assigned(settings)
+
+    async def create_topic(admin: AdminClient) -> dict[str, Any]:
+        try:
+            made = await admin.create_topic(
+                name,
+                partitions,
+                replication_factor,
+                assignments=assignments,
+                configs=configs,
+                validate_only=validate_only,
+            )
+        except RequestFailed as failure:
+            if not if_not_exists or failure.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            (found,) = await admin.describe_topics([name])
+            return {"created": False, **topic_row(found)}
+        return {
+            "created": not validate_only,
+            "topic": name,
+            "topicId": str(made.topic_id),
+            "partitions": made.num_partitions,
+            "replicationFactor": made.replication_factor,
+        }
+
+    made = ask(servers, create_topic)
+    if output == "json":
+        print_json(made)
+        return
+    done = "created" if made["created"] else "can be created" if validate_only else "exists"
+    click.echo(
+        f"{done}: topic {name!r}, {counted(made['partitions'], 'partition')}, "
+        f"replication factor {made['replicationFactor']}"
+    )
+
+
+@topics.command("list")
+@options.bootstrap_server
+@options.output
+def list_command(servers: Addresses, output: str) -> None:
+    """Show all topics, a line each: how many partitions have fewer replicas in sync than they have, or no leader.
+
+    \b
+    Examples:
+      quorumd topics list --bootstrap-server 127.0.0.1:9192
+      quorumd topics list --bootstrap-server 127.0.0.1:9192 --output json
+    """
+    described = ask(servers, lambda admin: admin.describe_topics())
+    rows = [topic_row(topic) for topic in sorted(described, key=lambda topic: topic.name or "")]
+    if output == "json":
+        print_json(rows)
+    else:
+        keys = ("topic", "partitions", "replicationFactor", "underReplicated", "leaderless")
+        click.echo(columns(LIST_COLUMNS, [[row[key] for key in keys] for row in rows]))
+
+
+@topics.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@options.bootstrap_server
+@options.output
+def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
+    """Show topics with all their partitions.
+
+    Leader none: nobody leads. Isr: the replicas in sync. Elr: out of sync, and known to have every committed record
+    (KIP-966). Adding and Removing: what a reassignment under way changes.
+
+    \b
+    Examples:
+      quorumd topics describe orders --bootstrap-server 127.0.0.1:9192
+      quorumd topics describe orders payments --bootstrap-server 127.0.0.1:9192 --output json
+    """
+
+    async def described(admin: AdminClient) -> list[dict[str, Any]]:
+        from quorumd.client.admin import TopicPartition
+
+        found = await admin.describe_topics(sorted(set(names)))
+        ongoing = await admin.list_reassignments(
+            [TopicPartition(topic.name or "", p.partition_index) for topic in found for p in topic.partitions]
+        )
+        shown = []
+        for topic in found:
+            configs = await admin.describe_configs(TOPIC_RESOURCE, topic.name or "")
+            own = {config.name: config.value for config in configs if config.config_source == OWN_CONFIG}
+            moves = {where.partition: move for where, move in ongoing.items() if where.topic == topic.name}
+            partitions = [
+                partition_row(partition, moves.get(partition.partition_index))
+                for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
+            ]
+            shown.append({**topic_row(topic), "configs": own, "partitions": partitions})
+        return shown
+
+    shown = ask(servers, described)
+    if output == "json":
+        print_json(shown)
+    else:
+        click.echo("\n\n".join(topic_text(topic) for topic in shown))
+
+
+@topics.command("add-partitions")
+@click.argument("name")
+@click.option(
+    "--partitions",
+    "total",
+    type=click.IntRange(min=1),
+    required=True,
+    help="How many the topic is to have, those that it has included.",
+)
+@click.option("--validate-only", is_flag=True, help="Say what would happen and change nothing.")
+@options.bootstrap_server
+@options.output
+def add_partitions(name: str, total: int, validate_only: bool, servers: Addresses, output: str) -> None:
+    """Let a topic have more partitions. Keys go to other partitions then; a topic never shrinks.
+
+    \b
+    Example:
+      quorumd topics add-partitions orders --bootstrap-server 127.0.0.1:9192 --partitions 24
+    """
+    ask(servers, lambda admin: admin.add_partitions(name, total, validate_only=validate_only))
+    if output == "json":
+        print_json({"topic": name, "partitions": total, "added": not validate_only})
+    else:
+        done = f"possible: topic {name!r} can have" if validate_only else f"committed: topic {name!r} has"
+        click.echo(f"{done} {counted(total, 'partition')}")
+
+
+@topics.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="No topic of that name is all right.")
+@options.bootstrap_server
+@options.output
+def delete(names: tuple[str, ...], if_exists: bool, servers: Addresses, output: str) -> None:
+    """Delete topics with all that is in them, one after the other. They do not come back.
+
+    \b
+    Example:
+      quorumd topics delete orders payments --bootstrap-server 127.0.0.1:9192
+    """
+
+    async def delete_topics(admin: AdminClient) -> tuple[list[str], list[RequestFailed]]:
+        deleted, failures = [], []
+        for name in dict.fromkeys(names):
+            try:
+                await admin.delete_topic(name)
+                deleted.append(name)
+            except RequestFailed as failure:
+                if not if_exists or failure.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    failures.append(failure)
+        return deleted, failures
+
+    deleted, failures = ask(servers, delete_topics)
+    if output == "json":
+        print_json({"deleted": deleted})
+    elif deleted:
+        click.echo(f"deleted: {', '.join(deleted)}")
+    elif not failures:
+        click.echo("nothing to delete")
+    if failures:
+        raise RequestFailed("\n".join(map(str, failures)))
+
+
+def topic_row(topic: DescribeTopicPartitionsResponseTopic) -> dict[str, Any]:
+    """One line of the list. Partitions that are moved have more replicas meanwhile: the replication factor is the
+    highest."""
+    partitions = topic.partitions
+    return {
+        "topic": topic.name,
+        "topicId": str(topic.topic_id),
+        "partitions": len(partitions),
+        "replicationFactor": max((len(partition.replica_nodes) for partition in partitions), default=0),
+        "underReplicated": sum(len(p.isr_nodes) < len(p.replica_nodes) for p in partitions),
+        "leaderless": sum(p.leader_id < 0 for p in partitions),
+    }
+
+
+def partition_row(
+    partition: DescribeTopicPartitionsResponsePartition, move: OngoingPartitionReassignment | None
+) -> dict[str, Any]:
+    """One partition of `topics describe --output json`."""
+    return {
+        "partition": partition.partition_index,
+        "leader": partition.leader_id,
+        "leaderEpoch": partition.leader_epoch,
+        "replicas": partition.replica_nodes,
+        "isr": partition.isr_nodes,
+        "elr": partition.eligible_leader_replicas or [],
+        "lastKnownElr": partition.last_known_elr or [],
+        "adding": [] if move is None else move.adding_replicas,
+        "removing": [] if move is None else move.removing_replicas,
+    }
+
+
+def topic_text(topic: dict[str, Any]) -> str:
+    """The topic in one line, and a line for each partition."""
+    rows = topic["partitions"]
+    is_moving = any(row["adding"] or row["removing"] for row in rows)
+    cells = [
+        [
+            row["partition"],
+            "none" if row["leader"] < 0 else row["leader"],
+            row["leaderEpoch"],
+            *(enumerated(row[key]) for key in ("replicas", "isr", "elr", "lastKnownElr")),
+            *((enumerated(row["adding"]), enumerated(row["removing"])) if is_moving else ()),
+        ]
+        for row in rows
+    ]
+    header = PARTITION_COLUMNS + (REASSIGNMENT_COLUMNS if is_moving else ())
+    configs = ",".join(f"{key}={value}" for key, value in topic["configs"].items()) or "-"
+    return (
+        f"Topic: {topic['topic']}  TopicId: {topic['topicId']}  Partitions: {len(rows)}  "
+        f"ReplicationFactor: {topic['replicationFactor']}  Configs: {configs}\n{columns(header, cells)}"
+    )
+
+
+def enumerated(ids: list[int]) -> str:
+    """Broker ids in one column; "-" for none."""
+    return ",".join(map(str, ids)) or "-"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 partition`, `12 partitions`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

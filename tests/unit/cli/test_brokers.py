@@ -1,0 +1,100 @@
+"""`quorumd brokers`: the registered ones among all that can be asked, and forgetting one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from quorumd.cli import brokers
+from quorumd.cli.root import run
+from quorumd.protocol.messages.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+    Listener,
+)
+from tests.support.fake_admin import SERVER, FakeAdmin
+
+LISTENERS = [Listener("PLAINTEXT", "ten", 9092, 0), Listener("SSL", "::1", 9093, 1)]
+QUORUM_NODE = DescribeClusterBroker(1, "one", 9192)
+RUNNING = DescribeClusterBroker(10, "ten", 9092, "a", False, 510, False, 3, LISTENERS)
+STOPPING = DescribeClusterBroker(12, "twelve", 9092, None, False, 512, True, 0, LISTENERS[:1])
+FENCED = DescribeClusterBroker(11, "eleven", 9092, None, True, 511)
+
+
+class Admin(FakeAdmin):
+    brokers = (STOPPING, FENCED, QUORUM_NODE, RUNNING)
+
+    async def describe_brokers(self) -> DescribeClusterResponse:
+        return DescribeClusterResponse(brokers=list(self.brokers))
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        self.asked("unregister", broker_id)
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    made = Admin()
+    monkeypatch.setattr(brokers, "ask", made.ask)
+    return made
+
+
+def test_the_list_has_the_registered_ones(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["brokers", "list", *SERVER]) == 0
+    assert capsys.readouterr().out == (
+        "Id  State     Leads  Rack  Epoch  Listeners\n"
+        "10  running       3  a       510  PLAINTEXT://ten:9092,SSL://[::1]:9093\n"
+        "11  fenced        0  -       511  -\n"
+        "12  stopping      0  -       512  PLAINTEXT://ten:9092\n"
+    )
+    assert run(["brokers", "list", *SERVER, "--output", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[0] == {
+        "id": 10,
+        "state": "running",
+        "leads": 3,
+        "rack": "a",
+        "epoch": 510,
+        "listeners": ["PLAINTEXT://ten:9092", "SSL://[::1]:9093"],
+    }
+
+
+def test_a_cluster_without_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.brokers = (QUORUM_NODE,)
+    assert run(["brokers", "list", *SERVER]) == 0
+    assert capsys.readouterr().out == "no broker is registered\n"
+
+
+def test_one_is_described(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["brokers", "describe", "11", *SERVER]) == 0
+    assert capsys.readouterr().out == (
+        "Id:\t\t11\nState:\t\tfenced\nLeads:\t\t0\nRack:\t\t-\nEpoch:\t\t511\nListeners:\t-\n"
+    )
+    assert run(["brokers", "describe", "12", *SERVER, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "stopping"
+
+
+@pytest.mark.parametrize("command", ["describe", "unregister"])
+def test_one_that_is_not_registered_is_told_with_those_that_are(
+    admin: Admin, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert run(["brokers", command, "1", *SERVER]) == 1
+    assert capsys.readouterr().err == "error: broker 1 is not registered; these are: 10, 11, 12\n"
+    assert admin.calls == []
+
+
+def test_a_broker_that_is_gone_is_forgotten(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["brokers", "unregister", "11", *SERVER]) == 0
+    assert admin.calls == [("unregister", 11)]
+    assert capsys.readouterr().out == "committed: broker 11 is not registered any more\n"
+
+
+@pytest.mark.parametrize(("broker", "state"), [("10", "running"), ("12", "stopping")])
+def test_a_broker_that_is_there_is_forgotten_by_force_only(
+    admin: Admin, capsys: pytest.CaptureFixture[str], broker: str, state: str
+) -> None:
+    assert run(["brokers", "unregister", broker, *SERVER]) == 1
+    assert f"broker {broker} is {state}: stop it first" in capsys.readouterr().err
+    assert admin.calls == []
+    assert run(["brokers", "unregister", broker, *SERVER, "--force", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"id": int(broker), "registered": False}

@@ -1,0 +1,102 @@
+"""`quorumd partitions elect`: who is to be elected where, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from quorumd.cli import partitions_elect
+from quorumd.cli.root import run
+from quorumd.client.admin import ElectionType, ItemError, TopicPartition
+from quorumd.errors import ErrorCode
+from tests.support.fake_admin import SERVER, FakeAdmin, partition
+
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+NOT_NEEDED = ItemError(ErrorCode.ELECTION_NOT_NEEDED, "Broker 1 leads.")
+LAGS = ItemError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "It lags.")
+
+
+class Admin(FakeAdmin):
+    results: dict[TopicPartition, ItemError | None]
+
+    async def elect_leaders(
+        self, election: ElectionType, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ItemError | None]:
+        self.asked("elect", election, partitions)
+        return self.results
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    made = Admin()
+    made.results = {FIRST: None, SECOND: NOT_NEEDED}
+    made.topics["orders"] = [partition(1, [1]), partition(0, [1])]
+    monkeypatch.setattr(partitions_elect, "ask", made.ask)
+    return made
+
+
+ASKED: list[tuple[list[str], ElectionType, list[TopicPartition] | None]] = [
+    (["--preferred", "--all"], ElectionType.PREFERRED, None),
+    (["--unclean", "--topic", "orders"], ElectionType.UNCLEAN, [FIRST, SECOND]),
+    (
+        ["--preferred", "--topic", "orders", "--partition", "1", "--partition", "1"],
+        ElectionType.PREFERRED,
+        [SECOND],
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "election", "where"), ASKED)
+def test_it_is_held_where_it_is_wanted(
+    admin: Admin, arguments: list[str], election: ElectionType, where: list[TopicPartition] | None
+) -> None:
+    assert run(["partitions", "elect", *SERVER, *arguments]) == 0
+    assert admin.calls == [("elect", election, where)]
+
+
+def test_what_came_of_it_is_shown(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["partitions", "elect", *SERVER, "--preferred", "--topic", "orders"]) == 0
+    assert capsys.readouterr() == (
+        "Partition  Result\norders-0   elected\norders-1   Broker 1 leads.\n",
+        "",
+    )
+    admin.results = {}
+    assert run(["partitions", "elect", *SERVER, "--preferred", "--all"]) == 0
+    assert capsys.readouterr().out == "no partition needs an election\n"
+
+
+def test_a_failure_is_an_exit_code(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.results = {FIRST: LAGS, SECOND: NOT_NEEDED}
+    assert run(["partitions", "elect", *SERVER, "--preferred", "--all", "--output", "json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "elected": False,
+            "error": "PREFERRED_LEADER_NOT_AVAILABLE (80)",
+            "message": "It lags.",
+        },
+        {"topic": "orders", "partition": 1, "elected": False, "error": None, "message": "Broker 1 leads."},
+    ]
+    assert err == "error: 1 of 2 partitions have no new leader\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["--all"], "either --preferred or --unclean"),
+        (["--preferred", "--unclean", "--all"], "either --preferred or --unclean"),
+        (["--preferred"], "either --topic or --all"),
+        (["--preferred", "--all", "--topic", "orders"], "either --topic or --all"),
+        (["--preferred", "--all", "--partition", "1"], "one of a --topic"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+    admin: Admin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
+) -> None:
+    assert run(["partitions", "elect", *SERVER, *arguments]) == 2
+    assert wrong in capsys.readouterr().err
+    assert admin.calls == []

@@ -1,0 +1,226 @@
+"""`quorumd partitions reassign`: what is asked for, what is shown, and what the exit code says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quorumd.cli import partitions_reassign
+from quorumd.cli.partitions_reassign import wait_until_done
+from quorumd.cli.reassignment_progress import State
+from quorumd.cli.root import run
+from quorumd.client.admin import ItemError, TopicPartition
+from tests.support.fake_admin import SERVER, FakeAdmin, partition
+
+FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
+PLAN = {FIRST: (4, 2), SECOND: (5, 4), THIRD: (1, 2)}
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    """Orders 0 and 1 are moving and orders 2 is where it is to be."""
+    made = FakeAdmin()
+    made.topics["orders"] = [
+        partition(0, [4, 2, 1], [1, 2], 1),
+        partition(1, [5, 4, 1, 2], [1, 2, 5], 1),
+        partition(2, [1, 2]),
+    ]
+    made.moving = {FIRST: ([4], [1]), SECOND: ([4, 5], [1, 2])}
+    monkeypatch.setattr(partitions_reassign, "ask", made.ask)
+    monkeypatch.setattr(partitions_reassign, "POLL_S", 0.0)
+    monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
+    return made
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> str:
+    partitions = [
+        {"topic": where.topic, "partition": where.partition, "replicas": replicas}
+        for where, replicas in PLAN.items()
+    ]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    return str(file)
+
+
+def finish(admin: FakeAdmin, *moved: TopicPartition) -> None:
+    for where in moved:
+        admin.moving.pop(where, None)
+        admin.topics["orders"][where.partition] = partition(where.partition, PLAN[where])
+
+
+def test_without_a_mode_nothing_is_changed(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan]) == 0
+    assert admin.calls == []
+    assert capsys.readouterr().out == (
+        "Partition  Target  State\n"
+        "orders-0      4,2  moving, waits for broker 4 to be in sync\n"
+        "orders-1      5,4  moving, waits for broker 4 to be in sync\n"
+        "orders-2      1,2  done\n"
+    )
+
+
+def test_verify_fails_until_all_are_done(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verify = ["partitions", "reassign", *SERVER, "--plan", plan, "--verify", "--output", "json"]
+    assert run(verify) == 1
+    out, err = capsys.readouterr()
+    assert err == (
+        "error: 2 of 3 partitions are not where the plan wants them; waiting for broker 4 (2 partitions)\n"
+    )
+    assert [row["state"] for row in json.loads(out)] == ["moving", "moving", "done"]
+    assert json.loads(out)[0] == {
+        "topic": "orders",
+        "partition": 0,
+        "state": "moving",
+        "target": [4, 2],
+        "replicas": [4, 2, 1],
+        "waitsFor": [4],
+    }
+    finish(admin, FIRST, SECOND)
+    assert run(verify) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda admin: admin.moving.update({FIRST: ([4], [2])}), "moving elsewhere: to [4, 1]"),
+        (lambda admin: admin.moving.pop(FIRST), "not moved: it has [4, 2, 1]"),
+        (lambda admin: admin.topics["orders"].pop(0), "no such partition"),
+        (
+            lambda admin: admin.topics["orders"][0].isr_nodes.append(4),
+            "moving, enough replicas must be in sync",
+        ),
+    ],
+    ids=["another target", "not begun", "not there", "the last step"],
+)
+def test_where_else_a_partition_may_be(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str], change: object, told: str
+) -> None:
+    finish(admin, SECOND)
+    assert callable(change)
+    change(admin)
+    if told == "no such partition":
+        admin.moving.clear()
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
+    assert told in capsys.readouterr().out
+
+
+def test_the_order_of_replicas_counts(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first one is the preferred leader."""
+    finish(admin, FIRST, SECOND)
+    admin.topics["orders"][2] = partition(2, [2, 1])
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
+    assert "not moved: it has [2, 1]" in capsys.readouterr().out
+
+
+def test_execute_begins_all_moves_at_once(
+    admin: FakeAdmin, plan: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    back = tmp_path / "back.json"
+    execute = ["partitions", "reassign", *SERVER, "--plan", plan, "--execute", "--save", str(back)]
+    assert run([*execute, "--keep-replication-factor"]) == 0
+    assert admin.calls == [("alter_reassignments", PLAN, False)]
+    saved = json.loads(back.read_text())
+    assert (saved["version"], saved["partitions"][2]["replicas"]) == (1, [1, 2])
+    assert capsys.readouterr().err == f"saved where they are now: {back}\n"
+    assert run(execute) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert len(admin.calls) == 1
+
+
+def test_what_was_being_moved_is_saved_where_it_was(admin: FakeAdmin, plan: str, tmp_path: Path) -> None:
+    """Not with the replicas that are being added just now."""
+    back = tmp_path / "back.json"
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--execute", "--save", str(back)]) == 0
+    saved = [entry["replicas"] for entry in json.loads(back.read_text())["partitions"]]
+    assert saved == [[2, 1], [1, 2], [1, 2]]
+
+
+def test_what_is_refused_is_told_and_the_others_go_on(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.refused = {SECOND: ItemError(39, "There is no broker 5.")}
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--execute"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "error: orders-1 cannot be moved: There is no broker 5.\n"
+        "error: the other 2 of 3 partitions were accepted\n",
+    )
+
+
+def test_cancel_takes_back_what_is_moving(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cancel = ["partitions", "reassign", *SERVER, "--plan", plan, "--cancel"]
+    assert run(cancel) == 0
+    assert admin.calls == [("alter_reassignments", {FIRST: None, SECOND: None}, True)]
+    assert capsys.readouterr().out == "cancelled: 2 of 3 partitions; the others were not being moved\n"
+    admin.refused = {SECOND: ItemError(39, "Too few are in sync.")}
+    assert run([*cancel, "--output", "json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [{"topic": "orders", "partition": 0}]
+    assert err.startswith("error: orders-1 cannot go back: Too few are in sync.\n")
+    admin.moving.clear()
+    assert run(cancel) == 0
+    assert len(admin.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["--execute", "--cancel"], "at a time"),
+        (["--wait"], "--wait goes with"),
+        (["--cancel", "--wait"], "--wait goes with"),
+        (["--verify", "--timeout", "3"], "how long to --wait"),
+        (["--verify", "--save", "x"], "go with --execute"),
+        (["--keep-replication-factor"], "go with --execute"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
+) -> None:
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, *arguments]) == 2
+    assert wrong in capsys.readouterr().err
+    assert admin.calls == []
+
+
+def test_waiting_shows_how_far_it_is_and_for_whom_it_waits(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    polls = iter([lambda: None, lambda: finish(admin, FIRST), lambda: finish(admin, SECOND)])
+    admin.before_listing = lambda: next(polls)()
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--execute", "--wait"]) == 0
+    out, err = capsys.readouterr()
+    assert err == (
+        "waiting\n"
+        "1 of 3 partitions done; waiting for broker 4 (2 partitions)\n"
+        "2 of 3 partitions done; waiting for broker 4 (1 partition)\n"
+    )
+    assert out.count("done") == 3
+
+
+def test_waiting_ends_in_time(admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]) -> None:
+    wait = ["partitions", "reassign", *SERVER, "--plan", plan, "--verify", "--wait", "--timeout", "0.01"]
+    assert run(wait) == 1
+    assert "error: 2 of 3 partitions are not where the plan wants them" in capsys.readouterr().err
+
+
+def test_nobody_waits_for_what_does_not_move(admin: FakeAdmin) -> None:
+    admin.moving.clear()
+    progress = wait_until_done((("127.0.0.1", 1),), dict(PLAN), 60)
+    assert [each.state for each in progress] == [State.NOT_MOVED, State.NOT_MOVED, State.DONE]
+
+
+def test_a_plan_that_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"version": 1, "partitions": []}')
+    assert run(["partitions", "reassign", *SERVER, "--plan", str(file), "--execute"]) == 2
+    assert capsys.readouterr().err == f"error: {file}: partitions: expected at least one\n"

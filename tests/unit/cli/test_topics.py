@@ -1,0 +1,197 @@
+"""`quorumd topics`: what is asked for, and what is printed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from quorumd.cli import topics
+from quorumd.cli.root import run
+from quorumd.client.admin import TopicPartition
+from quorumd.errors import ErrorCode, RequestFailed
+from quorumd.protocol.messages.create_topics_response import CreatableTopicResult
+from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from tests.support.fake_admin import SERVER, TOPIC_ID, FakeAdmin, partition
+
+EXISTS = RequestFailed("topic 'orders': it is there", ErrorCode.TOPIC_ALREADY_EXISTS)
+UNKNOWN = RequestFailed("topic 'orders': it is not there", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class Admin(FakeAdmin):
+    async def create_topic(self, *arguments: Any, **options: Any) -> CreatableTopicResult:
+        self.asked("create", *arguments, options)
+        return CreatableTopicResult(arguments[0], TOPIC_ID, 0, None, 0, 12, 3)
+
+    async def delete_topic(self, name: str) -> None:
+        self.asked("delete", name)
+
+    async def add_partitions(self, name: str, total: int, *, validate_only: bool) -> None:
+        self.asked("add", name, total, validate_only)
+
+    async def describe_configs(self, kind: int, name: str) -> list[DescribeConfigsResourceResult]:
+        return [
+            DescribeConfigsResourceResult("min.insync.replicas", "2", False, 1),
+            DescribeConfigsResourceResult("retention.ms", "9", False, 5),
+        ]
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    made = Admin()
+    monkeypatch.setattr(topics, "ask", made.ask)
+    return made
+
+
+def test_create_says_what_was_made(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["topics", "create", "orders", *SERVER, "--partitions", "12", "--replication-factor", "3"]
+    assert run([*arguments, "--config", "min.insync.replicas=2", "--config", "retention.ms=9"]) == 0
+    configs = {"min.insync.replicas": "2", "retention.ms": "9"}
+    options = {"assignments": None, "configs": configs, "validate_only": False}
+    assert admin.calls == [("create", "orders", 12, 3, options)]
+    assert capsys.readouterr() == ("created: topic 'orders', 12 partitions, replication factor 3\n", "")
+
+
+def test_create_as_json(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "create", "orders", *SERVER, "--output", "json"]) == 0
+    assert admin.calls[0][1:4] == ("orders", None, None)
+    assert json.loads(capsys.readouterr().out) == {
+        "created": True,
+        "topic": "orders",
+        "topicId": str(TOPIC_ID),
+        "partitions": 12,
+        "replicationFactor": 3,
+    }
+
+
+def test_create_with_a_place_for_every_replica(admin: Admin) -> None:
+    assert run(["topics", "create", "orders", *SERVER, "--replica-assignment", "1:2, 2:1"]) == 0
+    assert admin.calls[0][-1]["assignments"] == {0: (1, 2), 1: (2, 1)}
+
+
+def test_validating_says_that_nothing_was_made(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "create", "orders", *SERVER, "--validate-only"]) == 0
+    assert admin.calls[0][-1]["validate_only"] is True
+    assert capsys.readouterr().out.startswith("can be created: topic 'orders'")
+
+
+def test_a_topic_that_is_there_is_an_error_unless_it_is_all_right(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.errors["create"] = EXISTS
+    admin.topics["orders"] = [partition(0, [1, 2])]
+    assert run(["topics", "create", "orders", *SERVER]) == 1
+    assert capsys.readouterr() == ("", "error: topic 'orders': it is there\n")
+    assert run(["topics", "create", "orders", *SERVER, "--if-not-exists"]) == 0
+    assert capsys.readouterr().out == "exists: topic 'orders', 1 partition, replication factor 2\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["--partitions", "0"], "0 is not in the range"),
+        (["--replica-assignment", "1:2", "--partitions", "1"], "says it all"),
+        (["--replica-assignment", "1:x"], "'1:x' is no list of brokers"),
+        (["--replica-assignment", "1:2,2:2"], "'2:2' names a broker twice"),
+        (["--config", "a"], "'a' is not KEY=VALUE"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+    admin: Admin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
+) -> None:
+    assert run(["topics", "create", "orders", *SERVER, *arguments]) == 2
+    assert wrong in capsys.readouterr().err
+    assert admin.calls == []
+
+
+def test_the_list_shows_what_is_not_well(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.topics["payments"] = [partition(0, [1, 2, 3]), partition(1, [2, 3], [2]), partition(2, [3], [], -1)]
+    admin.topics["orders"] = [partition(0, [1])]
+    assert run(["topics", "list", *SERVER]) == 0
+    assert capsys.readouterr().out == (
+        "Topic     Partitions  ReplicationFactor  UnderReplicated  Leaderless\n"
+        "orders             1                  1                0           0\n"
+        "payments           3                  3                2           1\n"
+    )
+    assert run(["topics", "list", *SERVER, "--output", "json"]) == 0
+    assert [row["leaderless"] for row in json.loads(capsys.readouterr().out)] == [0, 1]
+
+
+def test_a_description_has_configs_of_the_topic_and_every_partition(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.topics["orders"] = [partition(1, [2, 3], [], -1), partition(0, [1, 2])]
+    admin.topics["orders"][0].eligible_leader_replicas = [2, 3]
+    assert run(["topics", "describe", "orders", *SERVER]) == 0
+    assert capsys.readouterr().out == (
+        f"Topic: orders  TopicId: {TOPIC_ID}  Partitions: 2  ReplicationFactor: 2  "
+        "Configs: min.insync.replicas=2\n"
+        "Partition  Leader  Epoch  Replicas  Isr  Elr  LastKnownElr\n"
+        "        0  1           5       1,2  1,2    -             -\n"
+        "        1  none        5       2,3    -  2,3             -\n"
+    )
+
+
+def test_a_description_shows_what_a_reassignment_changes(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.topics["orders"] = [partition(0, [4, 2, 1], [1, 2])]
+    admin.moving[TopicPartition("orders", 0)] = ([4], [1])
+    assert run(["topics", "describe", "orders", *SERVER]) == 0
+    header, row = capsys.readouterr().out.splitlines()[1:]
+    assert header.split()[-2:] == ["Adding", "Removing"]
+    assert row.split()[-2:] == ["4", "1"]
+    assert run(["topics", "describe", "orders", *SERVER, "--output", "json"]) == 0
+    (described,) = json.loads(capsys.readouterr().out)
+    assert described["configs"] == {"min.insync.replicas": "2"}
+    assert (described["partitions"][0]["adding"], described["partitions"][0]["isr"]) == ([4], [1, 2])
+
+
+def test_a_topic_that_is_not_there_is_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "describe", "orders", *SERVER]) == 1
+    assert capsys.readouterr() == ("", "error: topic 'orders': unknown\n")
+
+
+def test_a_topic_grows(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    grow = ["topics", "add-partitions", "orders", *SERVER, "--partitions", "24"]
+    assert run(grow) == 0
+    assert run([*grow, "--validate-only"]) == 0
+    assert run([*grow, "--output", "json"]) == 0
+    assert admin.calls[:2] == [("add", "orders", 24, False), ("add", "orders", 24, True)]
+    told = capsys.readouterr().out.split("\n", 2)
+    assert told[:2] == [
+        "committed: topic 'orders' has 24 partitions",
+        "possible: topic 'orders' can have 24 partitions",
+    ]
+    assert json.loads(told[2]) == {"topic": "orders", "partitions": 24, "added": True}
+
+
+def test_topics_are_deleted_one_by_one(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topics", "delete", "orders", "payments", "orders", *SERVER]) == 0
+    assert admin.calls == [("delete", "orders"), ("delete", "payments")]
+    assert capsys.readouterr().out == "deleted: orders, payments\n"
+    assert run(["topics", "delete", "orders", *SERVER, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"deleted": ["orders"]}
+
+
+def test_deleting_what_is_not_there_is_an_error_unless_it_is_all_right(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.errors["delete"] = UNKNOWN
+    assert run(["topics", "delete", "orders", *SERVER]) == 1
+    assert capsys.readouterr() == ("", "error: topic 'orders': it is not there\n")
+    assert run(["topics", "delete", "orders", *SERVER, "--if-exists"]) == 0
+    assert capsys.readouterr() == ("nothing to delete\n", "")
+
+
+def test_one_that_fails_does_not_keep_the_others(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def delete(name: str) -> None:
+        if name == "orders":
+            raise UNKNOWN
+
+    monkeypatch.setattr(admin, "delete_topic", delete)
+    assert run(["topics", "delete", "orders", "payments", *SERVER]) == 1
+    assert capsys.readouterr() == ("deleted: payments\n", "error: topic 'orders': it is not there\n")
