@@ -35,6 +35,7 @@ from quorumd.config.values import (
     or_any,
     size,
 )
+from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.node.settings import NodeSettings
@@ -229,6 +230,22 @@ class Settings(BaseModel):
         about="How much of a snapshot one request fetches, and one answer brings.",
     )
 
+    broker_session_timeout_ms: Annotated[int, duration("100ms", "1h")] = setting(
+        "broker.session.timeout.ms",
+        default="9s",
+        about="A broker that is not heard of for this long is fenced: others lead in its place.",
+    )
+    default_replication_factor: Annotated[int, integer(1, 32_767)] = setting(
+        "default.replication.factor",
+        default="1",
+        about="Replicas of a new topic's partitions, where whoever makes it does not say.",
+    )
+    num_partitions: Annotated[int, integer(1, 1_000_000)] = setting(
+        "num.partitions",
+        default="1",
+        about="Partitions of a new topic, where whoever makes it does not say.",
+    )
+
     metrics_listener: Annotated[tuple[str, int] | None, OPTIONAL_ADDRESS] = setting(
         "metrics.listener",
         default="",
@@ -295,6 +312,11 @@ class Settings(BaseModel):
                 snapshot_ms=self.snapshot_ms,
                 retention_bytes=self.retention_bytes,
                 retention_ms=self.retention_ms,
+            ),
+            controller=ControllerSettings(
+                broker_session_timeout_ms=self.broker_session_timeout_ms,
+                default_replication_factor=self.default_replication_factor,
+                num_partitions=self.num_partitions,
             ),
             request_timeout_ms=self.request_timeout_ms,
             max_request_bytes=self.max_request_bytes,

@@ -16,10 +16,11 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 class PartitionIndex:
     """`holds`: by broker id the partitions with it in the ISR or ELR. `leads`: by broker id how many it leads."""
 
-    __slots__ = ("_holds", "leaderless", "leads", "reassigning", "with_elr")
+    __slots__ = ("_holds", "_numbers", "leaderless", "leads", "reassigning", "with_elr")
 
     def __init__(self) -> None:
         self._holds: dict[int, dict[PartitionId, PartitionId]] = {}
+        self._numbers: dict[str, int] = {"partitions": 0}
         self.leads: dict[int, int] = {}
         self.leaderless: dict[PartitionId, None] = {}
         self.reassigning: dict[PartitionId, None] = {}
@@ -29,6 +30,11 @@ class PartitionIndex:
         """The partitions with the broker in their ISR or ELR. Not to be changed meanwhile."""
         return self._holds.get(broker_id, {})
 
+    @property
+    def partition_count(self) -> int:
+        """How many partitions there are."""
+        return self._numbers["partitions"]
+
     def leader_count(self, broker_id: int) -> int:
         """How many partitions the broker leads."""
         return self.leads.get(broker_id, 0)
@@ -37,6 +43,9 @@ class PartitionIndex:
         self, where: PartitionId, before: Partition | None, after: Partition | None, changes: list[Change]
     ) -> None:
         """A partition came (no `before`), changed, or went (no `after`)."""
+        if before is None or after is None:
+            difference = (after is not None) - (before is not None)
+            assign(self._numbers, "partitions", self._numbers["partitions"] + difference, changes)
         old_leader = before.leader if before is not None else None
         new_leader = after.leader if after is not None else None
         if old_leader != new_leader:

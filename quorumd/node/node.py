@@ -129,6 +129,11 @@ class Node:
         return not self._is_stopped and self.engine.leader_id >= 0 and self.engine.high_watermark >= 0
 
     @property
+    def image_is_ahead(self) -> bool:
+        """Whether the image holds what is proposed and not in the log yet."""
+        return self._proposals.waiting_records > 0
+
+    @property
     def unknown_voter_connections(self) -> int:
         """How many voters have no known address (KIP-595: number-unknown-voter-connections)."""
         return len(self.discovery.missing_voters())

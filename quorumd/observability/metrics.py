@@ -7,16 +7,9 @@ event thread would have to do. Names follow Prometheus (base units, `_total`), w
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -24,7 +17,8 @@ from quorumd import __version__
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
 from quorumd.node.node import Node
-from quorumd.node.statistics import Histogram
+from quorumd.observability.controller_metrics import CONTROLLER_METRICS
+from quorumd.observability.node_metric import Gathered, NodeMetric, Sample, one
 from quorumd.protocol.apis import APIS
 
 STATES = (
@@ -37,71 +31,6 @@ STATES = (
     "resigned",
     "observer",
 )
-
-
-@dataclass(slots=True)
-class Gathered:
-    """What the event thread looks up once a second because another thread must not."""
-
-    observers: int = 0
-    """Replicas that fetch and do not vote, as the leader knows them; 0 elsewhere."""
-    idle_ratio: float = 1.0
-    """Share of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
-
-
-Sample = tuple[tuple[str, ...], float | Histogram]
-"""Label values and the value. Histograms of a node are in milliseconds."""
-Read = Callable[[Node, Gathered], Iterable[Sample]]
-Kind = Literal["gauge", "counter", "histogram"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMetric:
-    """One metric: `name` without the `_total` of counters, `kip` the names that it has in KIP-595 and after."""
-
-    name: str
-    kind: Kind
-    help: str
-    read: Read
-    labels: tuple[str, ...] = ()
-    kip: tuple[str, ...] = ()
-
-    @property
-    def exposed_name(self) -> str:
-        return f"{self.name}_total" if self.kind == "counter" else self.name
-
-    def collect(self, node: Node, gathered: Gathered) -> Metric:
-        """The metric with its present samples."""
-        if self.kind == "histogram":
-            histograms = HistogramMetricFamily(self.name, self.help, labels=self.labels)
-            for values, histogram in self.read(node, gathered):
-                assert isinstance(histogram, Histogram)
-                histograms.add_metric(values, buckets(histogram), histogram.total / 1000)
-            return histograms
-        family_class = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
-        family = family_class(self.name, self.help, labels=self.labels)
-        for values, number in self.read(node, gathered):
-            assert not isinstance(number, Histogram)
-            family.add_metric(values, number)
-        return family
-
-
-def buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Cumulative counts by upper bound in seconds, as Prometheus wants them."""
-    cumulative = 0
-    result = []
-    counts = list(histogram.counts)  # one copy: the event thread goes on counting
-    for bound, count in zip(
-        [*(bound / 1000 for bound in histogram.bounds), float("inf")], counts, strict=True
-    ):
-        cumulative += count
-        result.append(("+Inf" if bound == float("inf") else repr(bound), float(cumulative)))
-    return result
-
-
-def one(read: Callable[[Node], float | Histogram]) -> Read:
-    """A metric without labels."""
-    return lambda node, gathered: [((), read(node))]
 
 
 def _current_state(node: Node, gathered: Gathered) -> Iterator[Sample]:
@@ -337,6 +266,7 @@ METRICS: tuple[NodeMetric, ...] = (
         "Time in which this node built a snapshot, beside its other work.",
         one(lambda node: node.statistics.snapshot_build_ms),
     ),
+    *CONTROLLER_METRICS,
     NodeMetric(
         "quorumd_event_loop_idle_ratio",
         "gauge",

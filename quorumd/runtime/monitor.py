@@ -7,7 +7,8 @@ from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
 
 from quorumd.node.node import Node
-from quorumd.observability.metrics import Gathered
+from quorumd.observability.image_figures import figures_of
+from quorumd.observability.node_metric import Gathered
 from quorumd.runtime.http_endpoint import Report
 from quorumd.runtime.notify import notify
 
@@ -67,6 +68,7 @@ class Monitor:
             self.gathered.observers = len(engine.describe(now_s * 1000).observers)
         else:
             self.gathered.observers = 0
+        self.gathered.image = figures_of(self._node, self.gathered.image)
         status = status_of(self._node)
         if status != self._status:
             self._status = status

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from quorumd.config import Settings, documentation
+from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.node.settings import NodeSettings
@@ -100,6 +101,12 @@ def test_every_setting_reaches_the_node() -> None:
         max_connections_per_host=12,
         connections_max_idle_ms=60_000,
     )
+
+
+def test_the_controller_is_told_of_brokers_and_new_topics() -> None:
+    given = make(broker_session_timeout_ms="18s", default_replication_factor="3", num_partitions="12")
+    assert given.node_settings().controller == ControllerSettings(18_000, 3, 12)
+    assert make().node_settings().controller == ControllerSettings()
 
 
 def test_a_long_poll_never_outlasts_half_of_a_timeout() -> None:

@@ -184,3 +184,31 @@ def test_leadership_lost_while_the_log_refuses_a_batch_undoes_newest_first(world
     world.end_turn()
     assert world.image.config(RESOURCE) == {"a": "before"}
     assert world.outcomes == [("1", False), ("2", False)]
+
+
+def test_who_follows_does_not_hurry_what_waits(world: World) -> None:
+    world.is_flushing = True
+    world.set("a", "1", records=3)
+    world.proposals.follow(lambda ok: world.outcomes.append(("follower", ok)))
+    world.end_turn()
+    assert (world.log.batches, world.proposals.waiting_records) == ([], 3)
+    world.proposals.end_of_flush()
+    assert (len(world.log.batches), len(world.log.batches[0])) == (1, 3)
+    assert (world.outcomes, world.proposals.waiting_records) == ([], 0)
+    world.proposals.committed(world.log.end_offset)
+    assert world.outcomes == [("1", True), ("follower", True)]
+
+
+def test_who_follows_what_is_in_the_log_waits_for_that(world: World) -> None:
+    world.set("a", "1")
+    world.end_turn()
+    world.proposals.follow(lambda ok: world.outcomes.append(("follower", ok)))
+    assert world.outcomes == []
+    world.proposals.lost()
+    assert world.outcomes == [("1", False), ("follower", False)]
+
+
+def test_who_follows_nothing_waits_for_nothing(world: World) -> None:
+    world.proposals.follow(lambda ok: world.outcomes.append(("follower", ok)))
+    assert world.outcomes == [("follower", True)]
+    assert world.proposals.is_empty

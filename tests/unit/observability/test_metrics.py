@@ -9,15 +9,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.statistics import Histogram, NodeStatistics
+from quorumd.observability.image_figures import ImageFigures
 from quorumd.observability.metrics import (
     METRICS,
     NOT_MEASURED,
     STATES,
-    Gathered,
-    buckets,
     documentation,
     registry_of,
 )
+from quorumd.observability.node_metric import Gathered, buckets
 from quorumd.raft.roles import Role
 
 KIP_595_DRAFT = [
@@ -72,6 +72,15 @@ SHIPPED_SINCE = [
     "ignored-static-voters",
     "LatestSnapshotGeneratedBytes",
 ]
+CONTROLLER_OF_KAFKA = [
+    "FencedBrokerCount",
+    "ActiveBrokerCount",
+    "TimedOutBrokerHeartbeatCount",
+    "GlobalTopicCount",
+    "GlobalPartitionCount",
+    "OfflinePartitionsCount",
+    "LastAppliedRecordOffset",
+]
 
 
 def make_node(**engine: Any) -> Any:
@@ -122,14 +131,14 @@ def scrape(
     }
 
 
-@pytest.mark.parametrize("name", KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE)
+@pytest.mark.parametrize("name", KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA)
 def test_every_metric_of_the_kip_is_here_or_has_a_reason_not_to_be(name: str) -> None:
     measured = [metric.name for metric in METRICS if name in metric.kip]
     assert bool(measured) != (name in NOT_MEASURED)
 
 
 def test_no_metric_claims_a_name_that_the_kip_does_not_have() -> None:
-    known = set(KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE)
+    known = set(KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA)
     assert {name for metric in METRICS for name in metric.kip} | set(NOT_MEASURED) == known
 
 
@@ -169,6 +178,25 @@ def test_values_of_a_follower() -> None:
         samples["quorumd_raft_current_vote_directory_info", (("directory_id", "AAAAAAAAAAAAAAAAAAAABw"),)]
         == 1
     )
+
+
+def test_values_of_the_image() -> None:
+    node = make_node()
+    node.statistics.sessions_expired = 2
+    samples = scrape(node, Gathered(image=ImageFigures(2**48 - 1, 1000, 5, 2, 3, 40, 400, 4, 6)))
+    for name, value in {
+        "quorumd_metadata_image_hash": 2**48 - 1,
+        "quorumd_metadata_applied_offset": 1000,
+        "quorumd_controller_registered_brokers": 5,
+        "quorumd_controller_fenced_brokers": 2,
+        "quorumd_controller_active_brokers": 3,
+        "quorumd_controller_topics": 40,
+        "quorumd_controller_partitions": 400,
+        "quorumd_controller_offline_partitions": 4,
+        "quorumd_controller_reassigning_partitions": 6,
+        "quorumd_controller_sessions_expired_total": 2,
+    }.items():
+        assert samples[name, ()] == value, name
 
 
 def test_nobody_known_nobody_voted_for() -> None:

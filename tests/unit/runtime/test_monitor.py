@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.runtime.monitor import STALLED_AFTER_S, Monitor, status_of
 
 
@@ -34,7 +35,11 @@ class Clocks:
 def make_node(**engine: Any) -> Any:
     state = {"is_leader": False, "epoch": 4, "role_name": "follower", "leader_id": 2}
     return SimpleNamespace(
-        engine=SimpleNamespace(**(state | engine)), log=SimpleNamespace(has_room=lambda: True), is_ready=True
+        engine=SimpleNamespace(**(state | engine)),
+        log=SimpleNamespace(has_room=lambda: True),
+        is_ready=True,
+        state_machine=SimpleNamespace(image=ClusterImage(), applied_offset=42),
+        image_is_ahead=False,
     )
 
 
@@ -52,6 +57,14 @@ def test_the_idle_ratio_is_the_share_of_time_without_cpu(cpu_used: float, idle: 
     clocks.cpu_s += cpu_used
     monitor.look()
     assert monitor.gathered.idle_ratio == pytest.approx(idle)
+
+
+def test_figures_of_the_image_are_those_of_the_last_look() -> None:
+    node = make_node()
+    monitor, _ = make_monitor(node, Clocks())
+    assert monitor.gathered.image.applied_offset == 0
+    monitor.look()
+    assert monitor.gathered.image.applied_offset == 42
 
 
 def test_observers_are_counted_where_the_node_leads() -> None:

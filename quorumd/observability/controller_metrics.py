@@ -1,0 +1,84 @@
+"""Metrics of the metadata, on every node of its own image. Names in `kip` are those of Kafka's controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from quorumd.observability.image_figures import ImageFigures
+from quorumd.observability.node_metric import NodeMetric, Read, one
+
+
+def _figure(read: Callable[[ImageFigures], int]) -> Read:
+    return lambda node, gathered: [((), read(gathered.image))]
+
+
+CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
+    NodeMetric(
+        "quorumd_controller_registered_brokers",
+        "gauge",
+        "Brokers that are registered.",
+        _figure(lambda figures: figures.registered_brokers),
+    ),
+    NodeMetric(
+        "quorumd_controller_fenced_brokers",
+        "gauge",
+        "Brokers that are registered and not there: in no ISR, and leading nothing.",
+        _figure(lambda figures: figures.fenced_brokers),
+        kip=("FencedBrokerCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_active_brokers",
+        "gauge",
+        "Brokers that may be in an ISR and lead: neither fenced nor about to stop.",
+        _figure(lambda figures: figures.active_brokers),
+        kip=("ActiveBrokerCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_sessions_expired",
+        "counter",
+        "Leader: brokers that were fenced because they were not heard of.",
+        one(lambda node: node.statistics.sessions_expired),
+        kip=("TimedOutBrokerHeartbeatCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_topics",
+        "gauge",
+        "Topics.",
+        _figure(lambda figures: figures.topics),
+        kip=("GlobalTopicCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_partitions",
+        "gauge",
+        "Partitions of all topics.",
+        _figure(lambda figures: figures.partitions),
+        kip=("GlobalPartitionCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_offline_partitions",
+        "gauge",
+        "Partitions without a leader: nobody can read or write them.",
+        _figure(lambda figures: figures.offline_partitions),
+        kip=("OfflinePartitionsCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_reassigning_partitions",
+        "gauge",
+        "Partitions of which a reassignment is under way.",
+        _figure(lambda figures: figures.reassigning_partitions),
+    ),
+    NodeMetric(
+        "quorumd_metadata_applied_offset",
+        "gauge",
+        "The image holds every record of the log below this offset.",
+        _figure(lambda figures: figures.applied_offset),
+        kip=("LastAppliedRecordOffset",),
+    ),
+    NodeMetric(
+        "quorumd_metadata_image_hash",
+        "gauge",
+        "48 bits of the whole image: the same on every node with the same applied offset.",
+        _figure(lambda figures: figures.hash),
+    ),
+)

@@ -1,0 +1,44 @@
+"""Figures of a node's image of the cluster. Counted on the event thread: another must not look into the image."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from quorumd.node.node import Node
+
+
+class ImageFigures(NamedTuple):
+    """`hash` is that of an image of all records below `applied_offset`; nodes with the same offset have the same."""
+
+    hash: int
+    applied_offset: int
+    registered_brokers: int
+    fenced_brokers: int
+    active_brokers: int
+    topics: int
+    partitions: int
+    offline_partitions: int
+    reassigning_partitions: int
+
+
+NO_FIGURES: Final = ImageFigures(0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def figures_of(node: Node, before: ImageFigures) -> ImageFigures:
+    """The figures now. `before` are the last ones: of those, hash and offset stay while the image of a leader is
+    ahead of its log."""
+    machine = node.state_machine
+    image = machine.image
+    brokers = image.brokers.values()
+    is_ahead = node.image_is_ahead
+    return ImageFigures(
+        before.hash if is_ahead else image.hash,
+        before.applied_offset if is_ahead else machine.applied_offset,
+        len(brokers),
+        sum(broker.is_fenced for broker in brokers),
+        sum(broker.is_active for broker in brokers),
+        len(image.topics),
+        image.index.partition_count,
+        len(image.index.leaderless),
+        len(image.index.reassigning),
+    )

@@ -1,0 +1,84 @@
+"""What one metric is: how it is read from a node, and how Prometheus is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from quorumd.node.node import Node
+from quorumd.node.statistics import Histogram
+from quorumd.observability.image_figures import NO_FIGURES, ImageFigures
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What the event thread looks up once a second because another thread must not."""
+
+    observers: int = 0
+    """Replicas that fetch and do not vote, as the leader knows them; 0 elsewhere."""
+    idle_ratio: float = 1.0
+    """Share of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
+    image: ImageFigures = NO_FIGURES
+
+
+Sample = tuple[tuple[str, ...], float | Histogram]
+"""Label values and the value. Histograms of a node are in milliseconds."""
+Read = Callable[[Node, Gathered], Iterable[Sample]]
+Kind = Literal["gauge", "counter", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetric:
+    """One metric: `name` without the `_total` of counters, `kip` the names that it has in KIP-595 and after."""
+
+    name: str
+    kind: Kind
+    help: str
+    read: Read
+    labels: tuple[str, ...] = ()
+    kip: tuple[str, ...] = ()
+
+    @property
+    def exposed_name(self) -> str:
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+    def collect(self, node: Node, gathered: Gathered) -> Metric:
+        """The metric with its present samples."""
+        if self.kind == "histogram":
+            histograms = HistogramMetricFamily(self.name, self.help, labels=self.labels)
+            for values, histogram in self.read(node, gathered):
+                assert isinstance(histogram, Histogram)
+                histograms.add_metric(values, buckets(histogram), histogram.total / 1000)
+            return histograms
+        family_class = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
+        family = family_class(self.name, self.help, labels=self.labels)
+        for values, number in self.read(node, gathered):
+            assert not isinstance(number, Histogram)
+            family.add_metric(values, number)
+        return family
+
+
+def buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """Cumulative counts by upper bound in seconds, as Prometheus wants them."""
+    cumulative = 0
+    result = []
+    counts = list(histogram.counts)  # one copy: the event thread goes on counting
+    for bound, count in zip(
+        [*(bound / 1000 for bound in histogram.bounds), float("inf")], counts, strict=True
+    ):
+        cumulative += count
+        result.append(("+Inf" if bound == float("inf") else repr(bound), float(cumulative)))
+    return result
+
+
+def one(read: Callable[[Node], float | Histogram]) -> Read:
+    """A metric without labels."""
+    return lambda node, gathered: [((), read(node))]
