@@ -1,0 +1,199 @@
+"""Topics, partitions and configs of topics through stock clients: kafka-python 3 and confluent-kafka, unmodified."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, NewPartitions, NewTopic
+from confluent_kafka.admin import ConfigResource as ResourceOfConfluent
+from kafka.admin import ConfigResource, KafkaAdminClient
+from kafka.admin import NewPartitions as PartitionsOfPython
+from kafka.errors import (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+
+from tests.support.broker_stand_in import brokers
+from tests.support.daemons import Cluster, wait_for
+
+BROKERS = (101, 102, 103)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _brokers(cluster: Cluster) -> Iterator[None]:
+    """Three of them, on two racks."""
+    with brokers(cluster, BROKERS, ("a", "a", "b")):
+        yield
+
+
+@pytest.fixture(params=["leader", "follower"])
+def admin(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[KafkaAdminClient]:
+    """It is given one node as bootstrap server."""
+    leader = cluster.leader()
+    asked = leader if request.param == "leader" else cluster.others(leader)[0]
+    client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{asked.port}", client_id="topics")
+    yield client
+    client.close()
+    for thing in gc.get_objects():
+        # kafka-python forgets sockets whose connection was refused.
+        if type(thing) is socket.socket and thing.fileno() != -1:
+            thing.close()
+
+
+@pytest.fixture
+def name(admin: KafkaAdminClient) -> Iterator[str]:
+    """Of a topic that is gone afterwards."""
+    name = f"topic-{uuid.uuid4()}"
+    yield name
+    admin.delete_topics([name], raise_errors=False)
+
+
+def described(admin: KafkaAdminClient, name: str, count: int) -> list[dict[str, Any]]:
+    """The partitions of a topic, once there are as many: this client asks any node, and they hear of a change one
+    after the other."""
+
+    def look() -> list[dict[str, Any]] | None:
+        (topic,) = admin.describe_topics([name])
+        partitions: list[dict[str, Any]] = topic["partitions"]
+        return partitions if len(partitions) == count else None
+
+    found = wait_for(f"{count} partitions of {name}", look)
+    assert found is not None
+    return found
+
+
+def test_a_topic_is_made_seen_everywhere_and_deleted(
+    cluster: Cluster, admin: KafkaAdminClient, name: str
+) -> None:
+    wanted = {name: {"num_partitions": 6, "replication_factor": 2, "configs": {"retention.ms": "5000"}}}
+    (made,) = admin.create_topics(wanted, wait_for_metadata=True)["topics"]
+    assert (made["num_partitions"], made["replication_factor"]) == (6, 2)
+    assert made["configs"]["retention.ms"]["value"] == "5000"
+    for daemon in cluster:
+        other = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{daemon.port}")
+        wait_for("the topic to be seen", lambda other=other: name in other.list_topics())
+        other.close()
+    told = described(admin, name, 6)
+    assert [partition["partition_index"] for partition in told] == list(range(6))
+    leaders = [partition["leader_id"] for partition in told]
+    assert sorted(leaders) == [101, 101, 102, 102, 103, 103]
+    for partition in told:
+        assert partition["replica_nodes"] == partition["isr_nodes"]
+        assert 103 in partition["replica_nodes"], "the only broker of rack b"
+        assert partition["offline_replicas"] == []
+    assert admin.delete_topics([name])["topics"][0]["error_code"] == 0
+    wait_for("the topic to be gone", lambda: name not in admin.list_topics())
+
+
+def test_a_topic_is_deleted_by_its_id(admin: KafkaAdminClient, name: str) -> None:
+    (made,) = admin.create_topics({name: {"num_partitions": 1}})["topics"]
+    (deleted,) = admin.delete_topics([uuid.UUID(str(made["topic_id"]))])["topics"]
+    assert (deleted["name"], deleted["error_code"]) == (name, 0)
+
+
+def test_an_assignment_is_taken_as_it_is(admin: KafkaAdminClient, name: str) -> None:
+    admin.create_topics({name: {"assignments": {0: [103, 101], 1: [102, 103]}}}, wait_for_metadata=True)
+    told = described(admin, name, 2)
+    assert [partition["replica_nodes"] for partition in told] == [[103, 101], [102, 103]]
+    assert [partition["leader_id"] for partition in told] == [103, 102]
+
+
+def test_partitions_are_added_and_paged_through(admin: KafkaAdminClient, name: str) -> None:
+    admin.create_topics({name: {"num_partitions": 2, "replication_factor": 3}})
+    admin.create_partitions({name: PartitionsOfPython(5)})
+    with pytest.raises(InvalidPartitionsError):
+        admin.create_partitions({name: PartitionsOfPython(5)})
+
+    def page() -> list[int]:
+        """Of any node: they hear of it one after the other."""
+        told = admin.describe_topic_partitions([name], response_partition_limit=3)
+        cursor = told["next_cursor"]
+        return [
+            *(partition["partition_index"] for partition in told["topics"][0]["partitions"]),
+            cursor["partition_index"] if cursor else -1,
+        ]
+
+    wait_for(
+        "five partitions, of which the page ends before that of number 3", lambda: page() == [0, 1, 2, 3]
+    )
+    described(admin, name, 5)
+
+
+def test_what_cannot_be_is_refused_with_kafkas_errors(admin: KafkaAdminClient, name: str) -> None:
+    admin.create_topics({name: {"num_partitions": 1}})
+    for wanted, error in (
+        ({name: {}}, TopicAlreadyExistsError),
+        ({"a b": {}}, InvalidTopicError),
+        ({"new": {"replication_factor": 4}}, InvalidReplicationFactorError),
+        ({"new": {"num_partitions": 0}}, InvalidPartitionsError),
+        ({"new": {"configs": {"no.such.config": "1"}}}, InvalidConfigurationError),
+    ):
+        with pytest.raises(error):
+            admin.create_topics(wanted)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        admin.delete_topics(["never made"])
+    assert "new" not in admin.list_topics()
+
+
+def test_validation_alone_makes_nothing(admin: KafkaAdminClient) -> None:
+    (told,) = admin.create_topics({"only-asked": {"num_partitions": 3}}, validate_only=True)["topics"]
+    assert (told["error_code"], told["num_partitions"]) == (0, 3)
+    assert "only-asked" not in admin.list_topics()
+
+
+def test_configs_of_a_topic(admin: KafkaAdminClient, name: str) -> None:
+    admin.create_topics({name: {"num_partitions": 1, "configs": {"min.insync.replicas": "2"}}})
+    admin.alter_configs([ConfigResource("TOPIC", name, {"cleanup.policy": ("APPEND", "compact")})])
+    admin.alter_configs([ConfigResource("TOPIC", name, {"min.insync.replicas": ("DELETE", None)})])
+    refused = ConfigResource("TOPIC", name, {"unclean.leader.election.enable": "maybe"})
+    assert "must be true or false" in admin.alter_configs([refused])["topic"][name]
+    told = admin.describe_configs([ConfigResource("TOPIC", name)], config_filter="all")["topic"][name]
+    assert {
+        key: (told[key]["value"], told[key]["config_source"], told[key]["config_type"])
+        for key in ("cleanup.policy", "min.insync.replicas")
+    } == {
+        "cleanup.policy": ("delete,compact", "DYNAMIC_TOPIC_CONFIG", "LIST"),
+        "min.insync.replicas": ("1", "DEFAULT_CONFIG", "INT"),
+    }
+
+
+def test_registered_brokers_are_told_beside_the_nodes_of_the_quorum(
+    cluster: Cluster, admin: KafkaAdminClient
+) -> None:
+    told = {node["broker_id"]: node["rack"] for node in admin.describe_cluster()["brokers"]}
+    assert told == {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
+
+
+def test_confluent_kafka_does_all_of_it_too(cluster: Cluster) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    name = f"topic-{uuid.uuid4()}"
+    client.create_topics([NewTopic(name, 3, 2, config={"retention.ms": "5000"})])[name].result(30)
+    with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
+        client.create_topics([NewTopic(name, 3, 2)])[name].result(30)
+    client.create_partitions([NewPartitions(name, 4)])[name].result(30)
+    topic = wait_for(
+        "four partitions",
+        lambda: found if len((found := client.list_topics(name, 30).topics[name]).partitions) == 4 else None,
+    )
+    assert {partition.leader for partition in topic.partitions.values()} == set(BROKERS)
+    resource = ResourceOfConfluent(
+        ResourceOfConfluent.Type.TOPIC,
+        name,
+        incremental_configs=[ConfigEntry("segment.ms", "1234", incremental_operation=AlterConfigOpType.SET)],
+    )
+    client.incremental_alter_configs([resource])[resource].result(30)
+    asked = ResourceOfConfluent(ResourceOfConfluent.Type.TOPIC, name)
+    told = client.describe_configs([asked])[asked].result(30)
+    assert (told["retention.ms"].value, told["segment.ms"].value) == ("5000", "1234")
+    assert told["segment.bytes"].is_default
+    client.delete_topics([name])[name].result(30)
