@@ -42,6 +42,11 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join([line(header), *(line(row) for row in cells)])
 
 
+def listed_ids(ids: Sequence[int]) -> str:
+    """Ids in one column: `[1,2,3]`."""
+    return f"[{','.join(map(str, ids))}]"
+
+
 def tabbed(rows: Sequence[Sequence[object]]) -> str:
     """Rows whose columns are separated by as many tabs as it takes to line them up at tab stops of 8."""
     cells = [[str(cell) for cell in row] for row in rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.asking import PATIENCE_MS, ask
-from quorumd.cli.output import Steps, columns, print_json, steps
+from quorumd.cli.output import Steps, columns, listed_ids, print_json, steps
 from quorumd.cli.reassignment_progress import (
     PartitionProgress,
     State,
@@ -161,19 +160,20 @@ def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
     if output == "json":
         print_json([{"topic": where.topic, "partition": where.partition} for where in cancelled])
     else:
-        click.echo(f"cancelled: {len(cancelled)} of {len(plan)} partitions; the others were not being moved")
+        idle = len(plan) - len(cancelled) - len(refused)
+        still = f"; {idle} were not being moved" if idle else ""
+        click.echo(f"cancelled: {len(cancelled)} of {len(plan)} partitions{still}")
     report_refused(plan, refused, "cannot go back")
 
 
 def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
     """Write where the partitions of the plan are to stay, as things are. Never over a file that is there."""
-    from quorumd.cli.reassignment_plan import plan_document
+    from quorumd.cli.reassignment_plan import plan_text
 
     now = ask(servers, lambda admin: settled_replicas(admin, plan))
     try:
         with path.open("x", encoding="utf-8") as file:
-            json.dump(plan_document(now), file, indent=1)
-            file.write("\n")
+            file.write(plan_text(now))
     except FileExistsError:
         raise click.UsageError(f"{path} is there already: --save writes a new file") from None
     click.echo(f"saved where they are now: {path}", err=True)
@@ -223,7 +223,7 @@ def show(progress: Sequence[PartitionProgress], output: str) -> None:
         print_json([each.row() for each in progress])
         return
     rows = [
-        [f"{each.where.topic}-{each.where.partition}", ",".join(map(str, each.target)), each.text]
+        [f"{each.where.topic}-{each.where.partition}", listed_ids(each.target), each.text]
         for each in progress
     ]
     click.echo(columns(("Partition", "Target", "State"), rows))

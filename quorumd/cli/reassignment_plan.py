@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -90,20 +91,13 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
-    """The plan as it is written into a file."""
-    return {
-        "version": 1,
-        "partitions": [
-            {
-                "topic": where.topic,
-                "partition": where.partition,
-                "replicas": list(replicas),
-                "log_dirs": ["any"] * len(replicas),
-            }
-            for where, replicas in plan.items()
-        ],
-    }
+def plan_text(plan: Plan) -> str:
+    """The plan as it is written into a file: a line for each partition."""
+    lines = [
+        json.dumps({"topic": where.topic, "partition": where.partition, "replicas": list(replicas)})
+        for where, replicas in plan.items()
+    ]
+    return '{"version": 1, "partitions": [\n  ' + ",\n  ".join(lines) + "]}\n"
 
 
 def _problem(problem: Any) -> str:

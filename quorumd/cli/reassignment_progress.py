@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from quorumd.cli.output import listed_ids
+
 if TYPE_CHECKING:
     from quorumd.cli.reassignment_plan import Plan
     from quorumd.client.admin import AdminClient, TopicPartition
@@ -43,9 +45,12 @@ class PartitionProgress(NamedTuple):
         if self.state is State.MOVING:
             if not self.waits_for:
                 return "moving, enough replicas must be in sync"
-            return f"moving, waits for broker {', '.join(map(str, self.waits_for))} to be in sync"
+            noun = "broker" if len(self.waits_for) == 1 else "brokers"
+            return f"moving, waits for {noun} {', '.join(map(str, self.waits_for))} to be in sync"
         if self.state in (State.ELSEWHERE, State.NOT_MOVED):
-            return f"{self.state}: {'to ' if self.state is State.ELSEWHERE else 'it has '}{list(self.now)}"
+            return (
+                f"{self.state}, {'to' if self.state is State.ELSEWHERE else 'it has'} {listed_ids(self.now)}"
+            )
         return str(self.state)
 
     def row(self) -> dict[str, Any]:

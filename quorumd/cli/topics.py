@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,12 +10,12 @@ import click
 from quorumd.cli import options
 from quorumd.cli.asking import ask
 from quorumd.cli.configs import assigned
-from quorumd.cli.output import columns, print_json
+from quorumd.cli.output import columns, listed_ids, print_json
 from quorumd.errors import ErrorCode, RequestFailed
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
-    from quorumd.client.admin import AdminClient
+    from quorumd.client.admin import AdminClient, TopicPartition
     from quorumd.protocol.messages.describe_topic_partitions_response import (
         DescribeTopicPartitionsResponsePartition,
         DescribeTopicPartitionsResponseTopic,
@@ -101,7 +102,7 @@ def create(
             if not if_not_exists or failure.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             (found,) = await admin.describe_topics([name])
-            return {"created": False, **topic_row(found)}
+            return {"created": False, **topic_row(found, await admin.list_reassignments())}
         return {
             "created": not validate_only,
             "topic": name,
@@ -132,8 +133,13 @@ def list_command(servers: Addresses, output: str) -> None:
       quorumd topics list --bootstrap-server 127.0.0.1:9192
       quorumd topics list --bootstrap-server 127.0.0.1:9192 --output json
     """
-    described = ask(servers, lambda admin: admin.describe_topics())
-    rows = [topic_row(topic) for topic in sorted(described, key=lambda topic: topic.name or "")]
+
+    async def listed(admin: AdminClient) -> list[dict[str, Any]]:
+        ongoing = await admin.list_reassignments()
+        described = await admin.describe_topics()
+        return [topic_row(topic, ongoing) for topic in sorted(described, key=lambda topic: topic.name or "")]
+
+    rows = ask(servers, listed)
     if output == "json":
         print_json(rows)
     else:
@@ -173,7 +179,7 @@ def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
                 partition_row(partition, moves.get(partition.partition_index))
                 for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
             ]
-            shown.append({**topic_row(topic), "configs": own, "partitions": partitions})
+            shown.append({**topic_row(topic, ongoing), "configs": own, "partitions": partitions})
         return shown
 
     shown = ask(servers, described)
@@ -245,16 +251,25 @@ def delete(names: tuple[str, ...], if_exists: bool, servers: Addresses, output: 
         raise RequestFailed("\n".join(map(str, failures)))
 
 
-def topic_row(topic: DescribeTopicPartitionsResponseTopic) -> dict[str, Any]:
-    """One line of the list. Partitions that are moved have more replicas meanwhile: the replication factor is the
-    highest."""
+def topic_row(
+    topic: DescribeTopicPartitionsResponseTopic,
+    ongoing: Mapping[TopicPartition, OngoingPartitionReassignment],
+) -> dict[str, Any]:
+    """One line of the list. What a reassignment adds does not count before it is done."""
+    from quorumd.client.admin import TopicPartition
+
     partitions = topic.partitions
+    settled = {}
+    for partition in partitions:
+        move = ongoing.get(TopicPartition(topic.name or "", partition.partition_index))
+        adding = len(move.adding_replicas) if move is not None else 0
+        settled[partition.partition_index] = len(partition.replica_nodes) - adding
     return {
         "topic": topic.name,
         "topicId": str(topic.topic_id),
         "partitions": len(partitions),
-        "replicationFactor": max((len(partition.replica_nodes) for partition in partitions), default=0),
-        "underReplicated": sum(len(p.isr_nodes) < len(p.replica_nodes) for p in partitions),
+        "replicationFactor": max(settled.values(), default=0),
+        "underReplicated": sum(len(p.isr_nodes) < settled[p.partition_index] for p in partitions),
         "leaderless": sum(p.leader_id < 0 for p in partitions),
     }
 
@@ -285,8 +300,8 @@ def topic_text(topic: dict[str, Any]) -> str:
             row["partition"],
             "none" if row["leader"] < 0 else row["leader"],
             row["leaderEpoch"],
-            *(enumerated(row[key]) for key in ("replicas", "isr", "elr", "lastKnownElr")),
-            *((enumerated(row["adding"]), enumerated(row["removing"])) if is_moving else ()),
+            *(listed_ids(row[key]) for key in ("replicas", "isr", "elr", "lastKnownElr")),
+            *((listed_ids(row["adding"]), listed_ids(row["removing"])) if is_moving else ()),
         ]
         for row in rows
     ]
@@ -296,11 +311,6 @@ def topic_text(topic: dict[str, Any]) -> str:
         f"Topic: {topic['topic']}  TopicId: {topic['topicId']}  Partitions: {len(rows)}  "
         f"ReplicationFactor: {topic['replicationFactor']}  Configs: {configs}\n{columns(header, cells)}"
     )
-
-
-def enumerated(ids: list[int]) -> str:
-    """Broker ids in one column; "-" for none."""
-    return ",".join(map(str, ids)) or "-"
 
 
 def counted(number: int, noun: str) -> str:

@@ -58,9 +58,9 @@ def test_without_a_mode_nothing_is_changed(
     assert admin.calls == []
     assert capsys.readouterr().out == (
         "Partition  Target  State\n"
-        "orders-0      4,2  moving, waits for broker 4 to be in sync\n"
-        "orders-1      5,4  moving, waits for broker 4 to be in sync\n"
-        "orders-2      1,2  done\n"
+        "orders-0   [4,2]   moving, waits for broker 4 to be in sync\n"
+        "orders-1   [5,4]   moving, waits for broker 4 to be in sync\n"
+        "orders-2   [1,2]   done\n"
     )
 
 
@@ -89,8 +89,8 @@ def test_verify_fails_until_all_are_done(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda admin: admin.moving.update({FIRST: ([4], [2])}), "moving elsewhere: to [4, 1]"),
-        (lambda admin: admin.moving.pop(FIRST), "not moved: it has [4, 2, 1]"),
+        (lambda admin: admin.moving.update({FIRST: ([4], [2])}), "moving elsewhere, to [4,1]"),
+        (lambda admin: admin.moving.pop(FIRST), "not moved, it has [4,2,1]"),
         (lambda admin: admin.topics["orders"].pop(0), "no such partition"),
         (
             lambda admin: admin.topics["orders"][0].isr_nodes.append(4),
@@ -118,7 +118,7 @@ def test_the_order_of_replicas_counts(
     finish(admin, FIRST, SECOND)
     admin.topics["orders"][2] = partition(2, [2, 1])
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
-    assert "not moved: it has [2, 1]" in capsys.readouterr().out
+    assert "not moved, it has [2,1]" in capsys.readouterr().out
 
 
 def test_execute_begins_all_moves_at_once(
@@ -162,7 +162,7 @@ def test_cancel_takes_back_what_is_moving(
     cancel = ["partitions", "reassign", *SERVER, "--plan", plan, "--cancel"]
     assert run(cancel) == 0
     assert admin.calls == [("alter_reassignments", {FIRST: None, SECOND: None}, True)]
-    assert capsys.readouterr().out == "cancelled: 2 of 3 partitions; the others were not being moved\n"
+    assert capsys.readouterr().out == "cancelled: 2 of 3 partitions; 1 were not being moved\n"
     admin.refused = {SECOND: ItemError(39, "Too few are in sync.")}
     assert run([*cancel, "--output", "json"]) == 1
     out, err = capsys.readouterr()

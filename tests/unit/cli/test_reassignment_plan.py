@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quorumd.cli.reassignment_plan import plan_document, read_plan
+from quorumd.cli.reassignment_plan import plan_text, read_plan
 from quorumd.client.admin import TopicPartition
 from quorumd.errors import ConfigError
 
@@ -26,7 +26,8 @@ def test_a_plan_says_where_each_partition_goes(tmp_path: Path) -> None:
     file = written(tmp_path, partition(), partition(partition=1, replicas=[3], log_dirs=["any"]))
     plan = read_plan(file)
     assert plan == {TopicPartition("orders", 0): (1, 2), TopicPartition("orders", 1): (3,)}
-    file.write_text(json.dumps(plan_document(plan)))
+    file.write_text(plan_text(plan))
+    assert len(file.read_text().splitlines()) == 3
     assert read_plan(file) == plan
 
 

@@ -127,9 +127,9 @@ def test_a_description_has_configs_of_the_topic_and_every_partition(
     assert capsys.readouterr().out == (
         f"Topic: orders  TopicId: {TOPIC_ID}  Partitions: 2  ReplicationFactor: 2  "
         "Configs: min.insync.replicas=2\n"
-        "Partition  Leader  Epoch  Replicas  Isr  Elr  LastKnownElr\n"
-        "        0  1           5       1,2  1,2    -             -\n"
-        "        1  none        5       2,3    -  2,3             -\n"
+        "Partition  Leader  Epoch  Replicas  Isr    Elr    LastKnownElr\n"
+        "        0  1           5  [1,2]     [1,2]  []     []\n"
+        "        1  none        5  [2,3]     []     [2,3]  []\n"
     )
 
 
@@ -139,13 +139,24 @@ def test_a_description_shows_what_a_reassignment_changes(
     admin.topics["orders"] = [partition(0, [4, 2, 1], [1, 2])]
     admin.moving[TopicPartition("orders", 0)] = ([4], [1])
     assert run(["topics", "describe", "orders", *SERVER]) == 0
-    header, row = capsys.readouterr().out.splitlines()[1:]
+    topic, header, row = capsys.readouterr().out.splitlines()
+    assert "ReplicationFactor: 2" in topic
     assert header.split()[-2:] == ["Adding", "Removing"]
-    assert row.split()[-2:] == ["4", "1"]
+    assert row.split()[-2:] == ["[4]", "[1]"]
     assert run(["topics", "describe", "orders", *SERVER, "--output", "json"]) == 0
     (described,) = json.loads(capsys.readouterr().out)
     assert described["configs"] == {"min.insync.replicas": "2"}
     assert (described["partitions"][0]["adding"], described["partitions"][0]["isr"]) == ([4], [1, 2])
+
+
+def test_a_replica_that_is_being_added_is_missed_by_nobody(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.topics["orders"] = [partition(0, [4, 1, 2], [1, 2])]
+    admin.moving[TopicPartition("orders", 0)] = ([4], [])
+    assert run(["topics", "list", *SERVER, "--output", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["replicationFactor"], row["underReplicated"]) == (2, 0)
 
 
 def test_a_topic_that_is_not_there_is_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
