@@ -10,6 +10,7 @@ cluster         machines and the nodes on them, their crashes and restarts
 folders         data folders replaced, restored and mixed up by operators
 faults          one class a fault: `available`, `inject`; a file for each family
 workload        clients over the simulated network; histories of calls and returns
+brokers         models of brokers that replicate data under the real controllers; their users and their checkers
 profiles        what a seed draws its options from, by name
 log_mirror      the checkers' copies of logs: as read, and as certain to survive
 durable_files   small files as they become durable

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from quorumd.controller.controller import ControllerSettings
 from quorumd.errors import StorageError
 from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.log import LogSettings
@@ -28,6 +29,9 @@ from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.log_mirror import Batch, DurableLog, LogMirror
 from quorumd.simulator.network import SimulatedNetwork
 from quorumd.simulator.options import SimulationOptions
+
+if TYPE_CHECKING:
+    from quorumd.simulator.brokers.population import Brokers
 
 DATA_FOLDER = folders.DATA_FOLDER
 PORT = 9092
@@ -110,6 +114,8 @@ class Cluster:
         self.voters_changed = False
         """Whether an operator wanted others since."""
         self.machines: dict[int, Machine] = {}
+        self.brokers: Brokers | None = None
+        """Those that belong to the cluster besides its nodes, if there are any."""
         self.streams = streams
         self._watcher = watcher
         for node_id in range(1, options.voters + options.observers + 1):
@@ -216,6 +222,11 @@ class Cluster:
     def running(self) -> list[Machine]:
         """The machines with a process, by node id."""
         return [machine for machine in self.machines.values() if machine.process is not None]
+
+    def hosts(self) -> list[str]:
+        """Of nodes, then of brokers."""
+        hosts = [machine.host for machine in self.machines.values()]
+        return hosts if self.brokers is None else hosts + self.brokers.hosts()
 
     def addresses(self) -> list[tuple[str, int]]:
         return [(machine.host, PORT) for machine in self.machines.values()]
@@ -329,6 +340,7 @@ class Cluster:
             log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,
                             reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
                             retention_bytes=options.retention_bytes),
+            controller=ControllerSettings(broker_session_timeout_ms=options.brokers.session_timeout_ms),
             request_timeout_ms=2 * options.election_timeout_ms,
             look_after_files_ms=options.look_after_files_ms,
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.disk import DiskLatency
 from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.workload import WorkloadOptions
@@ -35,6 +36,17 @@ FAULT_NAMES = (
     "copied folder",
     "voter change",
 )
+
+BROKER_FAULT_NAMES = (
+    "broker crash",
+    "lost disk of a broker",
+    "broker shutdown",
+    "controlled shutdown",
+    "paused broker",
+    "slow broker",
+    "cut-off broker",
+)
+"""Where there are brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +84,4 @@ class SimulationOptions:
     disk: DiskLatency = field(default_factory=DiskLatency)
     links: LinkConditions = field(default_factory=LinkConditions)
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)
+    brokers: BrokerOptions = field(default_factory=BrokerOptions)

@@ -7,14 +7,15 @@ Testing", 2012).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
+from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.disk import DiskLatency
 from quorumd.simulator.entropy import Streams
 from quorumd.simulator.link_conditions import LinkConditions
-from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
+from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, SimulationOptions
 from quorumd.simulator.workload import WorkloadOptions
 
 Range = tuple[float, float]
@@ -59,6 +60,8 @@ class Profile:
     clients: tuple[int, ...] = (1, 2, 3, 4, 6)
     think_ms: Range = (3.0, 40.0)
     """The shortest wait of clients; the longest is some times that."""
+    brokers: tuple[int, ...] = (0,)
+    """How many there are; what goes wrong with brokers goes wrong wherever there are some."""
 
 
 ALL = Profile("swarm", "Any mix of everything, each seed another.")
@@ -165,6 +168,20 @@ PROFILES: dict[str, Profile] = {
             clients=(4, 6, 8),
             think_ms=(3.0, 15.0),
         ),
+        Profile(
+            "brokers",
+            "Brokers replicate data, crash, lose disks and are cut off while partitions are moved and leaders die.",
+            faults=("power loss", "kill", "shutdown", "paused process", "isolated leader", "partition",
+                    "one-way partition", "clogged link", "broken link", "delayed connection", "replayed connection"),
+            fault_share=(0.2, 0.9),
+            fault_interval_ms=(100.0, 1200.0),
+            voters=(1, 3, 3, 3),
+            observers=(0,),
+            safety_ms=(6e3, 14e3),
+            short_share=0.1,
+            clients=(1,),
+            brokers=(3, 3, 4, 4, 5),
+        ),
     )
 }  # fmt: skip
 
@@ -185,7 +202,7 @@ class _Draw:
         random = self._random
         voters, observers = random.choice(profile.voters), random.choice(profile.observers)
         election_timeout_ms = int(self._by_magnitude(*profile.election_timeout_ms))
-        return SimulationOptions(
+        options = SimulationOptions(
             profile=profile.name,
             voters=voters,
             observers=observers,
@@ -205,6 +222,30 @@ class _Draw:
             links=self._links(),
             workload=self._workload(profile),
         )
+        # Last, so that what was drawn before is the same with and without.
+        count = random.choice(profile.brokers)
+        return self._with_brokers(options, count, profile) if count else options
+
+    def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
+        share = self._uniform(*profile.fault_share)
+        drawn = [name for name in BROKER_FAULT_NAMES if self._random.random() < share]
+        faults = {name: self._by_magnitude(1.0, 10.0) for name in drawn}
+        session_timeout_ms = self._by_magnitude(500.0, 4000.0)
+        brokers = BrokerOptions(
+            count=count,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_ms=session_timeout_ms * self._uniform(0.1, 0.35),
+            longest_lag_ms=self._by_magnitude(300.0, 4000.0),
+            fetch_wait_ms=self._by_magnitude(50.0, 600.0),
+            flush_ms=self._by_magnitude(20.0, 3000.0),
+            write_timeout_ms=self._by_magnitude(300.0, 3000.0),
+            write_ms=self._by_magnitude(8.0, 80.0),
+            admin_ms=self._by_magnitude(100.0, 1500.0),
+            shutdown_timeout_ms=self._by_magnitude(500.0, 8000.0),
+            raises_min_isr=self._random.random() < 0.25,
+            unclean_topics=self._often_none(0.05, 0.5) if self._random.random() < 0.3 else 0.0,
+        )
+        return replace(options, faults={**options.faults, **faults}, brokers=brokers)
 
     def _safety_ms(self, profile: Profile) -> float:
         is_short = self._random.random() < profile.short_share

@@ -11,6 +11,7 @@ import json
 import traceback
 from functools import partial
 
+from quorumd.simulator.brokers.population import Brokers
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
@@ -30,6 +31,7 @@ LONGEST_BOOT_MS = 100.0
 WRITES_TO_PROVE_LIFE = 3
 ANSWER_MS = 500.0
 """How long a node of a whole cluster may take for an answer."""
+PROGRESS = "a healthy majority makes progress"
 LOOK_EVERY_MS = 50.0
 """How often the liveness phase looks whether it is over."""
 
@@ -47,6 +49,11 @@ class Simulation:
         self._heap = EventHeap()
         self._inspector = Inspector()
         self._cluster = Cluster(self._heap, streams, self._options, self._inspector)
+        self._brokers: Brokers | None = None
+        if self._options.brokers.count:
+            committed = self._inspector.committed.batches
+            self._brokers = Brokers(self._cluster, self._options.brokers, committed)
+            self._cluster.brokers = self._brokers
         self._history = History(self._inspector.acknowledged, self._inspector.read)
         # From streams of their own: fewer machines or less time change neither when faults come nor of what kind.
         self._schedule = streams.stream("fault schedule")
@@ -74,6 +81,8 @@ class Simulation:
                 self._heap.call_later(delay_ms, partial(self._cluster.boot, node_id), b"boot")
             for client in self._clients:
                 client.start()
+            if self._brokers is not None:
+                self._brokers.start()
             self._schedule_fault()
             self._run_until(self._options.safety_ms)
             self._require_liveness()
@@ -127,6 +136,8 @@ class Simulation:
             # order has closed its log, and did so before.
             elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.now_ms)
+        if self._brokers is not None:
+            self._brokers.observation.look()
         if self._timeline is not None:
             # After the inspector, whose copies of logs it reads, and when who lost power is gone.
             self._timeline.look()
@@ -168,6 +179,8 @@ class Simulation:
         """No more faults: a majority of the voters must become a working quorum."""
         self._injecting = False
         self._cluster.repair()
+        if self._brokers is not None:
+            self._brokers.calm_down()
         core = self._choose_core()
         for node_id in self._cluster.machines:
             if node_id in core:
@@ -183,9 +196,20 @@ class Simulation:
             self._wait(deadline, f"no writes succeed with nodes {core} running")
         for client in self._clients:
             client.running = False
+        if self._brokers is not None:
+            self._require_settled(self._brokers, deadline)
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} do not agree on all that is committed")
         self._require_answers(began_ms, set(self._lives(core).items()) & set(lives.items()))
+
+    def _require_settled(self, brokers: Brokers, deadline: float) -> None:
+        """Records are acknowledged again; then, without new ones, everything that was begun comes to its end."""
+        acknowledged = brokers.traffic.acknowledged
+        while brokers.can_write() and brokers.traffic.acknowledged < acknowledged + WRITES_TO_PROVE_LIFE:
+            self._wait(deadline, f"no records are acknowledged: {brokers.missing()}", "brokers make progress")
+        brokers.end_traffic()
+        while brokers.missing():
+            self._wait(deadline, brokers.missing(), "brokers make progress")
 
     def _require_answers(self, began_ms: float, lives: set[tuple[str, int]]) -> None:
         """The cluster is whole: whoever waits for one of these processes hears of it soon. A request may have been
@@ -233,12 +257,10 @@ class Simulation:
         observers = [node_id for node_id in machines if node_id not in voters]
         return sorted(core + [node_id for node_id in observers if random.random() < 0.5])
 
-    def _wait(self, deadline: float, text: str) -> None:
+    def _wait(self, deadline: float, text: str, promise: str = PROGRESS) -> None:
         if self._heap.now_ms >= deadline:
             roles = "; ".join(_describe(machine) for machine in self._cluster.machines.values())
-            raise Broken(
-                "a healthy majority makes progress", f"{text} for {self._options.liveness_ms:.0f} ms: {roles}"
-            )
+            raise Broken(promise, f"{text} for {self._options.liveness_ms:.0f} ms: {roles}")
         self._run_until(min(deadline, self._heap.now_ms + LOOK_EVERY_MS))
 
     def _is_whole(self, core: list[int]) -> bool:
@@ -267,6 +289,8 @@ class Simulation:
             **history.counters(),
             "waits for a busy process": self._heap.waited,
         }
+        if self._brokers is not None:
+            counters |= self._brokers.all_counters()
         return counters | dict(sorted(self._cluster.counters.items()))
 
     def _make_client(self, number: int, streams: Streams) -> SimulatedClient:

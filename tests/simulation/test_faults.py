@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
+from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.disk import DiskLatency
 from quorumd.simulator.faults import ALL_FAULTS
-from quorumd.simulator.options import FAULT_NAMES, SimulationOptions
+from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, SimulationOptions
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.timeline import Timeline, window
@@ -29,7 +30,7 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
 
 
 def test_the_swarm_draws_from_all_faults() -> None:
-    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES
+    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES + BROKER_FAULT_NAMES
 
 
 @pytest.mark.parametrize("name", FAULT_NAMES)
@@ -41,6 +42,47 @@ def test_happens_and_is_survived(name: str) -> None:
         assert report.counters["acknowledged writes"] > 0
         happened += report.counters[f"fault: {name}"]
     assert happened >= 3
+
+
+@pytest.mark.parametrize("name", BROKER_FAULT_NAMES)
+def test_happens_to_brokers_and_is_survived(name: str) -> None:
+    happened = 0
+    for seed in (1, 2):
+        report = run_with(name, seed, brokers=BrokerOptions(count=4))
+        assert report.ok, str(report)
+        assert report.counters["records acknowledged"] > 0
+        happened += report.counters[f"fault: {name}"]
+    assert happened >= 3
+
+
+EFFECTS_ON_BROKERS = {
+    "broker crash": ("brokers that lost nothing", "brokers that lost what was not flushed"),
+    "lost disk of a broker": ("brokers that lost everything",),
+    "broker shutdown": ("clean ends of brokers",),
+    "controlled shutdown": ("clean ends of brokers",),
+    "paused broker": ("waits for a busy process",),
+    "slow broker": ("waits for a busy process",),
+    "cut-off broker": ("records unknown",),
+}
+
+
+@pytest.mark.parametrize("name", BROKER_FAULT_NAMES)
+def test_has_its_effect_on_brokers(name: str) -> None:
+    report = run_with(name, 3, brokers=BrokerOptions(count=4))
+    assert all(report.counters[effect] for effect in EFFECTS_ON_BROKERS[name]), report.counters
+
+
+def test_administrators_and_producers_are_busy() -> None:
+    report = run_with("broker crash", 4, brokers=BrokerOptions(count=4, raises_min_isr=True))
+    assert report.ok, str(report)
+    done = [name for name, count in report.counters.items() if name.endswith(": NONE") and count]
+    assert {name.split(":")[0] for name in done} >= {
+        "CreateTopics",
+        "AlterPartitionReassignments",
+        "ElectLeaders",
+    }
+    assert report.counters["joins of an ISR"] > 3
+    assert report.counters["records read"] > 0
 
 
 EFFECTS = {

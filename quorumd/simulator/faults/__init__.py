@@ -10,11 +10,21 @@ drawn at any time. `Cluster.repair` ends them all early.
     clocks     wall clocks that jump
     folders    damaged segments, lost disks, and mistakes of operators
     voters     operators that change who votes
+    brokers    brokers that crash, lose disks, stand still, and are cut off
 """
 
 from __future__ import annotations
 
 from quorumd.simulator.faults.base import Fault
+from quorumd.simulator.faults.brokers import (
+    BrokerCrash,
+    BrokerShutdown,
+    ControlledShutdown,
+    CutOffBroker,
+    LostDisk,
+    PausedBroker,
+    SlowBroker,
+)
 from quorumd.simulator.faults.clocks import ClockJump
 from quorumd.simulator.faults.crashes import Kill, PowerLoss, PowerLossInDiskCall, ShutDown
 from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedSync
@@ -63,4 +73,11 @@ ALL_FAULTS: tuple[Fault, ...] = (
     SwappedFolders(),
     CopiedFolder(),
     VoterChange(),
+    BrokerCrash(),
+    LostDisk(),
+    BrokerShutdown(),
+    ControlledShutdown(),
+    PausedBroker(),
+    SlowBroker(),
+    CutOffBroker(),
 )

@@ -18,10 +18,10 @@ class Partition:
     one_way = False
 
     def available(self, cluster: Cluster) -> bool:
-        return len(cluster.machines) > 1
+        return len(cluster.hosts()) > 1
 
     def inject(self, cluster: Cluster, random: Random) -> None:
-        hosts = [machine.host for machine in cluster.machines.values()]
+        hosts = cluster.hosts()
         random.shuffle(hosts)
         cut = random.randrange(1, len(hosts))
         ways = [(near, far) for near in hosts[:cut] for far in hosts[cut:]]
@@ -87,10 +87,10 @@ class CloggedLink:
     name = "clogged link"
 
     def available(self, cluster: Cluster) -> bool:
-        return len(cluster.machines) > 1
+        return len(cluster.hosts()) > 1
 
     def inject(self, cluster: Cluster, random: Random) -> None:
-        near, far = random.sample([machine.host for machine in cluster.machines.values()], 2)
+        near, far = random.sample(cluster.hosts(), 2)
         block_for_a_while(cluster, random, [(near, far)], longest_ms=1500.0)
 
 
@@ -121,15 +121,15 @@ class DelayedConnection:
         side.far.stream.delay_ms = delay_ms
 
     def _candidates(self, cluster: Cluster) -> list[Side]:
-        nodes = {machine.host for machine in cluster.machines.values()}
-        return [side for side in cluster.network.links if side.host in nodes]
+        hosts = frozenset(cluster.hosts())
+        return [side for side in cluster.network.links if side.host in hosts]
 
 
 class ReplayedConnection:
     """Requests that one node sent another arrive again, later, over a connection of their own.
 
-    Only what quorums and gossip say is replayed: TCP itself never duplicates, and a client's write that is
-    forwarded twice is not a fault that quorumd promises to hide.
+    Only what quorums, gossip and followers of any kind say is replayed: TCP itself never duplicates, and a client's
+    write that is forwarded twice is not a fault that quorumd promises to hide.
     """
 
     name = "replayed connection"
@@ -157,10 +157,10 @@ class ReplayedConnection:
         cluster.heap.call_later(delay_ms, connect, b"replay")
 
     def _candidates(self, cluster: Cluster) -> list[tuple[Side, list[bytes]]]:
-        nodes = {machine.host for machine in cluster.machines.values()}
+        hosts = frozenset(cluster.hosts())
         found = []
         for side in cluster.network.links:
-            if side.host in nodes:
+            if side.host in hosts:
                 frames = [data for data in side.remembered if self._is_replayable(data)]
                 if frames:
                     found.append((side, frames))

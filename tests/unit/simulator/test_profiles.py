@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from quorumd.simulator.options import FAULT_NAMES
+from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES
 from quorumd.simulator.profiles import PROFILES, draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
@@ -51,7 +51,24 @@ def test_a_profile_draws_only_its_faults(name: str) -> None:
     profile = PROFILES[name]
     assert set(profile.faults) <= set(FAULT_NAMES)
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
-    assert drawn == set(profile.faults)
+    of_brokers = set(BROKER_FAULT_NAMES) if any(profile.brokers) else set()
+    assert drawn == set(profile.faults) | of_brokers
+
+
+def test_faults_of_brokers_are_drawn_where_there_are_brokers() -> None:
+    for seed in SEEDS:
+        for name in ("brokers", "swarm", "dense"):
+            options = draw_options(seed, name)
+            assert options.brokers.count or not set(options.faults) & set(BROKER_FAULT_NAMES)
+
+
+def test_brokers_are_of_all_kinds() -> None:
+    drawn = [draw_options(seed, "brokers").brokers for seed in SEEDS]
+    assert {options.count for options in drawn} == {3, 4, 5}
+    assert {options.raises_min_isr for options in drawn} == {False, True}
+    assert 0.0 in {options.unclean_topics for options in drawn}
+    assert any(options.unclean_topics for options in drawn)
+    assert all(options.heartbeat_ms < options.session_timeout_ms / 2 for options in drawn)
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -1,0 +1,217 @@
+"""What administrators want of the controller: topics, reassignments and elections, one wish at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType, Topic
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages import (
+    alter_partition_reassignments_request,
+    create_partitions_request,
+    create_topics_request,
+    delete_topics_request,
+    elect_leaders_request,
+    incremental_alter_configs_request,
+    list_partition_reassignments_request,
+)
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.observation import Observation
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.network import SimulatedNetwork
+from quorumd.simulator.workload.link import ClientLink
+
+HOST: Final = "10.0.4.1"
+TIMEOUT_MS: Final = 2000.0
+MOST_TOPICS: Final = 4
+MOST_PARTITIONS: Final = 3
+NAMES: Final = ("a", "b", "c", "d", "e")
+PREFERRED: Final = 0
+SET: Final = 0
+
+Wish = tuple[Message, int] | None
+"""A request and its version; None where there is nothing to wish."""
+
+
+class Administrator:
+    """Asks any node, as clients do, about what is committed by now."""
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        network: SimulatedNetwork,
+        random: Random,
+        options: BrokerOptions,
+        observation: Observation,
+        nodes: Sequence[tuple[str, int]],
+        broker_ids: Sequence[int],
+    ) -> None:
+        self.running = True
+        self.counters: Counter[str] = Counter()
+        self._heap = heap
+        self._process = Process("administrator")
+        self._network = network.host(HOST, self._process)
+        self._random = random
+        self._options = options
+        self._observation = observation
+        self._nodes = nodes
+        self._broker_ids = broker_ids
+        self._link: ClientLink | None = None
+        self._timer: Scheduled | None = None
+        self._wishes: list[tuple[float, Callable[[], Wish]]] = [
+            (3.0, self._create),
+            (0.4, self._delete),
+            (0.5, self._grow),
+            (5.0, self._reassign),
+            (1.5, self._override),
+            (1.5, self._cancel),
+            (2.0, self._elect),
+            (1.0, self._list),
+            (1.5 if options.raises_min_isr else 0.0, self._change_min_isr),
+        ]
+
+    def start(self) -> None:
+        self._next()
+
+    def _next(self) -> None:
+        if self.running:
+            wait_ms = self._random.random() * 2 * self._options.admin_ms
+            self._heap.call_later(wait_ms, self._wish, b"administrator", self._process)
+
+    def _wish(self) -> None:
+        if not self.running:
+            return
+        weights = [weight for weight, _ in self._wishes]
+        ((_, wish),) = self._random.choices(self._wishes, weights)
+        wanted = wish() if self._topics() else self._create()
+        if wanted is None:
+            self._next()
+            return
+        request, version = wanted
+        answered = partial(self._answered, request)
+        self._timer = self._heap.call_later(TIMEOUT_MS, partial(answered, None), b"timeout", self._process)
+        self._link = ClientLink("administrator", request, version, answered)
+        host, port = self._random.choice(self._nodes)
+        self._network.connect(host, port, self._link)
+
+    def _answered(self, request: Message, message: Message | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._link is not None:
+            self._link.abandon()
+        name = type(request).__name__.removesuffix("Request")
+        if message is None:
+            self.counters[f"{name}: no answer"] += 1
+        else:
+            for code in errors_in(message):
+                self.counters[f"{name}: {ErrorCode(code).name}"] += 1
+            self._observation.admin_answered(request, message)
+        self._next()
+
+    # Wishes
+
+    def _topics(self) -> list[Topic]:
+        image = self._observation.scene.image
+        return [image.topics[topic_id] for _, topic_id in sorted(image.topic_ids.items())]
+
+    def _one(self, reassigning: bool | None = None) -> list[tuple[Topic, int]]:
+        """Some partitions of one topic, of those under reassignment, of others, or of any."""
+        topic = self._random.choice(self._topics())
+        numbers = [
+            number
+            for number, row in topic.partitions.items()
+            if reassigning is None or row.is_reassigning == reassigning
+        ]
+        count = min(len(numbers), self._random.choice((1, 1, MOST_PARTITIONS)))
+        return [(topic, number) for number in self._random.sample(numbers, count)]
+
+    def _create(self) -> Wish:
+        if len(self._topics()) >= MOST_TOPICS:
+            return None
+        random, wire = self._random, create_topics_request
+        replicas = min(len(self._broker_ids), random.choice((1, 2, 3, 3, 3, 4)))
+        least = min(replicas, random.choice((1, 2, 2, 2, 3)))
+        configs = [wire.CreatableTopicConfig(MIN_INSYNC_REPLICAS, str(least))]
+        if random.random() < self._options.unclean_topics:
+            configs.append(wire.CreatableTopicConfig(UNCLEAN_ELECTION, "true"))
+        partitions = 1 + random.randrange(MOST_PARTITIONS)
+        topic = wire.CreatableTopic(random.choice(NAMES), partitions, replicas, [], configs)
+        return wire.CreateTopicsRequest([topic], int(TIMEOUT_MS)), 7
+
+    def _delete(self) -> Wish:
+        wire, topics = delete_topics_request, self._topics()
+        topic = self._random.choice(topics)
+        return wire.DeleteTopicsRequest([wire.DeleteTopicState(topic.name)], [], int(TIMEOUT_MS)), 6
+
+    def _grow(self) -> Wish:
+        wire, topic = create_partitions_request, self._random.choice(self._topics())
+        count = len(topic.partitions) + 1
+        if count > MOST_PARTITIONS + 1:
+            return None
+        return wire.CreatePartitionsRequest(
+            [wire.CreatePartitionsTopic(topic.name, count, None)], int(TIMEOUT_MS)
+        ), 3
+
+    def _reassign(self) -> Wish:
+        return self._move(self._one(), self._targets)
+
+    def _override(self) -> Wish:
+        return self._move(self._one(reassigning=True), self._targets)
+
+    def _cancel(self) -> Wish:
+        return self._move(
+            self._one(reassigning=None if self._random.random() < 0.1 else True), lambda topic: None
+        )
+
+    def _targets(self, topic: Topic) -> list[int]:
+        count = self._random.choice((1, 2, 3, 3, 3, 4))
+        return self._random.sample(self._broker_ids, min(count, len(self._broker_ids)))
+
+    def _move(self, partitions: list[tuple[Topic, int]], target: Callable[[Topic], list[int] | None]) -> Wish:
+        if not partitions:
+            return None
+        wire = alter_partition_reassignments_request
+        moved = [wire.ReassignablePartition(number, target(topic)) for topic, number in partitions]
+        for (topic, number), wanted in zip(partitions, moved, strict=True):
+            if wanted.replicas is not None:
+                self._observation.wished(PartitionId(topic.id, number), tuple(wanted.replicas))
+        topics = [wire.ReassignableTopic(partitions[0][0].name, moved)]
+        return wire.AlterPartitionReassignmentsRequest(int(TIMEOUT_MS), True, topics), 1
+
+    def _elect(self) -> Wish:
+        wire = elect_leaders_request
+        partitions = self._one()
+        asked = [wire.TopicPartitions(topic.name, [number]) for topic, number in partitions]
+        return wire.ElectLeadersRequest(PREFERRED, asked, int(TIMEOUT_MS)), 2
+
+    def _list(self) -> Wish:
+        return list_partition_reassignments_request.ListPartitionReassignmentsRequest(
+            int(TIMEOUT_MS), None
+        ), 0
+
+    def _change_min_isr(self) -> Wish:
+        wire, topic = incremental_alter_configs_request, self._random.choice(self._topics())
+        least = str(self._random.choice((1, 2, 2, 3)))
+        config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, SET, least)
+        resource = wire.AlterConfigsResource(int(ResourceType.TOPIC), topic.name, [config])
+        return wire.IncrementalAlterConfigsRequest([resource]), 1
+
+
+def errors_in(message: Any) -> list[int]:
+    """All error codes of an answer, of the whole and of its parts."""
+    if isinstance(message, list):
+        return [code for part in message for code in errors_in(part)]
+    own: list[int] = []
+    for slot in getattr(message, "__slots__", ()):
+        value = getattr(message, slot)
+        if slot == "error_code":
+            own.append(value)
+        elif isinstance(value, list):
+            own += errors_in(value)
+    return own

@@ -1,0 +1,374 @@
+"""One life of a broker: what it has applied of the metadata, its replicas, and what it says to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import Final, Protocol
+
+from quorumd.controller.partition import RECOVERING, Partition, PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.ports import Network
+from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat_response
+from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers import directories
+from quorumd.simulator.brokers.channel import Address, Channel
+from quorumd.simulator.brokers.data_fetcher import DataFetcher
+from quorumd.simulator.brokers.data_log import DataLog, Record
+from quorumd.simulator.brokers.data_server import DataServer
+from quorumd.simulator.brokers.data_wire import Asked
+from quorumd.simulator.brokers.isr_changes import IsrChanges
+from quorumd.simulator.brokers.lifecycle import Lifecycle, State, registration_of
+from quorumd.simulator.brokers.metadata import MetadataBatch, MetadataObserver
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.replica import Fetch, Fetched, Outcome, Proposal, Replica
+from quorumd.simulator.event_heap import EventHeap, Process
+
+BACKOFF_MS: Final = 50.0
+METADATA_WAIT_MS: Final = 500.0
+WRITE_SWEEP_MS: Final = 250.0
+DIRECTORIES_MS: Final = 200.0
+PRODUCER_IDS_MS: Final = 1500.0
+DATA_PORT: Final = 9092
+
+
+class Disk:
+    """What outlives a broker's process. `clean_epoch`: what its clean-shutdown file says, -1 without one."""
+
+    def __init__(self, directory_id: KafkaUuid) -> None:
+        self.directory_id = directory_id
+        self.clean_epoch = -1
+        self.logs: dict[PartitionId, tuple[DataLog, int]] = {}
+        """With the high watermark that was saved."""
+
+
+class Watcher(Protocol):
+    """Who is told what happens at brokers."""
+
+    def changed(self, broker: Broker, where: PartitionId) -> None:
+        """Something of a replica, or whether there is one."""
+
+    def metadata_applied(self, broker: Broker, batch: MetadataBatch) -> None: ...
+
+    def high_watermark_moved(self, broker: Broker, replica: Replica, before: int) -> None: ...
+
+    def truncated(self, broker: Broker, replica: Replica, removed: Sequence[Record]) -> None: ...
+
+    def leads(self, broker: Broker, replica: Replica) -> None: ...
+
+    def settled(self, broker: Broker, replica: Replica, value: int, outcome: Outcome) -> None: ...
+
+    def proposed(self, broker: Broker, proposal: Proposal) -> None: ...
+
+    def proposal_answered(
+        self, broker: Broker, proposal: Proposal, error: ErrorCode, answer: Partition | None
+    ) -> None: ...
+
+    def registered(self, broker: Broker) -> None: ...
+
+    def heartbeat_answered(
+        self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,
+        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+    ) -> None: ...  # fmt: skip
+
+    def admin_answered(self, request: Message, answer: Message) -> None:
+        """What somebody wanted of the controller for others."""
+
+    def may_go(self, broker: Broker) -> None:
+        """Its controlled shutdown may end."""
+
+
+class Broker:
+    """`replicas`: those on its disk, from the moment on when it has caught up with the metadata."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        address: Address,
+        disk: Disk,
+        heap: EventHeap,
+        network: Network,
+        process: Process,
+        random: Random,
+        options: BrokerOptions,
+        nodes: Sequence[Address],
+        watcher: Watcher,
+    ) -> None:
+        self.id = broker_id
+        self.process = process
+        self.disk = disk
+        self.metadata = MetadataObserver(broker_id, self._metadata_applied)
+        self.is_published = False
+        """Whether it acts on the metadata."""
+        self.replicas: dict[PartitionId, Replica] = {
+            where: Replica(where, broker_id, self, log, high_watermark)
+            for where, (log, high_watermark) in disk.logs.items()
+        }
+        self.fetchers: dict[int, DataFetcher] = {}
+        self._address = address
+        self._heap = heap
+        self._network = network
+        self._random = random
+        self._options = options
+        self._nodes = nodes
+        self._watcher = watcher
+        self._metadata_channel = self._channel("metadata", METADATA_WAIT_MS + options.session_timeout_ms / 2)
+        self._server = DataServer(heap, process, self._replica_in_use)
+        self._directories = self._channel("directories", options.session_timeout_ms / 2)
+        self._producer_ids = self._channel("producer ids", options.session_timeout_ms / 2)
+        self._changes = IsrChanges(
+            broker_id, heap, process, self._channel("isr", options.session_timeout_ms / 2), self._controller,
+            self._proposal_answered,
+        )  # fmt: skip
+
+    def start(self, cluster_id: str, incarnation_id: KafkaUuid) -> None:
+        """Begin; the clean-shutdown file is gone before anything is appended."""
+        options = self._options
+        self.previous_epoch, self.disk.clean_epoch = self.disk.clean_epoch, -1
+        self.lifecycle = Lifecycle(
+            registration_of(self.id, cluster_id, incarnation_id, self._address, self.disk.directory_id,
+                            self.previous_epoch),
+            self._heap, self.process, self._channel("lifecycle", options.session_timeout_ms / 2),
+            options.heartbeat_ms, self._controller, lambda: self.metadata.end_offset if self.is_published else 0,
+            lambda: self.is_published, self,
+        )  # fmt: skip
+        self._network.listen(*self._address, self._server.accept)
+        self._fetch_metadata()
+        self.lifecycle.begin()
+        self._repeat(options.longest_lag_ms / 2, self._look_for_laggards)
+        self._repeat(options.flush_ms, self._flush)
+        self._repeat(WRITE_SWEEP_MS, self._time_out_writes)
+        self._repeat(DIRECTORIES_MS, self._tell_directories)
+        self._repeat(PRODUCER_IDS_MS, self._ask_for_producer_ids)
+
+    @property
+    def epoch(self) -> int:
+        return self.lifecycle.epoch
+
+    @property
+    def is_shutting_down(self) -> bool:
+        return self.lifecycle.state is State.SHUTTING_DOWN
+
+    def shut_down(self) -> None:
+        """Ask the controller to take over what this broker leads."""
+        self.lifecycle.shut_down()
+
+    def led(self) -> list[Replica]:
+        return [replica for replica in self.replicas.values() if replica.leadership is not None]
+
+    def write(self, where: PartitionId, value: int) -> None:
+        """A producer's, with acks=all; refused where this broker does not lead."""
+        replica = self.replicas.get(where)
+        if replica is not None and replica.leadership is not None:
+            replica.append(value, self._heap.now_ms + self._options.write_timeout_ms)
+            self._touched(where)
+
+    def _channel(self, purpose: str, timeout_ms: float) -> Channel:
+        return Channel(f"broker-{self.id}-{purpose}", self._heap, self._network, self.process, timeout_ms)
+
+    def _repeat(self, every_ms: float, what: Callable[[], None]) -> None:
+        def again() -> None:
+            what()
+            self._repeat(every_ms, what)
+
+        self._heap.call_later(every_ms * (0.5 + self._random.random()), again, b"repeated", self.process)
+
+    # Metadata
+
+    def _controller(self) -> Address | None:
+        leader = self.metadata.leader
+        return leader.address if leader is not None else None
+
+    def _fetch_metadata(self) -> None:
+        address = self._controller() or self._random.choice(self._nodes)
+        request, version = self.metadata.request(METADATA_WAIT_MS)
+        self._metadata_channel.ask(address, request, version, self._metadata_answered)
+
+    def _metadata_answered(self, message: Message | None) -> None:
+        if message is None:
+            self.metadata.leader = None
+        elif self.metadata.answered(message):
+            self._publish()
+            self._heap.call_later(0.0, self._fetch_metadata, b"metadata", self.process)
+            return
+        self._heap.call_later(BACKOFF_MS, self._fetch_metadata, b"metadata", self.process)
+
+    def _metadata_applied(self, batch: MetadataBatch) -> None:
+        self._watcher.metadata_applied(self, batch)
+
+    def _publish(self) -> None:
+        """Act on what was applied: on what partitions have become, not on how they came there."""
+        image = self.metadata.image
+        if not self.is_published:
+            own = image.brokers.get(self.id)
+            if own is None or own.epoch != self.epoch or not self.metadata.has_caught_up:
+                return
+            self.is_published = True
+            self.metadata.take_changed()
+            changed = None
+        else:
+            changed = self.metadata.take_changed()
+        if changed is None:
+            named = [
+                PartitionId(topic.id, number)
+                for topic in image.topics.values()
+                for number in topic.partitions
+            ]
+            changed = dict.fromkeys([*self.replicas, *named])
+        for where in changed:
+            self._update(where)
+        self._follow()
+        self._server.wake(changed)
+
+    def _update(self, where: PartitionId) -> None:
+        partition = self.metadata.image.partition(where)
+        replica = self.replicas.get(where)
+        if partition is None or self.id not in partition.replicas:
+            if replica is not None:
+                replica.resign()
+                del self.replicas[where]
+                self.disk.logs.pop(where, None)
+                self._watcher.changed(self, where)
+            return
+        if replica is None:
+            replica = self.replicas[where] = Replica(where, self.id, self)
+            self.disk.logs[where] = (replica.log, 0)
+        replica.apply(partition, self._heap.now_ms)
+        if replica.leadership is not None and partition.recovery == RECOVERING:
+            replica.recovered()
+        self._watcher.changed(self, where)
+
+    # Replication
+
+    def _replica_in_use(self, where: PartitionId) -> Replica | None:
+        return self.replicas.get(where) if self.is_published else None
+
+    def _follow(self) -> None:
+        """Every leader that a replica follows has a fetcher."""
+        for replica in self.replicas.values():
+            if replica.known is None or replica.leadership is not None:
+                continue
+            leader_id = replica.known.leader
+            if leader_id >= 0 and leader_id not in self.fetchers:
+                fetcher = self.fetchers[leader_id] = DataFetcher(
+                    leader_id, self._heap, self.process,
+                    self._channel(f"fetch-{leader_id}", self._options.fetch_wait_ms + 1000.0),
+                    self._options.fetch_wait_ms, self, partial(self._unfollow, leader_id),
+                )  # fmt: skip
+                fetcher.next()
+
+    def _unfollow(self, leader_id: int) -> None:
+        del self.fetchers[leader_id]
+
+    def fetches_from(self, leader_id: int) -> Asked:
+        return [
+            (where, replica.next_fetch(self.epoch))
+            for where, replica in self.replicas.items()
+            if replica.known is not None and replica.leadership is None and replica.known.leader == leader_id
+        ]
+
+    def address_of(self, broker_id: int) -> Address | None:
+        broker = self.metadata.image.brokers.get(broker_id)
+        return (broker.endpoints[0].host, broker.endpoints[0].port) if broker is not None else None
+
+    def fetched(self, where: PartitionId, fetch: Fetch, answer: Fetched) -> None:
+        replica = self.replicas.get(where)
+        if replica is not None:
+            replica.fetched(fetch, answer)
+            self._watcher.changed(self, where)
+
+    def _touched(self, where: PartitionId) -> None:
+        """A leader's replica has changed: followers may wait for that."""
+        self._watcher.changed(self, where)
+        self._server.wake((where,))
+
+    def _look_for_laggards(self) -> None:
+        for replica in self.led():
+            replica.shrink(self._heap.now_ms, self._options.longest_lag_ms)
+            if replica.known is not None and replica.known.recovery == RECOVERING:
+                replica.recovered()
+            self._watcher.changed(self, replica.where)
+
+    def _time_out_writes(self) -> None:
+        for replica in self.led():
+            replica.time_out(self._heap.now_ms)
+
+    def _flush(self) -> None:
+        for where, replica in self.replicas.items():
+            replica.log.flush()
+            self.disk.logs[where] = (replica.log, replica.high_watermark)
+
+    def _proposal_answered(self, proposal: Proposal, error: ErrorCode, answer: Partition | None) -> None:
+        self._watcher.proposal_answered(self, proposal, error, answer)
+        replica = self.replicas.get(proposal.where)
+        if replica is not None:
+            replica.answered(proposal, error, answer)
+            self._touched(proposal.where)
+
+    def _tell_directories(self) -> None:
+        address = self._controller()
+        wrong = directories.misplaced(self.id, self.disk.directory_id, self.replicas.values())
+        if wrong and address is not None and not self._directories.is_waiting:
+            request = directories.request_of(self.id, self.epoch, self.disk.directory_id, wrong)
+            self._directories.ask(address, request, directories.VERSION, lambda message: None)
+
+    def _ask_for_producer_ids(self) -> None:
+        address = self._controller()
+        if address is not None and self.epoch >= 0 and not self._producer_ids.is_waiting:
+            request = AllocateProducerIdsRequest(self.id, self.epoch)
+            self._producer_ids.ask(address, request, 0, partial(self._producer_ids_answered, request))
+
+    def _producer_ids_answered(self, request: Message, message: Message | None) -> None:
+        if message is not None:
+            self._watcher.admin_answered(request, message)
+
+    # Surroundings of its replicas
+
+    def min_isr(self, where: PartitionId) -> int:
+        topic = self.metadata.image.topics.get(where.topic_id)
+        return self.metadata.image.min_isr(topic.name) if topic is not None else 1
+
+    def epoch_of(self, broker_id: int) -> int:
+        broker = self.metadata.image.brokers.get(broker_id)
+        return broker.epoch if broker is not None else -1
+
+    def may_join(self, broker_id: int) -> bool:
+        broker = self.metadata.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    def propose(self, proposal: Proposal) -> bool:
+        self._changes.broker_epoch = self.epoch
+        if not self._changes.propose(proposal):
+            return False
+        self._watcher.proposed(self, proposal)
+        return True
+
+    def high_watermark_moved(self, replica: Replica, before: int) -> None:
+        self._watcher.high_watermark_moved(self, replica, before)
+
+    def truncated(self, replica: Replica, removed: Sequence[Record]) -> None:
+        self._watcher.truncated(self, replica, removed)
+
+    def leads(self, replica: Replica) -> None:
+        self._watcher.leads(self, replica)
+
+    def settled(self, replica: Replica, value: int, outcome: Outcome) -> None:
+        self._watcher.settled(self, replica, value, outcome)
+
+    # What the controller says
+
+    def registered(self, epoch: int) -> None:
+        del epoch
+        self._watcher.registered(self)
+
+    def heartbeat_answered(
+        self, request: broker_heartbeat_request.BrokerHeartbeatRequest,
+        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+    ) -> None:  # fmt: skip
+        self._watcher.heartbeat_answered(self, request, answer)
+
+    def may_go(self) -> None:
+        self._watcher.may_go(self)

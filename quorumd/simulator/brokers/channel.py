@@ -1,0 +1,68 @@
+"""One thing that a broker says to others: a request at a time, over a connection that is made anew if it is lost."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+from quorumd.ports import Network
+from quorumd.protocol.wire import Message
+from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.workload.link import ClientLink
+
+Address = tuple[str, int]
+
+
+class Answered(Protocol):
+    """What a channel calls, once for each request."""
+
+    def __call__(self, message: Message | None) -> None:
+        """The answer; None if none will come, and what became of the request is not known."""
+
+
+class Channel:
+    """Requests of one broker for one purpose. A request without an answer is given up with its connection."""
+
+    def __init__(
+        self, name: str, heap: EventHeap, network: Network, process: Process, timeout_ms: float
+    ) -> None:
+        self._name = name
+        self._heap = heap
+        self._network = network
+        self._process = process
+        self._timeout_ms = timeout_ms
+        self._link: ClientLink | None = None
+        self._address: Address | None = None
+        self._timer: Scheduled | None = None
+        self.is_waiting = False
+
+    def ask(self, address: Address, request: Message, version: int, done: Answered) -> None:
+        """Send to that address. Only when nothing is waited for."""
+        assert not self.is_waiting
+        self.is_waiting = True
+        if self._address != address:
+            self.close()
+        answered = partial(self._answered, done)
+        self._timer = self._heap.call_later(
+            self._timeout_ms, partial(answered, None), b"channel timeout", self._process
+        )
+        if self._link is None or self._link.is_over:
+            self._address = address
+            self._link = ClientLink(self._name, request, version, answered)
+            self._network.connect(*address, self._link)
+        else:
+            self._link.ask(request, version, answered)
+
+    def close(self) -> None:
+        """Give up the connection; what is waited for gets no answer."""
+        if self._link is not None:
+            self._link.abandon()
+            self._link = None
+
+    def _answered(self, done: Answered, message: Message | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.is_waiting = False
+        if message is None:
+            self.close()
+        done(message)

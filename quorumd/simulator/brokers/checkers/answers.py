@@ -1,0 +1,125 @@
+"""What the controller may answer: nothing that is not committed, and nothing twice."""
+
+from __future__ import annotations
+
+from quorumd.controller.partition import Partition
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
+from quorumd.protocol.messages.delete_topics_response import DeleteTopicsResponse
+from quorumd.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.replica import Proposal
+from quorumd.simulator.brokers.scene import RowChange, Scene, SeenBroker
+
+
+class AnswersAreCommitted(BrokerChecker):
+    """What an answer tells of is in the log for good before anybody hears of it."""
+
+    promise = "the controller answers what is committed"
+
+    def __init__(self) -> None:
+        self._topics: dict[object, None] = {}
+        self._deleted: dict[object, None] = {}
+        self._reassigned: dict[tuple[str, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]], None] = {}
+        self._unfenced: dict[tuple[int, int], None] = {}
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        where, after = change.where, change.after
+        if after is None:
+            self._deleted[where.topic_id] = None
+            return
+        self._topics[where.topic_id] = None
+        if after.is_reassigning:
+            name = scene.image.topics[where.topic_id].name
+            self._reassigned[name, where.number, after.replicas, after.adding, after.removing] = None
+
+    def batch_committed(self, scene: Scene, changed: object) -> None:
+        for broker in scene.image.brokers.values():
+            if not broker.is_fenced:
+                self._unfenced[broker.id, broker.epoch] = None
+
+    def proposal_answered(
+        self, scene: Scene, broker: SeenBroker, proposal: Proposal, error: ErrorCode, answer: Partition | None
+    ) -> None:
+        row = scene.row(proposal.where)
+        if answer is None or row is None:
+            return
+        if answer.partition_epoch > row.partition_epoch:
+            raise self.broken(f"broker {broker.id} was told {answer!r}, committed is {row!r}")
+        if answer.partition_epoch == row.partition_epoch and set(answer.isr) != set(row.isr):
+            raise self.broken(f"broker {broker.id} was told {answer!r}, committed is {row!r}")
+
+    def registration_answered(self, scene: Scene, broker: SeenBroker) -> None:
+        known = scene.image.brokers.get(broker.id)
+        if known is None or known.epoch < broker.epoch:
+            raise self.broken(
+                f"broker {broker.id} was given the epoch {broker.epoch}, committed is {known!r}"
+            )
+
+    def heartbeat_answered(self, scene: Scene, broker: SeenBroker, answer: BrokerHeartbeatResponse) -> None:
+        if not answer.error_code and not answer.is_fenced and (broker.id, broker.epoch) not in self._unfenced:
+            raise self.broken(f"broker {broker.id} was told that it is not fenced")
+
+    def admin_answered(self, scene: Scene, request: Message, answer: Message) -> None:
+        if isinstance(answer, CreateTopicsResponse):
+            for created in answer.topics:
+                if not created.error_code and created.topic_id not in self._topics:
+                    raise self.broken(f"topic {created.name} ({created.topic_id}) is not there")
+        elif isinstance(answer, DeleteTopicsResponse):
+            for deleted in answer.responses:
+                if not deleted.error_code and deleted.topic_id in scene.image.topics:
+                    raise self.broken(f"topic {deleted.name} ({deleted.topic_id}) is still there")
+        elif isinstance(answer, ListPartitionReassignmentsResponse):
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    told = (topic.name, part.partition_index, tuple(part.replicas), tuple(part.adding_replicas),
+                            tuple(part.removing_replicas))  # fmt: skip
+                    if told not in self._reassigned:
+                        raise self.broken(f"there never was the reassignment {told}")
+
+
+class LiveBrokersKeepTheirEpoch(BrokerChecker):
+    """Nobody else registers under the id of a broker that runs (S14, race R22)."""
+
+    promise = "a registered broker's epoch stays good as long as it lives"
+
+    def heartbeat_answered(self, scene: Scene, broker: SeenBroker, answer: BrokerHeartbeatResponse) -> None:
+        if answer.error_code == ErrorCode.STALE_BROKER_EPOCH and broker.runs:
+            raise self.broken(f"broker {broker.id} lives with epoch {broker.epoch}: {scene.image.brokers}")
+
+
+class WhoMayGoLeadsNothing(BrokerChecker):
+    """The controller lets a broker go when others lead what it led (KIP-631)."""
+
+    promise = "a broker that may go leads nothing"
+
+    def heartbeat_answered(self, scene: Scene, broker: SeenBroker, answer: BrokerHeartbeatResponse) -> None:
+        if not answer.should_shut_down or not scene.is_up(broker.id):
+            return
+        for topic in scene.image.topics.values():
+            for number, row in topic.partitions.items():
+                if row.leader == broker.id:
+                    raise self.broken(f"broker {broker.id} leads {topic.name}-{number}: {row!r}")
+
+
+class ProducerIdsAreGivenOnce(BrokerChecker):
+    """No two blocks overlap, and none was given before that was committed (KIP-730)."""
+
+    promise = "every producer id is given once"
+
+    def __init__(self) -> None:
+        self._given: list[tuple[int, int]] = []
+
+    def admin_answered(self, scene: Scene, request: Message, answer: Message) -> None:
+        if not isinstance(answer, AllocateProducerIdsResponse) or answer.error_code:
+            return
+        start, end = answer.producer_id_start, answer.producer_id_start + answer.producer_id_len
+        for first, last in self._given:
+            if start < last and first < end:
+                raise self.broken(f"{start} to {end - 1} were given, and {first} to {last - 1} before")
+        if end > scene.image.next_producer_id:
+            raise self.broken(f"{start} to {end - 1} were given, committed is {scene.image.next_producer_id}")
+        self._given.append((start, end))

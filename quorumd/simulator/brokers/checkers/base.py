@@ -1,0 +1,87 @@
+"""What checkers of brokers are asked, and how they complain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quorumd.controller.partition import Partition, PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.data_log import Record
+from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
+from quorumd.simulator.brokers.scene import Registration, RowChange, Scene, SeenBroker
+from quorumd.simulator.checkers.base import Broken
+
+
+class BrokerChecker:
+    """A promise; the methods are what can be seen of brokers and their controller. By default nothing breaks it.
+
+    Their docstrings name the properties of data replication: S1 to S14 are those of the specification of KIP-966, X1
+    to X15 those that an implementation needs besides, R1 to R26 the races that were found.
+    """
+
+    promise = ""
+
+    # The committed metadata
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        """One record of one partition; the rest of its batch may still come."""
+
+    def registered(self, scene: Scene, registration: Registration) -> None:
+        """A record that registers a broker; the rest of its batch may still come."""
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        """A batch, whole; `changed` are its partitions, all there are if it changed brokers."""
+
+    # Brokers
+
+    def looked(self, scene: Scene, where: PartitionId) -> None:
+        """A partition after an event that may have changed it at some broker or at the controller."""
+
+    def metadata_applied(
+        self, scene: Scene, broker: SeenBroker, committed: bytes | None, applied: bytes
+    ) -> None:
+        """A broker applied a batch; `committed` is what is committed at its offset, None for nothing."""
+
+    def high_watermark_moved(self, scene: Scene, broker: SeenBroker, replica: Replica, before: int) -> None:
+        """Of a leader, upwards."""
+
+    def leads(self, scene: Scene, broker: SeenBroker, replica: Replica) -> None:
+        """A broker leads a partition in another epoch."""
+
+    def settled(self, scene: Scene, where: PartitionId, value: int, outcome: Outcome) -> None:
+        """A producer was told what became of its record."""
+
+    def proposed(self, scene: Scene, broker: SeenBroker, proposal: Proposal) -> None:
+        """A leader asks for another ISR."""
+
+    def lost(self, scene: Scene, where: PartitionId) -> None:
+        """A log became shorter, or was removed."""
+
+    def consumed(self, scene: Scene, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
+        """A consumer has read this."""
+
+    # Answers of the controller
+
+    def proposal_answered(
+        self, scene: Scene, broker: SeenBroker, proposal: Proposal, error: ErrorCode, answer: Partition | None
+    ) -> None: ...
+
+    def registration_answered(self, scene: Scene, broker: SeenBroker) -> None: ...
+
+    def heartbeat_answered(
+        self, scene: Scene, broker: SeenBroker, answer: BrokerHeartbeatResponse
+    ) -> None: ...
+
+    def admin_answered(self, scene: Scene, request: Message, answer: Message) -> None:
+        """An administrator, or a broker in need of producer ids, was answered."""
+
+    def broken(self, text: str) -> Broken:
+        return Broken(self.promise, text)
+
+
+def named(scene: Scene, where: PartitionId) -> str:
+    """A partition, for people."""
+    topic = scene.image.topics.get(where.topic_id)
+    return f"{topic.name if topic is not None else where.topic_id}-{where.number}"

@@ -1,0 +1,303 @@
+"""What must hold of partitions and brokers in the committed metadata, and of every step of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from quorumd.controller.broker import Broker
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition, PartitionId
+from quorumd.ids import ZERO_UUID
+from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
+from quorumd.simulator.brokers.scene import Registration, RowChange, Scene
+
+
+def _rows(image: ClusterImage, changed: Iterable[PartitionId]) -> Iterable[tuple[PartitionId, Partition]]:
+    for where in changed:
+        row = image.partition(where)
+        if row is not None:
+            yield where, row
+
+
+class IsrAndElrAreValid(BrokerChecker):
+    """Both are replicas, nobody is in both, and with enough in sync nobody is in the ELR (S10)."""
+
+    promise = "ISR and ELR are apart, and of the replicas"
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        for where, row in _rows(scene.image, changed):
+            in_sync, eligible = set(row.isr), set(row.elr)
+            if not in_sync <= set(row.replicas) or not eligible <= set(row.replicas):
+                raise self.broken(f"{named(scene, where)} has others than its replicas: {row!r}")
+            if in_sync & eligible or len(in_sync) != len(row.isr):
+                raise self.broken(f"{named(scene, where)} has replicas twice: {row!r}")
+            least = min(scene.min_isr(where), len(row.target))
+            if eligible and len(in_sync) >= least:
+                raise self.broken(f"{named(scene, where)} needs no ELR with {least} in sync: {row!r}")
+
+
+class TheFencedAreNotInSync(BrokerChecker):
+    """Nor are those in controlled shutdown. Without ELR the last one in sync stays (S11)."""
+
+    promise = "no fenced broker is in sync"
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        for where, row in _rows(scene.image, changed):
+            for member in row.isr:
+                broker = scene.image.brokers.get(member)
+                is_last = not scene.image.elr_enabled and row.isr == (member,)
+                if (broker is None or not broker.is_active) and not is_last:
+                    raise self.broken(
+                        f"{named(scene, where)} has broker {member} in its ISR: {row!r}, {broker!r}"
+                    )
+
+
+class EpochsOfPartitionsGrow(BrokerChecker):
+    """The partition epoch by one with every record, the leader epoch where one names a leader (X2)."""
+
+    promise = "the epochs of partitions grow with their changes"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None:
+            return
+        if after.partition_epoch != before.partition_epoch + 1:
+            raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+        if after.leader_epoch != before.leader_epoch + change.names_leader:
+            raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+        if after.leader != before.leader and not change.names_leader:
+            raise self.broken(f"{named(scene, change.where)} changed its leader from {before!r} to {after!r}")
+
+
+class DroppedReplicasCostAnEpoch(BrokerChecker):
+    """What a dropped replica has under way counts no more, be it added again (race R11)."""
+
+    promise = "a dropped replica costs a leader epoch"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or set(before.replicas) <= set(after.replicas):
+            return
+        if after.leader_epoch == before.leader_epoch:
+            raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+
+
+class LeadersAreInSync(BrokerChecker):
+    """Who leads is active and in the ISR. Without a leader nobody in the ISR, or, if that is empty, in the ELR could
+    lead (X5)."""
+
+    promise = "who leads is in sync, and somebody leads if anybody can"
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        brokers = scene.image.brokers
+        for where, row in _rows(scene.image, changed):
+            if row.leader != NO_LEADER:
+                leader = brokers.get(row.leader)
+                if row.leader not in row.isr or leader is None or not leader.is_active:
+                    raise self.broken(f"{named(scene, where)} is led by {leader!r}: {row!r}")
+                continue
+            for member in row.isr or row.elr:
+                broker = brokers.get(member)
+                if broker is not None and broker.is_active and _is_readable(row, broker):
+                    raise self.broken(f"{named(scene, where)} could be led by {member}: {row!r}")
+
+
+def _is_readable(row: Partition, broker: Broker) -> bool:
+    """Whether the broker has the directory that its replica is said to be in (KIP-858)."""
+    if not row.directories:
+        return True
+    directory = row.directories[row.replicas.index(broker.id)]
+    return directory in broker.directories or directory == ZERO_UUID
+
+
+class ReassignmentsAreValid(BrokerChecker):
+    """What is added and removed are different replicas, and the replicas are all different (X6)."""
+
+    promise = "a reassignment adds and removes different replicas"
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        for where, row in _rows(scene.image, changed):
+            adding, removing, replicas = set(row.adding), set(row.removing), set(row.replicas)
+            if adding & removing or not adding | removing <= replicas:
+                raise self.broken(f"{named(scene, where)}: {row!r}")
+            if not replicas or len(replicas) != len(row.replicas):
+                raise self.broken(f"{named(scene, where)} has replicas twice, or none: {row!r}")
+
+
+class TheInSyncStay(BrokerChecker):
+    """A reassignment drops nobody who is in sync before it ends, and keeps its originals until then: what was
+    acknowledged may be nowhere else."""
+
+    promise = "a reassignment keeps who is in sync until its end, and its originals"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or not after.is_reassigning:
+            return
+        gone = [member for member in before.isr if member not in after.replicas]
+        if gone:
+            raise self.broken(f"{named(scene, change.where)} dropped {gone}: from {before!r} to {after!r}")
+        if before.is_reassigning and before.original and after.original != before.original:
+            raise self.broken(
+                f"{named(scene, change.where)} lost its originals: from {before!r} to {after!r}"
+            )
+
+
+class CancelsGoBack(BrokerChecker):
+    """Or a target that an administrator has named since (KIP-455)."""
+
+    promise = "what ends a reassignment is its target, or what was before it"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or not before.is_reassigning or after.is_reassigning:
+            return
+        wished = scene.wished_targets.get(change.where, {})
+        if after.replicas not in (before.target, before.original, *wished):
+            raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+
+
+class WhoJoinsWasProposed(BrokerChecker):
+    """The ISR grows by what its leader asked for only; an election makes it the elected one alone, who was eligible
+    or is known to lack records. The ELR holds only who was in one of the two before."""
+
+    promise = "an ISR grows as its leader asks"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None:
+            return
+        joined = [member for member in after.isr if member not in before.isr]
+        if joined and not before.isr:
+            if after.isr != (after.leader,) or (
+                after.leader not in before.elr and after.recovery != RECOVERING
+            ):
+                raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+        elif joined and before.leader == NO_LEADER and after.recovery != RECOVERING:
+            raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+        for member in after.elr:
+            if member not in before.isr and member not in before.elr:
+                raise self.broken(f"{named(scene, change.where)}: {member} came into the ELR of {after!r}")
+
+
+class WhoEndedUncleanlyIsOut(BrokerChecker):
+    """Who may have lost records is no candidate until a leader has seen that it has them (X8, KIP-966)."""
+
+    promise = "who ended uncleanly is in no ISR, no ELR, and leads nothing when it is back"
+
+    def __init__(self) -> None:
+        self._back: list[int] = []
+
+    def registered(self, scene: Scene, registration: Registration) -> None:
+        if registration.after.epoch in scene.unclean:
+            self._back.append(registration.after.id)
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        back, self._back = self._back, []
+        for broker_id in back:
+            for topic in scene.image.topics.values():
+                for number, row in topic.partitions.items():
+                    last = not scene.image.elr_enabled and row.isr == (broker_id,) and row.leader == NO_LEADER
+                    if broker_id in (*row.isr, *row.elr, row.leader) and not last:
+                        raise self.broken(f"broker {broker_id} is back in {topic.name}-{number}: {row!r}")
+
+
+class NewIncarnationsLeadNothing(BrokerChecker):
+    """Whatever became of the one before, its partitions are taken from it with the registration (race R16)."""
+
+    promise = "a new incarnation is in no ISR and leads nothing"
+
+    def __init__(self) -> None:
+        self._back: list[int] = []
+
+    def registered(self, scene: Scene, registration: Registration) -> None:
+        before, after = registration.before, registration.after
+        if before is None or before.incarnation_id != after.incarnation_id:
+            self._back.append(after.id)
+            if not after.is_fenced:
+                raise self.broken(f"{after!r} is not fenced")
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        back, self._back = self._back, []
+        for broker_id in back:
+            for topic in scene.image.topics.values():
+                for number, row in topic.partitions.items():
+                    last = not scene.image.elr_enabled and row.isr == (broker_id,)
+                    if row.leader == broker_id or (broker_id in row.isr and not last):
+                        raise self.broken(f"broker {broker_id} is back in {topic.name}-{number}: {row!r}")
+
+
+class EnoughReplicasAreKept(BrokerChecker):
+    """A change that drops replicas leaves min.insync.replicas of those that stay in sync, or all (X10)."""
+
+    promise = "a reassignment ends with enough replicas in sync"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or after.is_reassigning:
+            return
+        if set(before.replicas) <= set(after.replicas) and not before.is_reassigning:
+            return
+        if set(after.replicas) == set(before.original) and set(before.isr) <= set(after.isr):
+            return  # Back to where it came from, and nobody is lost by that.
+        topic = scene.image.topics.get(change.where.topic_id)
+        if after.recovery == RECOVERING or (topic is not None and scene.image.unclean_election(topic.name)):
+            return
+        if len(after.isr) < min(change.min_isr, len(after.replicas)):
+            raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+
+
+class BrokerEpochsIncrease(BrokerChecker):
+    """A registration that is repeated keeps its epoch (X11, race R22)."""
+
+    promise = "every incarnation of a broker has a higher epoch, and one epoch only"
+
+    def __init__(self) -> None:
+        self._given: dict[int, int] = {}
+
+    def registered(self, scene: Scene, registration: Registration) -> None:
+        before, after = registration.before, registration.after
+        if before is not None and before.incarnation_id == after.incarnation_id:
+            if before.epoch != after.epoch:
+                raise self.broken(f"{after!r} had the epoch {before.epoch}")
+            return
+        if after.epoch <= self._given.get(after.id, -1):
+            raise self.broken(f"{after!r} has no higher epoch than {self._given[after.id]}")
+        self._given[after.id] = after.epoch
+
+
+class WhoRecoversIsAlone(BrokerChecker):
+    """X12, KIP-704."""
+
+    promise = "a leader that recovers is alone in its ISR"
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        for where, row in _rows(scene.image, changed):
+            if row.recovery == RECOVERING and len(row.isr) > 1:
+                raise self.broken(f"{named(scene, where)}: {row!r}")
+
+
+def was_eligible(before: Partition, after: Partition) -> bool:
+    """Whether the leader was elected from the ELR: nobody is left in the ISR but itself."""
+    return after.leader in before.elr and after.isr == (after.leader,) and after.leader not in before.isr
+
+
+class UncleanElectionsAreTold(BrokerChecker):
+    """Whoever is elected from outside ISR and ELR recovers (KIP-704), and is elected only where that is allowed: by
+    the topic, or, if nobody eligible is left, the one that led last."""
+
+    promise = "who may lack records is elected only where that is allowed, and told"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or after.leader in (NO_LEADER, before.leader):
+            return
+        if after.leader in before.isr or was_eligible(before, after):
+            return
+        if before.is_reassigning and not after.is_reassigning and after.recovery != RECOVERING:
+            return  # It joined by the proposal that completed the reassignment.
+        topic = scene.image.topics.get(change.where.topic_id)
+        allowed = topic is not None and scene.image.unclean_election(topic.name)
+        was_last = not before.isr and before.last_known_elr == (after.leader,)
+        if after.recovery != RECOVERING or not (allowed or was_last):
+            raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")

@@ -1,0 +1,168 @@
+"""A broker and the controller: registration, heartbeats, controlled shutdown (KIP-631, KIP-903)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages import (
+    broker_heartbeat_request,
+    broker_heartbeat_response,
+    broker_registration_request,
+    broker_registration_response,
+)
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.channel import Address, Channel
+from quorumd.simulator.event_heap import EventHeap, Process
+
+REGISTRATION_VERSION: Final = 3
+HEARTBEAT_VERSION: Final = 1
+RETRY_MS: Final = 100.0
+STARTING_HEARTBEAT_MS: Final = 30.0
+"""While it waits to be unfenced, or to be let go, a broker asks more often."""
+PLAINTEXT: Final = 0
+
+
+class State(Enum):
+    """Of a broker, by its own account."""
+
+    STARTING = auto()
+    """Not registered, or behind in the metadata."""
+    RECOVERED = auto()
+    """It wants to be unfenced."""
+    RUNNING = auto()
+    SHUTTING_DOWN = auto()
+    """It wants to be let go."""
+
+
+class LifecycleListener(Protocol):
+    """Who is told of what the controller said."""
+
+    def registered(self, epoch: int) -> None: ...
+
+    def heartbeat_answered(
+        self, request: broker_heartbeat_request.BrokerHeartbeatRequest,
+        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+    ) -> None: ...  # fmt: skip
+
+    def may_go(self) -> None:
+        """A controlled shutdown may end."""
+
+
+class Lifecycle:
+    """One life of a broker. `controller()`: where the leader of the quorum is, if known. `metadata_end()`: the end of
+    the metadata log that the broker has applied; `is_ready()`: whether it acts on it."""
+
+    def __init__(
+        self,
+        registration: broker_registration_request.BrokerRegistrationRequest,
+        heap: EventHeap,
+        process: Process,
+        channel: Channel,
+        heartbeat_ms: float,
+        controller: Callable[[], Address | None],
+        metadata_end: Callable[[], int],
+        is_ready: Callable[[], bool],
+        listener: LifecycleListener,
+    ) -> None:
+        self.state = State.STARTING
+        self.epoch = -1
+        self.registration = registration
+        self._heap = heap
+        self._process = process
+        self._channel = channel
+        self._heartbeat_ms = heartbeat_ms
+        self._controller = controller
+        self._metadata_end = metadata_end
+        self._is_ready = is_ready
+        self._listener = listener
+
+    def begin(self) -> None:
+        self._register()
+
+    def shut_down(self) -> None:
+        """Ask to be let go from the next heartbeat on."""
+        self.state = State.SHUTTING_DOWN
+
+    def _later(self, delay_ms: float, what: Callable[[], None]) -> None:
+        self._heap.call_later(delay_ms, what, b"lifecycle", self._process)
+
+    def _register(self) -> None:
+        address = self._controller()
+        if address is None:
+            self._later(RETRY_MS, self._register)
+        else:
+            self._channel.ask(address, self.registration, REGISTRATION_VERSION, self._registered)
+
+    def _registered(self, message: Message | None) -> None:
+        if (
+            not isinstance(message, broker_registration_response.BrokerRegistrationResponse)
+            or message.error_code != ErrorCode.NONE
+        ):
+            self._later(RETRY_MS, self._register)
+            return
+        self.epoch = message.broker_epoch
+        self._listener.registered(self.epoch)
+        self._heartbeat()
+
+    def _heartbeat(self) -> None:
+        if self.state is State.STARTING and self._is_ready():
+            self.state = State.RECOVERED
+        address = self._controller()
+        if address is None:
+            self._later(RETRY_MS, self._heartbeat)
+            return
+        request = broker_heartbeat_request.BrokerHeartbeatRequest(
+            self.registration.broker_id,
+            self.epoch,
+            self._metadata_end() - 1,
+            self.state is State.STARTING,
+            self.state is State.SHUTTING_DOWN,
+        )
+        self._channel.ask(
+            address, request, HEARTBEAT_VERSION, lambda message: self._answered(request, message)
+        )
+
+    def _answered(
+        self, request: broker_heartbeat_request.BrokerHeartbeatRequest, message: Message | None
+    ) -> None:
+        if not isinstance(message, broker_heartbeat_response.BrokerHeartbeatResponse) or message.error_code:
+            if isinstance(message, broker_heartbeat_response.BrokerHeartbeatResponse):
+                self._listener.heartbeat_answered(request, message)
+            self._later(RETRY_MS, self._heartbeat)
+            return
+        self._listener.heartbeat_answered(request, message)
+        if self.state is State.SHUTTING_DOWN and message.should_shut_down:
+            self._listener.may_go()
+            return
+        if self.state is State.RECOVERED and not message.is_fenced:
+            self.state = State.RUNNING
+        self._later(
+            self._heartbeat_ms if self.state is State.RUNNING else STARTING_HEARTBEAT_MS, self._heartbeat
+        )
+
+
+def registration_of(
+    broker_id: int,
+    cluster_id: str,
+    incarnation_id: KafkaUuid,
+    address: Address,
+    directory_id: KafkaUuid,
+    previous_epoch: int,
+) -> broker_registration_request.BrokerRegistrationRequest:
+    """What one incarnation says of itself. `previous_epoch`: of its clean-shutdown file, -1 without one."""
+    wire = broker_registration_request
+    return wire.BrokerRegistrationRequest(
+        broker_id,
+        cluster_id,
+        incarnation_id,
+        [wire.Listener("PLAINTEXT", *address, PLAINTEXT)],
+        [wire.Feature("metadata.version", 1, 30), wire.Feature("eligible.leader.replicas.version", 0, 1)],
+        None,
+        False,
+        [directory_id],
+        previous_epoch,
+    )

@@ -1,0 +1,301 @@
+"""Keeps the scene up to date, and asks the checkers: what is committed, what brokers do and are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, ResourceType
+from quorumd.controller.partition import RECOVERING, Partition, PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat_response
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.broker import Broker
+from quorumd.simulator.brokers.checkers import all_checkers
+from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.data_log import DataLog, Record
+from quorumd.simulator.brokers.ledger import NOTHING_KNOWN, Ledger
+from quorumd.simulator.brokers.metadata import MetadataBatch
+from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
+from quorumd.simulator.brokers.scene import Registration, RowChange, Scene
+from quorumd.simulator.log_mirror import Batch
+
+Tell = Callable[[int, str, str], None]
+"""(broker id, kind of entry, text): for people who read what happened."""
+
+
+class Observation:
+    """Told by brokers what they do (as `broker.Watcher`), by the simulation what is committed."""
+
+    def __init__(self, committed: Sequence[Batch]) -> None:
+        self.scene = Scene()
+        self.checkers: list[BrokerChecker] = all_checkers()
+        self.tell: Tell | None = None
+        self.on_may_go: Callable[[Broker], None] = lambda broker: None
+        self.counters = dict.fromkeys(Outcome, 0)
+        self.elections = 0
+        self.joins = 0
+        self._committed = committed
+        self._seen_batches = 0
+        self._offsets: dict[int, bytes] = {}
+        self._changed: dict[PartitionId, None] = {}
+        self._incarnations: dict[Any, int] = {}
+        self._looks = {
+            name: [getattr(checker, name) for checker in self.checkers if _overrides(checker, name)]
+            for name in _METHODS
+        }
+
+    # The simulation
+
+    def look(self) -> None:
+        """After every event. Raises Broken."""
+        if len(self._committed) > self._seen_batches:
+            self._follow()
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            for where in changed:
+                self._ask("looked", where)
+
+    def _follow(self) -> None:
+        for batch in self._committed[self._seen_batches :]:
+            self._offsets[batch.base_offset] = batch.data
+            if not batch.is_control:
+                self._apply(batch)
+        self._seen_batches = len(self._committed)
+
+    def _apply(self, batch: Batch) -> None:
+        scene = self.scene
+        partitions: dict[PartitionId, None] = {}
+        records = [decode_record(v) for header in headers(batch.data) for v in values(batch.data, header)]
+        least = _least_min_isr(records)
+        for record in records:
+            changes = self._apply_record(record)
+            for change in changes:
+                partitions[change.where] = None
+                topic = scene.image.topics.get(change.where.topic_id)
+                asked = least.get(topic.name, NOTHING_KNOWN) if topic is not None else NOTHING_KNOWN
+                self._note(change)
+                self._ask("row_changed", change._replace(min_isr=min(asked, scene.min_isr(change.where))))
+        if any(not isinstance(record, PartitionChangeRecord) for record in records):
+            partitions = dict.fromkeys(self._partitions())
+        self._ask("batch_committed", list(partitions))
+        self._changed.update(partitions)
+        self._watch_guarantees(partitions)
+
+    def _apply_record(self, record: Message) -> list[RowChange]:
+        image = self.scene.image
+        if isinstance(record, PartitionRecord | PartitionChangeRecord):
+            where = PartitionId(record.topic_id, record.partition_id)
+            before = image.partition(where)
+            image.apply(record, [])
+            names_leader = isinstance(record, PartitionRecord) or record.leader != -2
+            return [RowChange(where, before, image.partition(where), names_leader, 1)]
+        if isinstance(record, RemoveTopicRecord):
+            gone = image.topics[record.topic_id].partitions.items()
+            removed = [RowChange(PartitionId(record.topic_id, n), row, None, False, 1) for n, row in gone]
+            image.apply(record, [])
+            return removed
+        if isinstance(record, RegisterBrokerRecord):
+            before_broker = image.brokers.get(record.broker_id)
+            image.apply(record, [])
+            after = image.brokers[record.broker_id]
+            previous = self._incarnations.get(after.incarnation_id, -1)
+            is_retry = before_broker is not None and before_broker.incarnation_id == after.incarnation_id
+            if not is_retry and (before_broker is None or previous != before_broker.epoch):
+                self.scene.unclean[after.epoch] = None
+            self._ask("registered", Registration(before_broker, after))
+            return []
+        image.apply(record, [])
+        return []
+
+    def _partitions(self) -> list[PartitionId]:
+        topics = self.scene.image.topics.values()
+        return [PartitionId(topic.id, number) for topic in topics for number in topic.partitions]
+
+    def _note(self, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if after is None:
+            self.scene.ledger(change.where).break_guarantee("its topic is deleted")
+        elif before is not None:
+            self.elections += after.leader != before.leader
+            self.joins += len(set(after.isr) - set(before.isr))
+        if after is not None and after.recovery == RECOVERING:
+            self.scene.ledger(change.where).break_guarantee(f"an unclean election made {after!r}")
+
+    def _watch_guarantees(self, partitions: dict[PartitionId, None]) -> None:
+        scene = self.scene
+        for where in partitions:
+            row = scene.row(where)
+            if row is None:
+                continue
+            ledger = scene.ledger(where)
+            ledger.least_min_isr = min(ledger.least_min_isr, scene.min_isr(where), len(row.target))
+            ledger.count_lossy()
+            self._forgive(ledger, row)
+
+    def _forgive(self, ledger: Ledger, row: Partition) -> None:
+        """Whoever lost records is back in the ISR, or enough others are in it."""
+        for broker_id, epoch in list(ledger.lossy.items()):
+            known = self.scene.image.brokers.get(broker_id)
+            is_new = known is not None and known.epoch > epoch
+            others = [member for member in row.isr if member not in ledger.lossy]
+            is_out = broker_id not in row.isr and broker_id not in row.elr
+            if is_new and (broker_id in row.isr or (is_out and len(others) >= ledger.least_min_isr)):
+                del ledger.lossy[broker_id]
+
+    def lost_log(self, broker_id: int, epoch: int, where: PartitionId) -> None:
+        """A broker's disk does not have all records any more that it had."""
+        row = self.scene.row(where)
+        if row is not None and broker_id in row.replicas:
+            ledger = self.scene.ledger(where)
+            ledger.lossy[broker_id] = epoch
+            ledger.count_lossy()
+        self._changed[where] = None
+
+    def look_for_lost_records(self) -> None:
+        """After logs became shorter."""
+        for where in list(self.scene.ledgers):
+            self._ask("lost", where)
+
+    def begins(self, broker: Broker) -> None:
+        """A broker's process has started."""
+        seen = self.scene.brokers[broker.id]
+        seen.runs, seen.is_published, seen.epoch = True, False, -1
+        seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
+        self._incarnations[broker.lifecycle.registration.incarnation_id] = broker.previous_epoch
+        self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
+
+    def ends(self, broker: Broker, logs: dict[PartitionId, DataLog], how: str) -> None:
+        """A broker's process is gone; `logs` is what it leaves."""
+        seen = self.scene.brokers[broker.id]
+        seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
+        self._changed.update(dict.fromkeys(logs))
+        self._story(broker.id, "process", how)
+
+    def _ask(self, method: str, *arguments: Any) -> None:
+        for look in self._looks[method]:
+            look(self.scene, *arguments)
+
+    def _story(self, broker_id: int, kind: str, text: str) -> None:
+        if self.tell is not None:
+            self.tell(broker_id, kind, text)
+
+    # Users
+
+    def wrote(self, where: PartitionId, value: int) -> None:
+        self.scene.ledger(where).waiting[value] = None
+
+    def read(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
+        self._ask("consumed", where, offset, records)
+
+    def wished(self, where: PartitionId, target: tuple[int, ...]) -> None:
+        """An administrator wants the partition to be moved there."""
+        self.scene.wished_targets.setdefault(where, {})[target] = None
+
+    def admin_answered(self, request: Message, answer: Message) -> None:
+        self._ask("admin_answered", request, answer)
+
+    # Brokers: `broker.Watcher`
+
+    def changed(self, broker: Broker, where: PartitionId) -> None:
+        self.scene.brokers[broker.id].is_published = broker.is_published
+        self._changed[where] = None
+
+    def metadata_applied(self, broker: Broker, batch: MetadataBatch) -> None:
+        if len(self._committed) > self._seen_batches:
+            self._follow()
+        committed = self._offsets.get(batch.base_offset)
+        self._ask("metadata_applied", self.scene.brokers[broker.id], committed, batch.data)
+
+    def high_watermark_moved(self, broker: Broker, replica: Replica, before: int) -> None:
+        ledger = self.scene.ledger(replica.where)
+        if replica.high_watermark > ledger.high_watermark:
+            ledger.consumed += replica.log.records[ledger.high_watermark : replica.high_watermark]
+        self._changed[replica.where] = None
+        self._ask("high_watermark_moved", self.scene.brokers[broker.id], replica, before)
+        if self.tell is not None:
+            self._story(
+                broker.id, "disk", f"high watermark of {self._name(replica)}: {replica.high_watermark}"
+            )
+
+    def truncated(self, broker: Broker, replica: Replica, removed: Sequence[Record]) -> None:
+        self._ask("lost", replica.where)
+        if self.tell is not None:
+            text = f"cuts {self._name(replica)} to {replica.log.end_offset}, {len(removed)} records are gone"
+            self._story(broker.id, "disk", text)
+
+    def leads(self, broker: Broker, replica: Replica) -> None:
+        self._ask("leads", self.scene.brokers[broker.id], replica)
+        if self.tell is not None:
+            text = f"leads {self._name(replica)} in epoch {replica.leader_epoch}"
+            self._story(broker.id, "role", text)
+
+    def settled(self, broker: Broker, replica: Replica, value: int, outcome: Outcome) -> None:
+        ledger = self.scene.ledger(replica.where)
+        ledger.waiting.pop(value, None)
+        self.counters[outcome] += 1
+        if outcome is Outcome.ACKNOWLEDGED:
+            ledger.acknowledged[value] = None
+        elif outcome is Outcome.REFUSED:
+            ledger.refused[value] = None
+        self._ask("settled", replica.where, value, outcome)
+
+    def proposed(self, broker: Broker, proposal: Proposal) -> None:
+        self._ask("proposed", self.scene.brokers[broker.id], proposal)
+
+    def proposal_answered(
+        self, broker: Broker, proposal: Proposal, error: ErrorCode, answer: Partition | None
+    ) -> None:
+        where = proposal.where
+        is_known = answer is not None and where in self.scene.ledgers
+        if is_known and self.scene.min_isr(where) > broker.min_isr(where):
+            # The leader takes an ISR for large enough that is not, until the metadata has come after the answer.
+            self.scene.ledger(where).break_guarantee("an answer overtook a change of min.insync.replicas")
+        self._ask("proposal_answered", self.scene.brokers[broker.id], proposal, error, answer)
+
+    def registered(self, broker: Broker) -> None:
+        seen = self.scene.brokers[broker.id]
+        seen.epoch = broker.epoch
+        self._changed.update(dict.fromkeys(broker.replicas))
+        self._ask("registration_answered", seen)
+        self._story(broker.id, "role", f"is registered with epoch {broker.epoch}")
+
+    def heartbeat_answered(
+        self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,
+        answer: broker_heartbeat_response.BrokerHeartbeatResponse,
+    ) -> None:  # fmt: skip
+        self._ask("heartbeat_answered", self.scene.brokers[broker.id], answer)
+
+    def may_go(self, broker: Broker) -> None:
+        self.on_may_go(broker)
+
+    def _name(self, replica: Replica) -> str:
+        topic = self.scene.image.topics.get(replica.where.topic_id)
+        return f"{topic.name if topic is not None else replica.where.topic_id}-{replica.where.number}"
+
+
+_METHODS = [
+    name for name in vars(BrokerChecker) if not name.startswith("_") and name not in ("promise", "broken")
+]
+
+
+def _overrides(checker: BrokerChecker, method: str) -> bool:
+    return getattr(type(checker), method) is not getattr(BrokerChecker, method)
+
+
+def _least_min_isr(records: Sequence[Message]) -> dict[str, int]:
+    """What these records make of min.insync.replicas, by topic; where they delete it, 1."""
+    return {
+        record.resource_name: int(record.value or "1")
+        for record in records
+        if isinstance(record, ConfigRecord)
+        and record.resource_type == ResourceType.TOPIC
+        and record.name == MIN_INSYNC_REPLICAS
+    }

@@ -1,0 +1,223 @@
+"""All brokers of a simulation: their machines, starts and ends; producers, consumers and administrators with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from random import Random
+
+from quorumd.simulator.brokers.admin import Administrator
+from quorumd.simulator.brokers.broker import DATA_PORT, Broker, Disk
+from quorumd.simulator.brokers.checkers.liveness import missing
+from quorumd.simulator.brokers.observation import Observation
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.scene import SeenBroker
+from quorumd.simulator.brokers.traffic import Traffic
+from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.entropy import SimulatedEntropy
+from quorumd.simulator.event_heap import Process
+from quorumd.simulator.log_mirror import Batch
+
+FIRST_BROKER = 101
+RETRY_MS = 100.0
+RESTART_MS = 1200.0
+
+
+class Loss(Enum):
+    """What a broker's disk does not have any more after its process ended."""
+
+    NOTHING = "nothing"
+    UNFLUSHED = "what was not flushed"
+    EVERYTHING = "everything"
+
+
+@dataclass(slots=True)
+class BrokerMachine:
+    """One machine, and the broker that runs on it now; None while none does."""
+
+    id: int
+    host: str
+    disk: Disk
+    broker: Broker | None = None
+    life: int = 0
+
+
+class Brokers:
+    """What faults can do to brokers, and what the simulation asks of them."""
+
+    def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
+        self.cluster = cluster
+        self.options = options
+        self.observation = Observation(committed)
+        self.observation.on_may_go = self._stopped
+        self.machines: dict[int, BrokerMachine] = {}
+        self.counters: Counter[str] = Counter()
+        for broker_id in range(FIRST_BROKER, FIRST_BROKER + options.count):
+            entropy = SimulatedEntropy(cluster.streams.stream("broker machine", broker_id))
+            host = f"10.0.3.{broker_id - FIRST_BROKER + 1}"
+            self.machines[broker_id] = BrokerMachine(broker_id, host, Disk(entropy.uuid()))
+            self.observation.scene.brokers[broker_id] = SeenBroker(broker_id)
+        self.traffic = Traffic(
+            cluster.heap, cluster.streams.stream("traffic"), options, self.observation, self.running
+        )
+        self.administrator = Administrator(
+            cluster.heap, cluster.network, cluster.streams.stream("administrator"), options, self.observation,
+            cluster.addresses(), list(self.machines),
+        )  # fmt: skip
+
+    def start(self) -> None:
+        for broker_id in self.machines:
+            self._later(self.cluster.streams.stream("broker boot", broker_id).random() * 500.0, broker_id)
+        self.traffic.start()
+        self.administrator.start()
+
+    def hosts(self) -> list[str]:
+        return [machine.host for machine in self.machines.values()]
+
+    def running(self) -> list[Broker]:
+        return [machine.broker for machine in self.machines.values() if machine.broker is not None]
+
+    # Starts and ends
+
+    def boot(self, broker_id: int) -> None:
+        """Start a process where none runs, as soon as there is a cluster to belong to."""
+        machine, cluster = self.machines[broker_id], self.cluster
+        if machine.broker is not None:
+            return
+        cluster_id = next(
+            (m.node.cluster_id for m in cluster.running() if m.node and m.node.cluster_id), None
+        )
+        if cluster_id is None:
+            self._later(RETRY_MS, broker_id)
+            return
+        machine.life += 1
+        process = Process(f"broker-{broker_id}", -1, machine.life)
+        random = cluster.streams.stream("broker", broker_id, machine.life)
+        cluster.network.power_on(machine.host)
+        machine.broker = broker = Broker(
+            broker_id, (machine.host, DATA_PORT), machine.disk, cluster.heap,
+            cluster.network.host(machine.host, process), process, random, self.options, cluster.addresses(),
+            self.observation,
+        )  # fmt: skip
+        cluster.heap.touched = process
+        self.counters["broker starts"] += 1
+        broker.start(cluster_id, SimulatedEntropy(random).uuid())
+        self.observation.begins(broker)
+
+    def _later(self, delay_ms: float, broker_id: int) -> None:
+        self.cluster.heap.call_later(delay_ms, partial(self.boot, broker_id), b"broker boot")
+
+    def restart_later(self, broker_id: int) -> None:
+        machine = self.machines[broker_id]
+        random = self.cluster.streams.stream("broker restart", broker_id, machine.life)
+        self._later(random.random() ** 2 * 4 * RESTART_MS, broker_id)
+
+    def shut_down(self, broker_id: int) -> None:
+        """A controlled shutdown: the controller is asked first, but not for ever."""
+        broker = self.machines[broker_id].broker
+        if broker is not None and not broker.is_shutting_down:
+            broker.shut_down()
+            self.cluster.heap.call_later(
+                self.options.shutdown_timeout_ms, partial(self._stopped, broker), b"shutdown", broker.process
+            )
+
+    def stop(self, broker_id: int) -> None:
+        """A clean end without asking anybody."""
+        broker = self.machines[broker_id].broker
+        if broker is not None:
+            self._stopped(broker)
+
+    def _stopped(self, broker: Broker) -> None:
+        machine = self.machines[broker.id]
+        if machine.broker is not broker:
+            return
+        # First what the file promises, then the file.
+        for replica in broker.replicas.values():
+            replica.log.flush()
+            machine.disk.logs[replica.where] = (replica.log, replica.high_watermark)
+        machine.disk.clean_epoch = broker.epoch
+        self.counters["clean ends of brokers"] += 1
+        self._end(machine, "ends cleanly", without_power=False)
+        self.restart_later(broker.id)
+
+    def crash(self, broker_id: int, loss: Loss, random: Random) -> None:
+        """The process is gone, and what its disk has not."""
+        machine = self.machines[broker_id]
+        broker = machine.broker
+        if broker is None:
+            return
+        self.counters[f"brokers that lost {loss.value}"] += 1
+        disk, lost = machine.disk, []
+        for where, (log, high_watermark) in list(disk.logs.items()):
+            before = log.end_offset
+            if loss is Loss.UNFLUSHED:
+                log.truncate(log.flushed + random.randrange(log.end_offset - log.flushed + 1))
+            elif loss is Loss.EVERYTHING:
+                log.truncate(0)
+                del disk.logs[where]
+            if where in disk.logs:
+                disk.logs[where] = log, min(high_watermark, log.end_offset)
+            if log.end_offset < before:
+                lost.append(where)
+        if loss is Loss.EVERYTHING:
+            disk.directory_id = SimulatedEntropy(random).uuid()
+        self._end(machine, f"crashes and loses {loss.value}", without_power=loss is not Loss.NOTHING)
+        for where in lost:
+            self.observation.lost_log(broker_id, self.observation.scene.brokers[broker_id].epoch, where)
+        if lost:
+            self.observation.look_for_lost_records()
+        self.restart_later(broker_id)
+
+    def _end(self, machine: BrokerMachine, how: str, *, without_power: bool) -> None:
+        broker = machine.broker
+        assert broker is not None
+        for replica in broker.replicas.values():
+            replica.resign()
+        broker.process.alive = False
+        machine.broker = None
+        self.cluster.network.process_ended(broker.process, silently=without_power)
+        if without_power:
+            self.cluster.network.power_off(machine.host)
+        self.observation.ends(broker, {where: log for where, (log, _) in machine.disk.logs.items()}, how)
+
+    # The end of the run
+
+    def calm_down(self) -> None:
+        """Nothing goes wrong any more: everybody runs, nothing new is wanted."""
+        self.administrator.running = False
+        for machine in self.machines.values():
+            if machine.broker is None:
+                self.boot(machine.id)
+            else:
+                machine.broker.process.callback_ms = 0.0
+
+    def can_write(self) -> bool:
+        """Whether there is a partition that anybody may lead."""
+        image = self.observation.scene.image
+        rows = [row for topic in image.topics.values() for row in topic.partitions.values()]
+        return any(row.leader >= 0 for row in rows)
+
+    def end_traffic(self) -> None:
+        self.traffic.running = False
+
+    def missing(self) -> str:
+        """What has not come to be yet of what must, "" for nothing."""
+        for machine in self.machines.values():
+            if machine.broker is None:
+                return f"broker {machine.id} is down"
+        return missing(self.observation.scene)
+
+    def all_counters(self) -> dict[str, int]:
+        observation = self.observation
+        written = {f"records {outcome.value}": count for outcome, count in observation.counters.items()}
+        return {
+            "partition elections": observation.elections,
+            "joins of an ISR": observation.joins,
+            "records read": self.traffic.read,
+            **written,
+            **dict(sorted(self.counters.items())),
+            **dict(sorted(self.administrator.counters.items())),
+        }

@@ -1,0 +1,417 @@
+"""One replica of one partition, pure: what it does as leader and as follower.
+
+The rules are those of Kafka's data replication as its prose description and KIP-966 have them: truncation by epochs
+(KIP-101, KIP-595), ISR changes that only the controller decides, a high watermark that waits for everybody who may
+be in the ISR, and KIP-903's broker epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from quorumd.controller.partition import Partition, PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.simulator.brokers.data_log import DataLog, EpochEnd, Record
+
+NEVER = -1.0
+UNKNOWN_END = -1
+"""The end of the log of a follower that has not fetched yet in the leader's epoch."""
+
+
+class Outcome(Enum):
+    """What a producer was told."""
+
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
+    """NOT_ENOUGH_REPLICAS: never appended."""
+    UNKNOWN = "unknown"
+    """Everything else: it may be in the log, or come there."""
+
+
+class Surroundings(Protocol):
+    """What the broker of a replica knows, and whom it tells."""
+
+    def min_isr(self, where: PartitionId) -> int:
+        """min.insync.replicas."""
+
+    def epoch_of(self, broker_id: int) -> int:
+        """The broker epoch that the metadata has, -1 for a broker that is not registered."""
+
+    def may_join(self, broker_id: int) -> bool:
+        """Whether the metadata has the broker neither fenced nor in controlled shutdown."""
+
+    def propose(self, proposal: Proposal) -> bool:
+        """Ask the controller for another ISR. False if an earlier wish for the partition is still under way."""
+
+    def high_watermark_moved(self, replica: Replica, before: int) -> None:
+        """A leader's, upwards."""
+
+    def truncated(self, replica: Replica, removed: Sequence[Record]) -> None: ...
+
+    def leads(self, replica: Replica) -> None:
+        """From now on, in another epoch than before."""
+
+    def settled(self, replica: Replica, value: int, outcome: Outcome) -> None:
+        """What became of a write."""
+
+
+class Proposal:
+    """An ISR that a leader asks for, as (broker id, broker epoch); it is in effect when the controller says so."""
+
+    __slots__ = ("isr", "leader_epoch", "partition_epoch", "where")
+
+    def __init__(
+        self, where: PartitionId, leader_epoch: int, partition_epoch: int, isr: tuple[tuple[int, int], ...]
+    ) -> None:
+        self.where = where
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.isr = isr
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return tuple(broker_id for broker_id, _ in self.isr)
+
+
+class Follower:
+    """What a leader knows of a follower."""
+
+    __slots__ = ("broker_epoch", "caught_up_ms", "end_offset", "fetched_ms", "leader_end_then")
+
+    def __init__(self, caught_up_ms: float) -> None:
+        self.end_offset = UNKNOWN_END
+        self.broker_epoch = -1
+        self.caught_up_ms = caught_up_ms
+        self.fetched_ms = NEVER
+        self.leader_end_then = 0
+
+    def fetched(self, end_offset: int, broker_epoch: int, leader_end: int, now_ms: float) -> None:
+        if end_offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif end_offset >= self.leader_end_then:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.end_offset, self.broker_epoch = end_offset, broker_epoch
+        self.fetched_ms, self.leader_end_then = now_ms, leader_end
+
+
+class Write:
+    """A record whose producer waits for all of the ISR."""
+
+    __slots__ = ("ends_ms", "offset", "value")
+
+    def __init__(self, value: int, offset: int, ends_ms: float) -> None:
+        self.value = value
+        self.offset = offset
+        self.ends_ms = ends_ms
+
+
+class Leadership:
+    """What only a leader has. `epoch_start`: the end of its log when its epoch began."""
+
+    __slots__ = ("epoch", "epoch_start", "followers", "proposal", "writes")
+
+    def __init__(self, epoch: int, epoch_start: int) -> None:
+        self.epoch = epoch
+        self.epoch_start = epoch_start
+        self.followers: dict[int, Follower] = {}
+        self.proposal: Proposal | None = None
+        self.writes: list[Write] = []
+
+
+class Fetch(NamedTuple):
+    """One partition of a follower's request."""
+
+    replica_id: int
+    replica_epoch: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+
+
+class Fetched(NamedTuple):
+    """One partition of the answer. `end_offset`: of the leader's log, for a follower that is out of its range."""
+
+    error: ErrorCode
+    high_watermark: int = -1
+    records: Sequence[Record] = ()
+    diverging: EpochEnd | None = None
+    end_offset: int = -1
+
+
+class Replica:
+    """`known`: the partition as this replica's broker has it, from the metadata or, of a leader, from an answer of
+    the controller that was quicker. Leader as long as there is a `leadership`."""
+
+    __slots__ = ("_around", "broker_id", "high_watermark", "known", "leadership", "log", "where")
+
+    def __init__(
+        self,
+        where: PartitionId,
+        broker_id: int,
+        around: Surroundings,
+        log: DataLog | None = None,
+        high_watermark: int = 0,
+    ) -> None:
+        self.where = where
+        self.broker_id = broker_id
+        self.log = log if log is not None else DataLog()
+        self.high_watermark = high_watermark
+        self.known: Partition | None = None
+        self.leadership: Leadership | None = None
+        self._around = around
+
+    # What it knows
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed one, as far as this replica knows."""
+        return self.known.isr if self.known is not None else ()
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.known.leader_epoch if self.known is not None else -1
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """Everybody who is in the ISR, or may be by now for all that this leader knows."""
+        proposal = self.leadership.proposal if self.leadership is not None else None
+        if proposal is None:
+            return self.isr
+        return self.isr + tuple(member for member in proposal.members if member not in self.isr)
+
+    @property
+    def min_isr(self) -> int:
+        """No more than there are to be when a reassignment is done."""
+        assert self.known is not None
+        return min(self._around.min_isr(self.where), len(self.known.target))
+
+    # The controller speaks
+
+    def apply(self, partition: Partition, now_ms: float) -> None:
+        """The partition as the metadata has it now. A row that is not newer than what is known says nothing."""
+        known = self.known
+        if known is not None and partition.partition_epoch <= known.partition_epoch:
+            if partition.partition_epoch == known.partition_epoch:
+                # The answer that was quicker did not tell of the reassignment.
+                self.known = partition
+            return
+        is_new_epoch = partition.leader_epoch > self.leader_epoch
+        self.known = partition
+        if partition.leader != self.broker_id:
+            self.resign()
+        elif is_new_epoch:
+            self._lead(partition, now_ms)
+        elif self.leadership is not None:
+            self.leadership.proposal = None
+            self._drop_followers(partition.replicas)
+        self.advance_high_watermark()
+
+    def resign(self) -> None:
+        """Not the leader any more: nobody who waits learns what becomes of a write."""
+        leadership, self.leadership = self.leadership, None
+        if leadership is not None:
+            for write in leadership.writes:
+                self._around.settled(self, write.value, Outcome.UNKNOWN)
+
+    def _lead(self, partition: Partition, now_ms: float) -> None:
+        before = self.leadership
+        self.log.begin_epoch(partition.leader_epoch)
+        leadership = Leadership(partition.leader_epoch, self.log.end_offset)
+        for replica in partition.replicas:
+            known = before.followers.get(replica) if before is not None else None
+            if known is None or replica not in partition.isr:
+                # What it had fetched before this epoch may be gone: it was out of the ISR, or not even a replica.
+                known = Follower(now_ms if replica in partition.isr else NEVER)
+            if replica != self.broker_id:
+                leadership.followers[replica] = known
+        if before is not None:
+            leadership.writes = before.writes
+        self.leadership = leadership
+        self._around.leads(self)
+
+    def _drop_followers(self, replicas: Sequence[int]) -> None:
+        assert self.leadership is not None
+        followers = self.leadership.followers
+        for gone in [replica for replica in followers if replica not in replicas]:
+            del followers[gone]
+        for replica in replicas:
+            if replica != self.broker_id and replica not in followers:
+                followers[replica] = Follower(NEVER)
+
+    def answered(self, proposal: Proposal, error: ErrorCode, answer: Partition | None) -> None:
+        """The controller's answer to a proposal; `answer` has leader epoch, ISR and partition epoch of a success."""
+        leadership, known = self.leadership, self.known
+        if leadership is None or known is None or leadership.proposal is not proposal:
+            return
+        if error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED):
+            leadership.proposal = None
+        elif error is ErrorCode.NONE and answer is not None:
+            if answer.leader_epoch != known.leader_epoch or answer.partition_epoch < known.partition_epoch:
+                return  # The metadata will say.
+            leadership.proposal = None
+            self.known = Partition(
+                known.replicas, answer.isr, known.leader, known.leader_epoch, answer.partition_epoch,
+                known.adding, known.removing, known.original,
+            )  # fmt: skip
+        else:
+            return  # An earlier try may have succeeded: the metadata will say.
+        self.advance_high_watermark()
+
+    # Leader
+
+    def append(self, value: int, ends_ms: float) -> None:
+        """One write with acks=all; it is told what became of it at the latest when it is timed out."""
+        leadership = self.leadership
+        assert leadership is not None
+        if len(self.isr) < self.min_isr:
+            self._around.settled(self, value, Outcome.REFUSED)
+            return
+        leadership.writes.append(Write(value, self.log.end_offset, ends_ms))
+        self.log.append([Record(leadership.epoch, value)])
+        self.advance_high_watermark()
+
+    def time_out(self, now_ms: float) -> None:
+        """Tell producers who have waited too long."""
+        leadership = self.leadership
+        if leadership is not None:
+            late = [write for write in leadership.writes if write.ends_ms <= now_ms]
+            leadership.writes = [write for write in leadership.writes if write.ends_ms > now_ms]
+            for write in late:
+                self._around.settled(self, write.value, Outcome.UNKNOWN)
+
+    def serve(self, fetch: Fetch, now_ms: float, *, parked: bool = False) -> Fetched:
+        """Answer a follower. What a `parked` fetch said of it is old by now, and does not count again."""
+        leadership, log = self.leadership, self.log
+        if fetch.leader_epoch < self.leader_epoch:
+            return Fetched(ErrorCode.FENCED_LEADER_EPOCH)
+        if fetch.leader_epoch > self.leader_epoch:
+            return Fetched(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if leadership is None:
+            return Fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        follower = leadership.followers.get(fetch.replica_id)
+        if follower is None:
+            # It may be ahead in the metadata.
+            return Fetched(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if fetch.last_epoch >= 0:
+            if log.end_of(fetch.last_epoch) is None:
+                return Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, end_offset=log.end_offset)
+            diverging = log.divergence(fetch.last_epoch, fetch.offset)
+            if diverging is not None:
+                return Fetched(ErrorCode.NONE, self.high_watermark, (), diverging)
+        if fetch.offset > log.end_offset:
+            return Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, end_offset=log.end_offset)
+        high_watermark = self.high_watermark
+        if not parked:
+            if self._around.epoch_of(fetch.replica_id) > fetch.replica_epoch:
+                return Fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            follower.fetched(fetch.offset, fetch.replica_epoch, log.end_offset, now_ms)
+            self._expand(fetch.replica_id, follower)
+            self.advance_high_watermark()
+        return Fetched(ErrorCode.NONE, high_watermark, log.records[fetch.offset :], None, log.end_offset)
+
+    def _expand(self, replica_id: int, follower: Follower) -> None:
+        leadership = self.leadership
+        assert leadership is not None
+        if (
+            leadership.proposal is None
+            and replica_id not in self.isr
+            and follower.end_offset >= max(self.high_watermark, leadership.epoch_start)
+            and self._around.may_join(replica_id)
+            and self._around.epoch_of(replica_id) == follower.broker_epoch
+        ):
+            self._propose((*self.isr, replica_id))
+
+    def shrink(self, now_ms: float, longest_lag_ms: float) -> None:
+        """Ask to leave out those who have not caught up for so long."""
+        leadership = self.leadership
+        if leadership is None or leadership.proposal is not None:
+            return
+        end = self.log.end_offset
+        staying = [
+            member
+            for member in self.isr
+            if member == self.broker_id
+            or (follower := leadership.followers.get(member)) is None
+            or follower.end_offset == end
+            or now_ms - follower.caught_up_ms <= longest_lag_ms
+        ]
+        if len(staying) < len(self.isr):
+            self._propose(tuple(staying))
+
+    def recovered(self) -> None:
+        """A leader that was elected uncleanly has nothing to repair: it says so with the ISR as it is."""
+        if self.leadership is not None and self.leadership.proposal is None:
+            self._propose(self.isr)
+
+    def _propose(self, members: tuple[int, ...]) -> None:
+        leadership, known = self.leadership, self.known
+        assert leadership is not None
+        assert known is not None
+        epochs = []
+        for member in members:
+            follower = leadership.followers.get(member)
+            epoch = self._around.epoch_of(member) if follower is None else follower.broker_epoch
+            epochs.append((member, epoch))
+        proposal = Proposal(self.where, known.leader_epoch, known.partition_epoch, tuple(epochs))
+        # Before it is sent: from then on nobody knows who is in the ISR.
+        leadership.proposal = proposal
+        if not self._around.propose(proposal):
+            leadership.proposal = None
+
+    def advance_high_watermark(self) -> None:
+        """As far as everybody has it who may be in the ISR, unless the committed ISR is too small (KIP-966)."""
+        leadership = self.leadership
+        if leadership is None or len(self.isr) < self.min_isr:
+            return
+        reached = self.log.end_offset
+        for member in self.maximal_isr:
+            if member != self.broker_id:
+                follower = leadership.followers.get(member)
+                reached = min(reached, follower.end_offset if follower is not None else UNKNOWN_END)
+        before = self.high_watermark
+        if reached > before:
+            self.high_watermark = reached
+            self._around.high_watermark_moved(self, before)
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        leadership = self.leadership
+        assert leadership is not None
+        enough = len(self.maximal_isr) >= self.min_isr
+        done = [write for write in leadership.writes if write.offset < self.high_watermark]
+        leadership.writes = [write for write in leadership.writes if write.offset >= self.high_watermark]
+        for write in done:
+            self._around.settled(self, write.value, Outcome.ACKNOWLEDGED if enough else Outcome.UNKNOWN)
+
+    # Follower
+
+    def next_fetch(self, broker_epoch: int) -> Fetch:
+        return Fetch(
+            self.broker_id, broker_epoch, self.leader_epoch, self.log.end_offset, self.log.last_epoch
+        )
+
+    def fetched(self, fetch: Fetch, answer: Fetched) -> None:
+        """The leader's answer; one to a fetch that would not be made like that any more says nothing."""
+        log = self.log
+        if (
+            self.leadership is not None
+            or fetch.leader_epoch != self.leader_epoch
+            or fetch.offset != log.end_offset
+        ):
+            return
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._truncate(min(log.end_offset, answer.end_offset))
+        elif answer.error is ErrorCode.NONE and answer.diverging is not None:
+            self._truncate(log.cut_for(answer.diverging))
+        elif answer.error is ErrorCode.NONE:
+            log.append(answer.records)
+            self.high_watermark = max(0, min(answer.high_watermark, log.end_offset))
+
+    def _truncate(self, end_offset: int) -> None:
+        removed = self.log.records[end_offset:]
+        self.log.truncate(end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        if removed:
+            self._around.truncated(self, removed)

@@ -1,0 +1,101 @@
+"""What the checkers of brokers look at: the committed metadata, all brokers, and what became of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from quorumd.controller.broker import Broker
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import Partition, PartitionId
+from quorumd.simulator.brokers.data_log import DataLog
+from quorumd.simulator.brokers.ledger import Ledger
+from quorumd.simulator.brokers.replica import Replica
+
+
+class RowChange(NamedTuple):
+    """What one record of the metadata log made of a partition."""
+
+    where: PartitionId
+    before: Partition | None
+    after: Partition | None
+    names_leader: bool
+    min_isr: int
+    """Of its topic, before or after the batch, whichever is smaller."""
+
+
+class Registration(NamedTuple):
+    """What one record made of a broker."""
+
+    before: Broker | None
+    after: Broker
+
+
+@dataclass(slots=True)
+class SeenBroker:
+    """One broker. `replicas`: of the process that runs, empty without one; `logs`: what is on its disk."""
+
+    id: int
+    runs: bool = False
+    is_published: bool = False
+    epoch: int = -1
+    """Of the process that runs, -1 as long as it has none."""
+    replicas: Mapping[PartitionId, Replica] = field(default_factory=dict)
+    logs: Mapping[PartitionId, DataLog] = field(default_factory=dict)
+    fetchers: Mapping[int, object] = field(default_factory=dict)
+    """By the leader that they fetch from."""
+
+    def log(self, where: PartitionId) -> DataLog | None:
+        """Its log of a partition, be it up or down."""
+        replica = self.replicas.get(where)
+        return replica.log if replica is not None else self.logs.get(where)
+
+
+@dataclass(slots=True)
+class Scene:
+    """`image`: everything that is committed. `unclean`: broker epochs that began with less than a clean shutdown."""
+
+    image: ClusterImage = field(default_factory=ClusterImage)
+    brokers: dict[int, SeenBroker] = field(default_factory=dict)
+    ledgers: dict[PartitionId, Ledger] = field(default_factory=dict)
+    unclean: dict[int, None] = field(default_factory=dict)
+    wished_targets: dict[PartitionId, dict[tuple[int, ...], None]] = field(default_factory=dict)
+    """What administrators wanted partitions to be moved to."""
+
+    def ledger(self, where: PartitionId) -> Ledger:
+        found = self.ledgers.get(where)
+        if found is None:
+            found = self.ledgers[where] = Ledger()
+        return found
+
+    def row(self, where: PartitionId) -> Partition | None:
+        return self.image.partition(where)
+
+    def min_isr(self, where: PartitionId) -> int:
+        """What is committed of min.insync.replicas."""
+        topic = self.image.topics.get(where.topic_id)
+        return self.image.min_isr(topic.name) if topic is not None else 1
+
+    def is_up(self, broker_id: int) -> bool:
+        """Whether the incarnation that the controller knows runs."""
+        seen, known = self.brokers.get(broker_id), self.image.brokers.get(broker_id)
+        return seen is not None and known is not None and seen.runs and seen.epoch == known.epoch
+
+    def replicas(self, where: PartitionId) -> Iterator[tuple[SeenBroker, Replica]]:
+        """Those of running brokers."""
+        for seen in self.brokers.values():
+            replica = seen.replicas.get(where)
+            if replica is not None:
+                yield seen, replica
+
+    def leaders(self, where: PartitionId) -> Iterator[tuple[SeenBroker, Replica]]:
+        """Who leads in the epoch that is the newest committed one ("nonStale")."""
+        row = self.row(where)
+        for seen, replica in self.replicas(where):
+            if (
+                row is not None
+                and replica.leadership is not None
+                and replica.leader_epoch == row.leader_epoch
+            ):
+                yield seen, replica
