@@ -73,6 +73,11 @@ def plan_incremental(
     refused = check_resource(image, resource)
     if refused is not None:
         return refused
+    kind, name = resource
+    if kind == ResourceType.BROKER and name != "" and image.elr_enabled:
+        refused = _check_one_broker(operations)
+        if refused is not None:
+            return refused
     return plan_operations(image.config(resource), resource, operations)
 
 
@@ -135,6 +140,16 @@ def _plan_operation(
     if problem is not None:
         return Refused(ErrorCode.INVALID_CONFIG, f"{_shown(name)}, set to {_shown(value)}, {problem}.")
     return ConfigRecord(*resource, name, value)
+
+
+def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> Refused | None:
+    if all(name != MIN_INSYNC_REPLICAS or value is None for name, _, value in operations):
+        return None
+    return Refused(
+        ErrorCode.INVALID_CONFIG,
+        f"With {MIN_INSYNC_REPLICAS} of its own a leader would not wait for replicas that the controller takes for "
+        "complete: set it for all brokers, or for topics.",
+    )
 
 
 def _problem_with(resource: Resource, name: str, value: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from quorumd.controller.cluster_image import KRAFT_VERSION
@@ -99,16 +99,17 @@ class ClusterRequests:
         message: Any = request.message
         asked: list[MetadataRequestTopic] | None = message.topics
         if asked is None or (not asked and request.api_version == 0):
-            self._topics.answer_committed(
-                session, request, lambda: self._metadata(self._topics.all_described())
-            )
+            self._topics.answer_with_topics(session, request, self._topics.all_there_are, self._metadata)
         elif all(_is_metadata_log(topic) for topic in asked):
             # Of the quorum, which looks for its leader so: that must not wait for anything to be committed.
             session.answer(request, self._metadata([self._metadata_log() for _ in asked]))
         else:
-            self._topics.answer_committed(
-                session, request, lambda: self._metadata([self._topic(topic) for topic in asked])
-            )
+            self._topics.answer_with_topics(session, request, lambda: self._told(asked), self._metadata)
+
+    def _told(self, asked: list[MetadataRequestTopic]) -> Iterator[metadata_response.MetadataResponseTopic]:
+        if any(_is_metadata_log(topic) for topic in asked):
+            yield self._metadata_log()
+        yield from self._topics.named(topic for topic in asked if not _is_metadata_log(topic))
 
     def _metadata(
         self, topics: list[metadata_response.MetadataResponseTopic]
@@ -194,9 +195,6 @@ class ClusterRequests:
             for node_id, address in self._discovery.addresses()
             if node_id == leader_id or self._discovery.is_reachable(node_id)
         ]
-
-    def _topic(self, asked: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
-        return self._metadata_log() if _is_metadata_log(asked) else self._topics.described(asked)
 
     def _metadata_log(self) -> metadata_response.MetadataResponseTopic:
         """The log of the quorum as a topic: its leader and its voters."""

@@ -106,7 +106,7 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
         parts.statistics,
     )
     envelopes = EnvelopeRequests(leads, router.route, MAY_BE_FORWARDED, router.spoken)
-    topics = TopicRequests(parts.state_machine, parts.proposals.follow)
+    topics = TopicRequests(parts.state_machine, parts.proposals.follow, parts.clock.call_soon)
     router.add(quorum.handlers())
     router.add(configs.handlers())
     router.add(controller.handlers())

@@ -6,7 +6,7 @@ answers wait until what they tell is committed, or taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from quorumd.controller.cluster_image import ClusterImage
@@ -16,7 +16,13 @@ from quorumd.node.proposals import Outcome
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
 from quorumd.node.state_machine import StateMachine
-from quorumd.node.topic_wire import INTERNAL_TOPICS, described_partitions, metadata_topic, missing
+from quorumd.node.topic_wire import (
+    INTERNAL_TOPICS,
+    SharedLists,
+    described_partitions,
+    metadata_topic,
+    missing,
+)
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -33,24 +39,73 @@ MOST_PARTITIONS = 2000
 """In one answer to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
 
 
-class TopicRequests:
-    """`when_committed(outcome)` calls back once what is proposed now is committed, or lost (`Proposals.follow`)."""
+SLICE_PARTITIONS = 2000
+"""How many partitions are told of in one turn: some milliseconds. There may be a million, and clients ask for all."""
 
-    def __init__(self, state_machine: StateMachine, when_committed: Callable[[Outcome], None]) -> None:
+
+class TopicRequests:
+    """`when_committed(outcome)` calls back once what is proposed now is committed, or lost (`Proposals.follow`).
+    `soon(callback)` calls back in a later turn."""
+
+    def __init__(
+        self,
+        state_machine: StateMachine,
+        when_committed: Callable[[Outcome], None],
+        soon: Callable[[Callable[[], None]], None],
+    ) -> None:
         self._state_machine = state_machine
         self._when_committed = when_committed
+        self._soon = soon
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
         return ((ApiKey.DESCRIBE_TOPIC_PARTITIONS, self.describe_topic_partitions),)
 
-    def answer_committed(self, session: Session, request: Request, make: Callable[[], Message]) -> None:
-        """Answer with what `make` tells of the image, once that is committed; if it is taken back, with what is then
-        left."""
-        answer = make()
-        self._when_committed(lambda committed: session.answer(request, answer if committed else make()))
+    def answer_with_topics(
+        self,
+        session: Session,
+        request: Request,
+        topics: Callable[[], Iterator[MetadataResponseTopic]],
+        make: Callable[[list[MetadataResponseTopic]], Message],
+    ) -> None:
+        """Gather what `topics()` yields, a slice a turn, and answer with what `make` makes of it."""
+        told: list[MetadataResponseTopic] = []
+        left = topics()
 
-    def described(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
-        """What Metadata tells of one topic."""
+        def gather() -> None:
+            room = SLICE_PARTITIONS
+            for topic in left:
+                told.append(topic)
+                room -= 1 + len(topic.partitions)
+                if room <= 0:
+                    self._soon(gather)
+                    return
+            answer = make(told)
+            self._when_committed(lambda committed: finish(answer, committed))
+
+        def finish(answer: Message, committed: bool) -> None:
+            if committed:
+                session.answer(request, answer)
+            else:
+                self.answer_with_topics(session, request, topics, make)
+
+        gather()
+
+    def named(self, asked: Iterable[MetadataRequestTopic]) -> Iterator[MetadataResponseTopic]:
+        """What Metadata tells of these topics."""
+        shared: SharedLists = {}
+        for each in asked:
+            yield self._described(each, shared)
+
+    def all_there_are(self) -> Iterator[MetadataResponseTopic]:
+        """What Metadata tells of all topics. One that goes meanwhile may or may not be among them."""
+        shared: SharedLists = {}
+        for name in sorted(self._state_machine.image.topic_ids):
+            image = self._state_machine.image
+            topic = image.topic_named(name)
+            if topic is not None:
+                yield metadata_topic(image, topic, shared)
+
+    def _described(self, asked: MetadataRequestTopic, shared: SharedLists) -> MetadataResponseTopic:
         image = self._state_machine.image
         if asked.topic_id != ZERO_UUID:
             topic = image.topics.get(asked.topic_id)
@@ -60,14 +115,7 @@ class TopicRequests:
             error = missing(asked.name or "")
         if topic is None:
             return MetadataResponseTopic(int(error), asked.name or "", asked.topic_id)
-        return metadata_topic(image, topic)
-
-    def all_described(self) -> list[MetadataResponseTopic]:
-        """What Metadata tells of all topics."""
-        image = self._state_machine.image
-        return [
-            metadata_topic(image, image.topics[topic_id]) for _, topic_id in sorted(image.topic_ids.items())
-        ]
+        return metadata_topic(image, topic, shared)
 
     def describe_topic_partitions(self, session: Session, request: Request) -> None:
         """Topics by name, and as many partitions as the answer may have; a cursor says where to go on (KIP-966)."""
@@ -75,7 +123,12 @@ class TopicRequests:
         if _is_wrong(message):
             session.answer(request, _refused(message))
         else:
-            self.answer_committed(session, request, lambda: _page(self._state_machine.image, message))
+            answer = _page(self._state_machine.image, message)
+            self._when_committed(
+                lambda committed: session.answer(
+                    request, answer if committed else _page(self._state_machine.image, message)
+                )
+            )
 
 
 def _is_wrong(message: DescribeTopicPartitionsRequest) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage, Topic
-from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.partition import NO_LEADER, Partition, Replicas
 from quorumd.controller.topic_names import problem_with_name
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.describe_topic_partitions_response import (
@@ -21,13 +21,17 @@ class _Reached(NamedTuple):
     """Who can be reached for a partition: its leader, NO_LEADER if that cannot be, and the replicas that cannot."""
 
     leader: int
-    offline: list[int]
+    offline: Replicas
 
 
-def metadata_topic(image: ClusterImage, topic: Topic) -> MetadataResponseTopic:
+SharedLists = dict[Replicas, list[int]]
+"""Replicas as a message has them: a list for each that differ, whatever many partitions have them."""
+
+
+def metadata_topic(image: ClusterImage, topic: Topic, shared: SharedLists) -> MetadataResponseTopic:
     """A topic with all its partitions."""
     return MetadataResponseTopic(
-        0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, _metadata_partitions(image, topic)
+        0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, _metadata_partitions(image, topic, shared)
     )
 
 
@@ -38,7 +42,9 @@ def missing(name: str) -> ErrorCode:
     )
 
 
-def _metadata_partitions(image: ClusterImage, topic: Topic) -> list[MetadataResponsePartition]:
+def _metadata_partitions(
+    image: ClusterImage, topic: Topic, shared: SharedLists
+) -> list[MetadataResponsePartition]:
     told: list[MetadataResponsePartition] = []
     for number, partition in sorted(topic.partitions.items()):
         leader, offline = _reached(image, partition)
@@ -48,12 +54,19 @@ def _metadata_partitions(image: ClusterImage, topic: Topic) -> list[MetadataResp
                 number,
                 leader,
                 partition.leader_epoch,
-                list(partition.replicas),
-                list(partition.isr),
-                offline,
+                _shared(shared, partition.replicas),
+                _shared(shared, partition.isr),
+                _shared(shared, offline),
             )
         )
     return told
+
+
+def _shared(shared: SharedLists, replicas: Replicas) -> list[int]:
+    known = shared.get(replicas)
+    if known is None:
+        known = shared[replicas] = list(replicas)
+    return known
 
 
 def described_partitions(
@@ -76,7 +89,7 @@ def described_partitions(
                 list(partition.isr),
                 list(partition.elr),
                 list(partition.last_known_elr),
-                offline,
+                list(offline),
             )
         )
     return told
@@ -94,4 +107,4 @@ def _reached(image: ClusterImage, partition: Partition) -> _Reached:
         ):
             offline.append(replica)
     leader = partition.leader
-    return _Reached(leader if leader in brokers else NO_LEADER, offline)
+    return _Reached(leader if leader in brokers else NO_LEADER, tuple(offline))

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.cluster_image import ClusterImage, Resource, ResourceType
+from quorumd.controller.cluster_image import ALL_BROKERS, ELR_VERSION, ClusterImage, Resource, ResourceType
 from quorumd.controller.configs import Refused, plan_incremental, plan_replacement
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 
 GROUP: Resource = (int(ResourceType.GROUP), "g")
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -101,3 +102,41 @@ def test_replacement_deletes_what_it_does_not_name(image: ClusterImage) -> None:
         ConfigRecord(*GROUP, "list", None),
         ConfigRecord(*GROUP, "kept", "2"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("elr", "name", "operation", "value", "is_refused"),
+    [
+        (1, "7", SET, "2", True),
+        (1, "7", DELETE, None, False),
+        (1, "", SET, "2", False),
+        (0, "7", SET, "2", False),
+    ],
+)
+def test_with_an_elr_one_broker_cannot_have_its_own_least_isr(
+    image: ClusterImage, elr: int, name: str, operation: int, value: str | None, is_refused: bool
+) -> None:
+    """Its high watermark would advance without replicas that may be elected."""
+    image.apply(FeatureLevelRecord(ELR_VERSION, elr), [])
+    planned = plan_incremental(
+        image, (int(ResourceType.BROKER), name), [("min.insync.replicas", operation, value)]
+    )
+    assert isinstance(planned, Refused) is is_refused
+    if isinstance(planned, Refused):
+        assert planned.error == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("value", [" 3 ", "+3", "3"])
+def test_a_value_that_is_accepted_is_understood(image: ClusterImage, value: str) -> None:
+    for name, shown in (("min.insync.replicas", value), ("unclean.leader.election.enable", " True")):
+        planned = plan_incremental(image, ALL_BROKERS, [(name, SET, shown)])
+        assert isinstance(planned, list)
+        image.apply(planned[0], [])
+    assert image.min_isr("t") == 3
+    assert image.unclean_election("t")
+
+
+@pytest.mark.parametrize("value", ["", "many", "0", "-1"])
+def test_a_value_of_a_strangers_log_is_no_reason_to_fall(image: ClusterImage, value: str) -> None:
+    image.set_config(ALL_BROKERS, "min.insync.replicas", value, [])
+    assert image.min_isr("t") == 1

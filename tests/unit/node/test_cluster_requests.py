@@ -82,7 +82,7 @@ class World:
             ClusterIdentity(cluster_id, SimulatedEntropy(Random(1))),
             cast(Discovery, self.addresses),
             cast(StateMachine, self.state),
-            TopicRequests(cast(StateMachine, self.state), self._when_committed),
+            TopicRequests(cast(StateMachine, self.state), self._when_committed, lambda turn: turn()),
             {18: (0, 4), 3: (0, 13)},
             "CLIENTS",
         )
@@ -307,6 +307,7 @@ def test_what_is_taken_back_was_never_told(world: World) -> None:
     world.is_behind = True
     world.requests.metadata(world.session, request_of(MetadataRequest([MetadataRequestTopic(name="a")]), 13))
     world.state.image.apply(RemoveTopicRecord(ID_OF_A), [])
+    world.is_behind = False
     world.waiting[0](False)
     assert world.session.answers[0].topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -11,13 +11,16 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, reco
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.state_machine import StateMachine
-from quorumd.node.topic_requests import MOST_PARTITIONS, TopicRequests
+from quorumd.node.topic_requests import MOST_PARTITIONS, SLICE_PARTITIONS, TopicRequests
 from quorumd.node.topic_wire import metadata_topic
 from quorumd.protocol.messages.describe_topic_partitions_request import (
     Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.recording_session import RecordingSession, request_of
 from tests.support.topic_world import a_broker, directory_of
@@ -34,8 +37,11 @@ class World:
     def __init__(self) -> None:
         self.machine = Machine()
         self.session = RecordingSession()
+        self.turns: list[Callable[[], None]] = []
         self.waiting: list[Callable[[bool], None]] = []
-        self.requests = TopicRequests(cast(StateMachine, self.machine), self.waiting.append)
+        self.requests = TopicRequests(
+            cast(StateMachine, self.machine), self.waiting.append, self.turns.append
+        )
         for broker in (a_broker(1), a_broker(2), a_broker(3, fenced=True)):
             self.machine.image.brokers[broker.id] = broker
 
@@ -151,7 +157,7 @@ def test_a_partition_is_told_with_its_elr_and_who_cannot_be_reached(world: World
 def test_a_partition_whose_leader_cannot_be_reached_has_none_available(world: World, leader: int) -> None:
     world.put("c", 0, Partition((1, 4), (4,), leader))
     image = world.machine.image
-    (partition,) = metadata_topic(image, image.topics[image.topic_ids["c"]]).partitions
+    (partition,) = metadata_topic(image, image.topics[image.topic_ids["c"]], {}).partitions
     assert (partition.leader_id, partition.error_code) == (NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
@@ -168,3 +174,28 @@ def test_what_is_told_waits_until_it_is_committed(world: World) -> None:
     world.add("new", 1)
     world.waiting[0](False)
     assert [topic.error_code for topic in world.session.answers[0].topics] == [0]
+
+
+def test_many_partitions_are_told_of_in_slices_one_a_turn(world: World) -> None:
+    for number in range(5):
+        world.add(f"large {number}", SLICE_PARTITIONS // 2)
+    world.requests.answer_with_topics(
+        world.session,
+        request_of(MetadataRequest(None), 12),
+        world.requests.all_there_are,
+        lambda topics: MetadataResponse(topics=topics),
+    )
+    turns = 0
+    while world.turns:
+        assert world.waiting == []
+        assert len(world.turns) == 1
+        if turns == 0:
+            world.machine.image.apply(RemoveTopicRecord(world.machine.image.topic_ids["large 4"]), [])
+        world.turns.pop()()
+        turns += 1
+    assert turns == 2
+    world.waiting[0](True)
+    assert [topic.name for topic in world.session.answers[0].topics] == [
+        *"abc",
+        *(f"large {number}" for number in range(4)),
+    ]
