@@ -104,7 +104,7 @@ class ClusterImage:
     mistaken for, by the unified name (see `topic_names`).
     """
 
-    __slots__ = ("_appliers", "_numbers", "_shared", "_transaction", "brokers", "configs", "features", "index",
+    __slots__ = ("_numbers", "_shared", "_transaction", "brokers", "configs", "features", "index",
                  "topic_ids", "topics", "unified_names")  # fmt: skip
 
     def __init__(self) -> None:
@@ -119,24 +119,6 @@ class ClusterImage:
         self._shared = SharedTuples()
         self._transaction: dict[int, Any] = {}
         """The records of the transaction that is open, its beginning first."""
-        self._appliers: dict[type, Callable[[Any, list[Change]], None]] = {
-            ConfigRecord: self.apply_config,
-            FeatureLevelRecord: self._apply_feature_level,
-            RegisterBrokerRecord: self._register_broker,
-            BrokerRegistrationChangeRecord: self._change_broker,
-            FenceBrokerRecord: self._fence_broker,
-            UnfenceBrokerRecord: self._unfence_broker,
-            UnregisterBrokerRecord: self._unregister_broker,
-            TopicRecord: self._add_topic,
-            RemoveTopicRecord: self._remove_topic,
-            PartitionRecord: self._add_partition,
-            PartitionChangeRecord: self.apply_partition_change,
-            ClearElrRecord: self._clear_elr,
-            ProducerIdsRecord: self._apply_producer_ids,
-            BeginTransactionRecord: self._begin_transaction,
-            EndTransactionRecord: self._end_transaction,
-            AbortTransactionRecord: self._abort_transaction,
-        }
 
     @property
     def hash(self) -> int:
@@ -172,13 +154,13 @@ class ClusterImage:
         if self._transaction and kind not in _TRANSACTION_MARKERS:
             assign(self._transaction, len(self._transaction), record, changes)
             return
-        applier = self._appliers.get(kind)
+        applier = _APPLIERS.get(kind)
         if applier is not None:
-            applier(record, changes)
+            applier(self, record, changes)
 
     def loses(self, record: object) -> bool:
         """Whether a snapshot of the image would lose what this record says: the image does not hold it."""
-        return type(record) not in self._appliers and type(record) not in WITHOUT_STATE
+        return type(record) not in _APPLIERS and type(record) not in WITHOUT_STATE
 
     # Configs and features
 
@@ -402,7 +384,9 @@ class ClusterImage:
     # The rest
 
     def _apply_producer_ids(self, record: ProducerIdsRecord, changes: list[Change]) -> None:
-        assign(self._numbers, "next producer id", record.next_producer_id, changes)
+        gone, come = self.next_producer_id, record.next_producer_id
+        assign(self._numbers, "next producer id", come, changes)
+        self._row_moved(_producer_ids_row(gone), _producer_ids_row(come), changes)
 
     def _row_moved(self, gone: int, come: int, changes: list[Change]) -> None:
         """Once for every record: written out, and not by `assign`."""
@@ -428,3 +412,28 @@ class ClusterImage:
         )
         brokers = tuple(broker for _, broker in sorted(self.brokers.items()))
         return configs, tuple(sorted(self.features.items())), brokers, topics, self.next_producer_id
+
+
+def _producer_ids_row(next_id: int) -> int:
+    return text_row("producer ids", str(next_id)) if next_id else 0
+
+
+_APPLIERS: dict[type, Callable[[ClusterImage, Any, list[Change]], None]] = {
+    ConfigRecord: ClusterImage.apply_config,
+    FeatureLevelRecord: ClusterImage._apply_feature_level,
+    RegisterBrokerRecord: ClusterImage._register_broker,
+    BrokerRegistrationChangeRecord: ClusterImage._change_broker,
+    FenceBrokerRecord: ClusterImage._fence_broker,
+    UnfenceBrokerRecord: ClusterImage._unfence_broker,
+    UnregisterBrokerRecord: ClusterImage._unregister_broker,
+    TopicRecord: ClusterImage._add_topic,
+    RemoveTopicRecord: ClusterImage._remove_topic,
+    PartitionRecord: ClusterImage._add_partition,
+    PartitionChangeRecord: ClusterImage.apply_partition_change,
+    ClearElrRecord: ClusterImage._clear_elr,
+    ProducerIdsRecord: ClusterImage._apply_producer_ids,
+    BeginTransactionRecord: ClusterImage._begin_transaction,
+    EndTransactionRecord: ClusterImage._end_transaction,
+    AbortTransactionRecord: ClusterImage._abort_transaction,
+}
+"""Not kept by the image: one that is replaced shall go at once, without anybody looking for cycles."""

@@ -75,20 +75,20 @@ class PartitionIndex:
     ) -> None:
         held = before.isr + before.elr if before is not None else ()
         holding = after.isr + after.elr if after is not None else ()
-        if held:
+        joining = [broker_id for broker_id in holding if broker_id not in held]
+        if joining and held:
             # One object for all brokers: there are as many as replicas in the cluster.
-            where = self._holds[held[0]][where]
+            where = self._holds[held[0]].get(where, where)
+        for broker_id in joining:
+            if broker_id not in self._holds:
+                assign(self._holds, broker_id, {}, changes)
+            assign(self._holds[broker_id], where, where, changes)
         for broker_id in held:
             of_broker = self._holds.get(broker_id)
             if broker_id not in holding and of_broker is not None:
                 remove(of_broker, where, changes)
                 if not of_broker:
                     remove(self._holds, broker_id, changes)
-        for broker_id in holding:
-            if broker_id not in held:
-                if broker_id not in self._holds:
-                    assign(self._holds, broker_id, {}, changes)
-                assign(self._holds[broker_id], where, where, changes)
 
 
 def _mark(marks: dict[PartitionId, None], where: PartitionId, marked: bool, changes: list[Any]) -> None:

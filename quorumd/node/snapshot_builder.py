@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from quorumd.controller.assignment import Change
+from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import records_of
 from quorumd.controller.record_versions import record_version
@@ -61,7 +61,8 @@ def build_snapshot(
     tell: Tell = _nobody,
     near: tuple[int, int] | None = None,
 ) -> BuiltSnapshot | None:
-    """Build the snapshot of all batches that end at or below `end_offset`; None if there are none.
+    """Build the snapshot of all batches that end at or below `end_offset`, without a transaction that is open there;
+    None if there are none.
 
     `token` tells the files of several builders apart, `tell` hears now and then what is being done, `near` saves
     looking for the end of the newest snapshot (`SegmentedLog.near`). Blocks, for long.
@@ -125,33 +126,34 @@ class _Prefix:
             return
 
     def read_log(self, end_offset: int, near: tuple[int, int] | None) -> None:
+        """A snapshot cannot end within a transaction, whose end means nothing without its beginning (KIP-868)."""
         begin = told = self.end.offset
+        voters = self.voters
+        changes: list[Change] = []
         for data, header in walk(self._disk, self._directory, begin, end_offset, near):
             try:
                 if header.is_control:
-                    self._apply_control(data, header)
+                    voters = _voters_in(data, header) or voters
                 else:
-                    self._apply(data, header)
+                    self._apply(data, header, changes)
             except (MalformedMessage, UnsupportedVersion) as fault:
                 raise CorruptLog(
                     f"the log in {self._directory} cannot be applied at offset {header.base_offset}: {fault}; "
                     "if a newer version wrote it, run that version here too"
                 ) from None
+            if self.image.in_transaction:
+                continue
+            changes.clear()
+            self.voters = voters
             self.end = OffsetAndEpoch(header.end_offset, header.epoch)
             self.timestamp_ms = header.max_timestamp_ms
             if self.end.offset - told >= TELL_RECORDS:
                 told = self.end.offset
                 self._tell(f"{told - begin:,} of {end_offset - begin:,} records of the log read")
+        undo(reversed(changes))
 
-    def _apply_control(self, data: bytes, header: BatchHeader) -> None:
-        for record in records(data, header):
-            message = decode_control(record.key or b"", record.value or b"")
-            if isinstance(message, VotersRecord):
-                self.voters = message
-
-    def _apply(self, data: bytes, header: BatchHeader) -> None:
+    def _apply(self, data: bytes, header: BatchHeader, changes: list[Change]) -> None:
         image = self.image
-        changes: list[Change] = []
         for delta, value in enumerate(values(data, header)):
             record = decode_record(value)
             image.apply(record, changes)
@@ -161,6 +163,16 @@ class _Prefix:
                     f"{header.base_offset + delta}, which a snapshot of this version would lose: no snapshot is "
                     "built and the whole log is kept; run the version that wrote it"
                 )
+
+
+def _voters_in(data: bytes, header: BatchHeader) -> VotersRecord | None:
+    """The last voters that a control batch names."""
+    voters = None
+    for record in records(data, header):
+        message = decode_control(record.key or b"", record.value or b"")
+        if isinstance(message, VotersRecord):
+            voters = message
+    return voters
 
 
 def _batches_of(messages: Iterable[Message], metadata_version: int) -> Iterator[list[bytes]]:

@@ -95,3 +95,5 @@ def load_steps(
                 f"{path} cannot be applied at its offset {header.base_offset}: {error}; run the version that "
                 "wrote it here too"
             ) from None
+    if image.in_transaction:
+        raise CorruptSnapshot(f"{path} ends within a transaction")

@@ -6,6 +6,7 @@ The pickled outcome goes to standard output.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -21,6 +22,8 @@ def main() -> None:
     # Ctrl-C in the node's terminal is for the node.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lower_priority()
+    # The process ends with its job: looking for cycles among millions of objects would be for nothing.
+    gc.disable()
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     # What a job prints is no part of the outcome.
     sys.stdout = sys.stderr

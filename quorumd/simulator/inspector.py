@@ -118,7 +118,7 @@ class _View:
         seen.now_ms = now_ms
         if seen.is_leader:
             # A leader's image holds what it has not committed yet.
-            seen.applied_offset, seen.image = -1, None
+            seen.applied_offset, seen.image_hash = -1, None
             if changed & FETCHES or seen.last_fetches_ms_ago is None:
                 self._look_at_fetches(node, now_ms)
         else:
@@ -126,7 +126,7 @@ class _View:
             self._look_again_ms, self._silent = inf, False
             if changed & APPLIED:
                 seen.applied_offset = node.state_machine.applied_offset
-                seen.image = node.state_machine.image.fingerprint()
+                seen.image_hash = node.state_machine.image.hash
         return seen
 
     def _look_at_log(self, node: Node) -> None:

@@ -53,8 +53,8 @@ class Observation:
     appended: Sequence[Batch] = ()
     """What was cut from and then added to the log since the last observation of this life."""
     applied_offset: int = -1
-    image: tuple[object, ...] | None = None
-    """What everything below `applied_offset` adds up to; None while that cannot be told."""
+    image_hash: int | None = None
+    """Of what everything below `applied_offset` adds up to; None while that cannot be told."""
     role: str = ""
     """As `raft.roles.Role` names it."""
     now_ms: float = 0.0

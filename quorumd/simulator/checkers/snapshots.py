@@ -36,6 +36,8 @@ class Replayed:
         different = []
         if self.image.fingerprint() != other.image.fingerprint():
             different.append("records")
+        elif self.image.hash != other.image.hash:
+            different.append("image hash")
         if _named(self.voters) != _named(other.voters):
             different.append("voters")
         return different

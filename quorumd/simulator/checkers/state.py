@@ -51,22 +51,22 @@ class ReadsSeeCommitted(_CommittedValues):
 
 
 class ImagesEqual(Checker):
-    """Nodes that have applied the same prefix of the log have equal images."""
+    """Nodes that have applied the same prefix of the log have equal images: the hashes that they keep say so."""
 
     promise = "equal logs give equal images"
     looks_at = APPLIED
 
     def __init__(self) -> None:
-        self._images: dict[int, tuple[object, int]] = {}
+        self._hashes: dict[int, tuple[int, int]] = {}
 
     def observed(self, seen: Observation) -> None:
-        if seen.image is None:
+        if seen.image_hash is None:
             return
-        image, node_id = self._images.setdefault(seen.applied_offset, (seen.image, seen.node_id))
-        if image != seen.image:
+        known, node_id = self._hashes.setdefault(seen.applied_offset, (seen.image_hash, seen.node_id))
+        if known != seen.image_hash:
             raise self.broken(
                 f"nodes {node_id} and {seen.node_id} have applied all below {seen.applied_offset} "
-                f"and hold {image!r} and {seen.image!r}"
+                f"and hold images with the hashes {known:012x} and {seen.image_hash:012x}"
             )
 
 

@@ -8,16 +8,22 @@ from functools import partial
 import pytest
 
 from quorumd.errors import CorruptLog, DiskFull, StorageError
-from quorumd.ids import OffsetAndEpoch
+from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.snapshot_file import check_snapshot, file_name
 from quorumd.node.snapshot_builder import BATCH_RECORDS, BuiltSnapshot, build_snapshot
 from quorumd.node.snapshot_loading import load_image
+from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
+from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.record_batch import headers
+from quorumd.protocol.wire import Message
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import Process
 from tests.support.config_logs import FOLDER, ConfigLog, config_values
@@ -95,6 +101,53 @@ def test_it_ends_with_the_last_whole_batch(disk: SimulatedDisk, log: ConfigLog) 
     built = build(disk, before + 5)
     assert built.snapshot == OffsetAndEpoch(before, 1)
     assert built.records == 11
+
+
+def test_it_does_not_end_within_a_transaction(disk: SimulatedDisk, log: ConfigLog) -> None:
+    log.set_configs(0, 5)
+    before = log.commit()
+    log.append(
+        ConfigRecord(32, "g", "a", "before"), BeginTransactionRecord(), ConfigRecord(32, "g", "b", "1")
+    )
+    log.append_voters(1, 2, 9)
+    log.append(ConfigRecord(32, "g", "c", "1"))
+    within = build(disk, log.commit())
+    assert within.snapshot == OffsetAndEpoch(before, 1)
+    path = f"{DIRECTORY}/{file_name(within.snapshot)}"
+    assert "a" not in load_image(disk, path, within.snapshot).config((32, "g"))
+    assert check_snapshot(disk, path, within.snapshot).voters == voters_record(1, 2, 3)
+    log.append(EndTransactionRecord())
+    end = log.commit()
+    built = build(disk, end)
+    path = f"{DIRECTORY}/{file_name(built.snapshot)}"
+    assert built.snapshot == OffsetAndEpoch(end, 1)
+    assert load_image(disk, path, built.snapshot).config((32, "g")) == {"a": "before", "b": "1", "c": "1"}
+    assert check_snapshot(disk, path, built.snapshot).voters == voters_record(1, 2, 9)
+
+
+def test_what_a_transaction_would_have_been_is_not_in_it(disk: SimulatedDisk, log: ConfigLog) -> None:
+    log.append(BeginTransactionRecord(), ConfigRecord(32, "g", "a", "1"))
+    assert build(disk, log.commit()).snapshot.offset == 2, "all that was there before"
+    log.append(ConfigRecord(32, "g", "b", "1"), AbortTransactionRecord(), ConfigRecord(32, "g", "c", "1"))
+    built = build(disk, log.commit())
+    path = f"{DIRECTORY}/{file_name(built.snapshot)}"
+    assert load_image(disk, path, built.snapshot).config((32, "g")) == {"c": "1"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        EndTransactionRecord(),
+        RemoveTopicRecord(KafkaUuid(bytes(16))),
+        FenceBrokerRecord(1, 1),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_log_that_contradicts_itself_is_told(disk: SimulatedDisk, log: ConfigLog, record: Message) -> None:
+    log.append(record)
+    with pytest.raises(CorruptLog, match=r"the log in .* cannot be applied at offset 2: "):
+        build(disk, log.commit())
+    assert snapshot_files(disk) == []
 
 
 def test_segments_below_the_snapshot_before_are_not_needed(disk: SimulatedDisk, log: ConfigLog) -> None:

@@ -12,6 +12,10 @@ from quorumd.log.meta_properties import partition_folder
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.snapshot_builder import BuiltSnapshot, build_snapshot
 from quorumd.node.snapshot_loading import begin, load_steps
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.wire import Message
 from tests.support.config_logs import FOLDER, ConfigLog, config_values
 from tests.support.small_logs import fresh_disk
 from tests.support.snapshots import CLUSTER_ID, write_snapshot
@@ -123,3 +127,23 @@ def test_loading_pauses_after_every_so_many_records(world: World) -> None:
     assert counts == [40, 80, 120]
     assert image.config((32, "g2"))["c149"] == "w"
     assert image.fingerprint() == begin(world.disk, world.configs.log).image.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (UnfenceBrokerRecord(1, 1), "cannot be applied at its offset"),
+        (BeginTransactionRecord(), "ends within a transaction"),
+    ],
+    ids=["contradicts", "transaction"],
+)
+def test_one_that_no_log_adds_up_to_is_set_aside(
+    world: World, caplog: pytest.LogCaptureFixture, record: Message, told: str
+) -> None:
+    snapshot = world.newer.snapshot
+    world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
+    write_snapshot(world.disk, DIRECTORY, snapshot, [encode_record(record, 0)])
+    with caplog.at_level(logging.WARNING):
+        assert begin(world.disk, world.configs.log).offset == world.older.snapshot.offset
+    assert told in caplog.text
+    assert file_name(snapshot) + ".corrupt" in world.names()

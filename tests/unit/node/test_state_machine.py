@@ -12,10 +12,15 @@ from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node import state_machine as module
 from quorumd.node.state_machine import StateMachine
+from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
+from quorumd.protocol.wire import Message
 from quorumd.simulator.disk import SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap
 from tests.support.snapshots import write_snapshot
@@ -33,9 +38,13 @@ class World:
 
     def append(self, *pairs: tuple[str, str | None], epoch: int = 1) -> int:
         """One batch of config records; the log's new end."""
-        values = [encode_record(ConfigRecord(*GROUP, key, value), 0) for key, value in pairs]
+        return self.write(*(ConfigRecord(*GROUP, key, value) for key, value in pairs), epoch=epoch)
+
+    def write(self, *records: Message, epoch: int = 1) -> int:
+        """One batch of records; the log's new end."""
+        values = [encode_record(record, 0) for record in records]
         base_offset = self.log.end_offset
-        self.log.append(encode_batch(base_offset, epoch, 1000, values), base_offset + len(pairs))
+        self.log.append(encode_batch(base_offset, epoch, 1000, values), base_offset + len(values))
         return self.log.end_offset
 
     def run_turns(self) -> int:
@@ -240,3 +249,37 @@ class TestSnapshots:
         world.run_turns()
         assert world.configs() == {"a": "1"}
         assert world.machine.applied_offset == 600
+
+
+def test_a_log_that_contradicts_itself_stops_the_node(world: World) -> None:
+    world.write(FenceBrokerRecord(1, 1))
+    world.machine.committed(world.log.end_offset)
+    with pytest.raises(CorruptLog, match=r"cannot be applied at offset 0: .* broker 1 .* not registered"):
+        world.run_turns()
+
+
+def test_a_transaction_is_applied_at_its_end(world: World) -> None:
+    world.append(("a", "before"))
+    world.write(BeginTransactionRecord(), ConfigRecord(*GROUP, "a", "within"))
+    world.machine.committed(world.write(ConfigRecord(*GROUP, "b", "within")))
+    world.run_turns()
+    assert world.configs() == {"a": "before"}
+    world.machine.committed(world.write(EndTransactionRecord()))
+    world.run_turns()
+    assert world.configs() == {"a": "within", "b": "within"}
+
+
+def test_an_end_of_a_transaction_that_was_never_committed_is_taken_back(world: World) -> None:
+    world.append(("a", "before"))
+    world.machine.committed(world.write(BeginTransactionRecord(), ConfigRecord(*GROUP, "a", "within")))
+    world.run_turns()
+    world.write(EndTransactionRecord(), ConfigRecord(*GROUP, "b", "after"))
+    world.machine.lead()
+    assert world.configs() == {"a": "within", "b": "after"}
+    world.machine.lost_leadership()
+    assert world.configs() == {"a": "before"}
+    world.log.truncate(world.machine.committed_offset)
+    world.machine.committed(world.write(AbortTransactionRecord(), epoch=2))
+    world.run_turns()
+    assert world.configs() == {"a": "before"}
+    assert not world.machine.image.in_transaction

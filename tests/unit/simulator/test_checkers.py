@@ -365,14 +365,14 @@ def test_an_acknowledged_write_that_is_not_committed() -> None:
 
 def test_images_that_differ_at_the_same_offset() -> None:
     assert breaks(
-        ImagesEqual(), seen(1, 1, applied_offset=5, image="a"), seen(2, 1, applied_offset=5, image="b")
+        ImagesEqual(), seen(1, 1, applied_offset=5, image_hash=1), seen(2, 1, applied_offset=5, image_hash=2)
     )
     assert not breaks(
         ImagesEqual(),
-        seen(1, 1, applied_offset=5, image="a"),
-        seen(2, 1, applied_offset=6, image="b"),
-        seen(2, 1, applied_offset=5, image=None),
-        seen(2, 1, applied_offset=5, image="a"),
+        seen(1, 1, applied_offset=5, image_hash=1),
+        seen(2, 1, applied_offset=6, image_hash=2),
+        seen(2, 1, applied_offset=5, image_hash=None),
+        seen(2, 1, applied_offset=5, image_hash=1),
     )
 
 

@@ -1,0 +1,200 @@
+"""A million partitions on one node: memory, loading them, building their snapshot, a broker that is fenced, and what
+a change of one partition costs among few and among all.
+
+A log is filled without a node, and a snapshot of it is built. A daemon that starts with them is looked at and told
+that a broker wants to be fenced; what single changes cost is measured in a process of its own (`partition_image`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from scripts.bench.members import Members
+from scripts.bench.processes import BenchError, wait_until
+from scripts.bench.summary import update_json
+
+PROGRAM = Path(__file__).with_name("partition_image.py").resolve()
+TOPICS = 10_000
+NODE = 0
+FENCED_BROKER = 1
+"""As in `partition_image`, which also makes it the broker's epoch."""
+MEMORY_LIMIT_MIB = 1.2 * 1024
+LOAD_LIMIT_S = 30.0
+FENCE_LIMIT_S = 3.0
+RATIO_LIMIT = 1.3
+PROPERTIES = {
+    "metadata.log.max.record.bytes.between.snapshots": "1024GiB",
+    "metadata.log.max.snapshot.interval.ms": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """The node that starts with the snapshot."""
+
+    start_seconds: float
+    """Until it takes connections: the snapshot is loaded then."""
+    start_cpu_seconds: float
+    resident_mib: float
+    fence_seconds: float
+    """From the heartbeat that asks for it to its answer: all changes are committed then."""
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    package: str
+    """Which quorumd was measured."""
+    built: dict[str, Any]
+    daemon: Daemon
+    measured: dict[str, Any]
+    """What `partition_image.measure` tells."""
+
+    def figures(self) -> list[tuple[str, float, float, str]]:
+        """What has a limit: name, figure, limit, unit."""
+        return [
+            ("resident memory of the node", self.daemon.resident_mib, MEMORY_LIMIT_MIB, "MiB"),
+            ("start of the node, from the snapshot", self.daemon.start_seconds, LOAD_LIMIT_S, "s"),
+            (
+                f"fencing a broker that leads {self.measured['fence_led']:,}, until committed",
+                self.daemon.fence_seconds,
+                FENCE_LIMIT_S,
+                "s",
+            ),
+            (
+                "a change of one partition, compared with that among 10,000",
+                self.measured["change_ratio"],
+                RATIO_LIMIT,
+                "x",
+            ),
+        ]
+
+    def missed(self) -> list[str]:
+        """One sentence for each limit that was exceeded."""
+        count = f"{self.measured['partitions']:,} partitions"
+        return [
+            f"{count}: {name}: {figure:,.2f} {unit}, the limit is {limit:,g} {unit}"
+            for name, figure, limit, unit in self.figures()
+            if figure > limit
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        daemon = self.daemon
+        return {
+            "quorumd": self.package,
+            **self.measured,
+            "build": self.built,
+            "start_seconds": daemon.start_seconds,
+            "start_cpu_seconds": daemon.start_cpu_seconds,
+            "resident_mib": daemon.resident_mib,
+            "fence_seconds": daemon.fence_seconds,
+            "missed": self.missed(),
+        }
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"partitions": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        measured, built = self.measured, self.built
+        table = Table(
+            title=f"{measured['partitions']:,} partitions with three replicas on one node",
+            box=box.SIMPLE_HEAD,
+        )
+        table.add_column("")
+        for heading in ("figure", "limit"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name, figure, limit, unit in self.figures():
+            table.add_row(name, f"{figure:,.2f} {unit}", f"{limit:,g} {unit}")
+        console.print(table)
+        parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in measured["fence_parts"].items())
+        megabytes = measured["fence_bytes"] / 1e6
+        console.print(
+            f"quorumd: {self.package}\n"
+            f"start: {self.daemon.start_cpu_seconds:.1f} s of CPU time; the image alone: "
+            f"{measured['image_mib']:.0f} MiB, loaded in {measured['load_cpu_seconds']:.1f} s of CPU time\n"
+            f"snapshot: {built['size'] / 1e6:.0f} MB, built from the log in {built['cpu_seconds']:.1f} s of CPU time "
+            f"and {built['peak_mib']:.0f} MiB of memory\n"
+            f"fencing: {measured['fence_records'] - 1:,} partitions change, {megabytes:.1f} MB of records; {parts}\n"
+            f"a change planned, encoded and applied: {measured['change_us_few']:.1f} µs among 10,000 partitions, "
+            f"{measured['change_us_many']:.1f} µs among all"
+        )
+        for sentence in self.missed():
+            console.print(f"[red]missed[/red]: {sentence}")
+        if not self.missed():
+            console.print("[green]every limit kept[/green]")
+
+
+def measure_partitions(
+    folder: Path, package: str, tell: Callable[[str], None], topics: int = TOPICS
+) -> PartitionReport:
+    """All of it. Raises BenchError; what it started is stopped."""
+    shutil.rmtree(folder, ignore_errors=True)
+    members = Members(folder.resolve(), 1, 1, PROPERTIES)
+    try:
+        members.start(NODE)
+        _wait_for_leader(members)
+        members.stop()
+        tell(f"filling a log with {topics:,} topics of 100 partitions")
+        filled = _run("fill", members, topics)
+        tell("building the snapshot")
+        built = _run("build", members, filled["end_offset"])
+        daemon = _look_at_daemon(members)
+        tell(
+            f"started in {daemon.start_seconds:.1f} s with {daemon.resident_mib:.0f} MiB, "
+            f"fenced a broker in {daemon.fence_seconds:.2f} s"
+        )
+        measured = _run("measure", members, topics)
+    finally:
+        members.stop()
+    shutil.rmtree(folder)
+    return PartitionReport(package, built, daemon, measured)
+
+
+def _look_at_daemon(members: Members) -> Daemon:
+    seconds = members.start(NODE)
+    process = members.processes[NODE]
+    cpu_seconds = process.cpu_seconds()
+    _wait_for_leader(members)
+    resident_mib = process.resident_mib()
+    # Nobody else sends heartbeats: the other brokers follow when their sessions end.
+    request = BrokerHeartbeatRequest(FENCED_BROKER, FENCED_BROKER, 1 << 40, True, False)
+    began = time.perf_counter()
+    answer = members.ask(lambda admin: admin.ask(request, BrokerHeartbeatResponse, "leader"))
+    fence_seconds = time.perf_counter() - began
+    if answer.error_code or not answer.is_fenced:
+        raise BenchError(f"a broker that wanted to be fenced was told {answer}")
+    members.stop()
+    return Daemon(seconds, cpu_seconds, resident_mib, fence_seconds)
+
+
+def _wait_for_leader(members: Members) -> None:
+    def leads() -> bool:
+        try:
+            return members.describe().high_watermark > 0
+        except BenchError:
+            return False
+
+    wait_until("the node to lead", leads, list(members.processes.values()))
+
+
+def _run(job: str, members: Members, number: int) -> dict[str, Any]:
+    """One run of `partition_image`. Raises BenchError."""
+    asked = json.dumps({"do": job, "folder": str(members.data_folder(NODE)), "number": number})
+    result = subprocess.run([sys.executable, str(PROGRAM), asked], capture_output=True, text=True)
+    if result.returncode:
+        raise BenchError(f"partition_image {asked} failed: {result.stdout}{result.stderr}")
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told

@@ -1,0 +1,129 @@
+"""Rows that differ in anything have other numbers; the sum of a cluster tells when two of them swap something."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.image_hash import (
+    HASH_BITS,
+    broker_row,
+    config_checksum,
+    config_row,
+    moved,
+    partition_row,
+    text_row,
+)
+from quorumd.controller.partition import Partition, PartitionId
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
+
+TOPIC, OTHER = KafkaUuid(bytes(16)), KafkaUuid(bytes(15) + b"\x01")
+FIELDS: dict[str, Any] = {
+    "replicas": (1, 2),
+    "isr": (1,),
+    "leader": 1,
+    "leader_epoch": 3,
+    "partition_epoch": 4,
+    "adding": (),
+    "removing": (),
+    "original": (),
+    "elr": (),
+    "last_known_elr": (),
+    "recovery": 0,
+    "directories": (TOPIC, OTHER),
+}
+CHANGED: list[dict[str, Any]] = [
+    {},
+    {"replicas": (2, 1)},
+    {"replicas": (1, 3)},
+    {"isr": (2,)},
+    {"isr": (1, 2)},
+    {"isr": (2, 1)},
+    {"isr": ()},
+    {"leader": 2},
+    {"leader": -1},
+    {"leader_epoch": 4},
+    {"partition_epoch": 3},
+    *({name: (5,)} for name in ("adding", "removing", "original", "elr", "last_known_elr")),
+    *({name: (5, 1)} for name in ("adding", "removing", "original", "elr", "last_known_elr")),
+    {"adding": (5,), "original": (1,)},
+    {"removing": (5,), "original": (1,)},
+    {"original": (5, 1), "elr": (5,)},
+    {"elr": (5,), "last_known_elr": (1,)},
+    {"recovery": 1},
+    {"directories": ()},
+    {"directories": (OTHER, TOPIC)},
+]
+
+
+def test_partitions_that_differ_in_anything_have_different_rows() -> None:
+    partitions = [Partition(**(FIELDS | changed)) for changed in CHANGED]
+    places = [PartitionId(TOPIC, 0), PartitionId(TOPIC, 1), PartitionId(OTHER, 0)]
+    rows = [partition_row(where, partition) for where in places for partition in partitions]
+    assert len(set(rows)) == len(rows)
+    assert all(0 < row < 1 << HASH_BITS for row in rows)
+
+
+def test_brokers_that_differ_in_anything_have_different_rows() -> None:
+    broker = Broker(
+        1,
+        2,
+        TOPIC,
+        (BrokerEndpoint("L", "h", 1, 0),),
+        (BrokerFeature("f", 0, 1),),
+        None,
+        True,
+        False,
+        (TOPIC,),
+    )
+    brokers = [
+        broker,
+        broker._replace(id=2),
+        broker._replace(epoch=3),
+        broker._replace(incarnation_id=OTHER),
+        broker._replace(endpoints=(BrokerEndpoint("L", "h", 2, 0),)),
+        broker._replace(features=()),
+        broker._replace(rack=""),
+        broker._replace(is_fenced=False),
+        broker._replace(in_controlled_shutdown=True),
+        broker._replace(directories=(OTHER,)),
+    ]
+    assert len({broker_row(each) for each in brokers}) == len(brokers)
+
+
+def test_texts_are_told_apart_wherever_one_ends() -> None:
+    configs = [
+        ((2, "ab"), "c", "d"),
+        ((2, "a"), "bc", "d"),
+        ((2, "a"), "b", "cd"),
+        ((2, "ab\0c"), "", "d"),
+        ((22, "ab"), "c", "d"),
+        ((2, "2,1,ab"), "c", "d"),
+    ]
+    assert len({config_row(config_checksum(where, key), value) for where, key, value in configs}) == len(
+        configs
+    )
+    texts = [("a", "b"), ("ab",), ("a\0b",), ("a", "b", ""), ("a', 'b",)]
+    assert len({text_row(*parts) for parts in texts}) == len(texts)
+
+
+def test_rows_that_swap_what_they_say_do_not_cancel_each_other_out() -> None:
+    """With a sum of mere checksums they often would: the same change makes the same difference to many rows."""
+    lots, differences = Random(1), set()
+    for number in range(3000):
+        where, epochs = PartitionId(TOPIC, number), (lots.randrange(1 << 31), lots.randrange(1 << 31))
+        one, other = (partition_row(where, Partition((1, 2), (1, 2), leader, *epochs)) for leader in (1, 2))
+        differences.add(moved(0, one, other))
+    assert len(differences) == 3000
+
+
+def test_producer_ids_count_too() -> None:
+    image, other = ClusterImage(), ClusterImage()
+    image.apply(ProducerIdsRecord(1, 1, 1000), [])
+    other.apply(ProducerIdsRecord(1, 1, 2000), [])
+    assert image.hash != other.hash
+    other.apply(ProducerIdsRecord(2, 2, 1000), [])
+    assert image.hash == other.hash

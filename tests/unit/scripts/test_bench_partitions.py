@@ -1,0 +1,72 @@
+"""What the benchmark of a million partitions tells, and that it runs at all, with a few."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts.bench import partition_image
+from scripts.bench.partitions import Daemon, PartitionReport
+
+MEASURED = {
+    "partitions": 1_000_000,
+    "image_mib": 400.0,
+    "load_cpu_seconds": 9.0,
+    "change_us_few": 10.0,
+    "change_us_many": 12.0,
+    "change_ratio": 1.2,
+    "fence_led": 30_000,
+    "fence_records": 60_001,
+    "fence_bytes": 3_000_000,
+    "fence_parts": {"plan": 0.5},
+}
+BUILT = {"size": 100_000_000, "cpu_seconds": 20.0, "peak_mib": 500.0}
+
+
+def report(
+    resident_mib: float = 500.0, start: float = 20.0, fence: float = 1.0, ratio: float = 1.2
+) -> PartitionReport:
+    daemon = Daemon(start, start, resident_mib, fence)
+    return PartitionReport("compiled", BUILT, daemon, MEASURED | {"change_ratio": ratio})
+
+
+@pytest.mark.parametrize(
+    ("told", "what"),
+    [
+        (report(resident_mib=1_300.0), "memory"),
+        (report(start=31.0), "start"),
+        (report(fence=3.1), "fencing"),
+        (report(ratio=1.31), "a change"),
+    ],
+)
+def test_limits_that_are_exceeded_are_told(told: PartitionReport, what: str) -> None:
+    (sentence,) = told.missed()
+    assert what in sentence
+    assert told.as_json()["missed"] == [sentence]
+
+
+def test_figures_stand_beside_their_limits() -> None:
+    out = io.StringIO()
+    report().print(Console(file=out, width=110))
+    assert report().missed() == []
+    for shown in ("500.00 MiB", "1,228.8 MiB", "20.00 s", "30 s", "1.00 s", "3 s", "1.20 x", "1.3 x"):
+        assert shown in out.getvalue()
+
+
+def test_what_is_measured_is_what_was_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_image, "CHANGES", 20)
+    monkeypatch.setattr(partition_image, "ROUNDS", 1)
+    monkeypatch.setattr(partition_image, "SMALL_TOPICS", 1)
+    # It is a process of its own otherwise, where these go with it.
+    monkeypatch.setattr("gc.disable", lambda: None)
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    monkeypatch.setattr("gc.set_threshold", lambda *thresholds: None)
+    filled = partition_image.fill(str(tmp_path), 2)
+    built = partition_image.build(str(tmp_path), filled["end_offset"])
+    measured = partition_image.measure(str(tmp_path), 2)
+    assert filled["records"] == built["records"] == partition_image.BROKERS + 2 + 200
+    assert measured["partitions"] == 200
+    assert 0 < measured["fence_led"] < measured["fence_records"] <= 201
