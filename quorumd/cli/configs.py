@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TYPES = {"broker": 4, "client-metrics": 16, "group": 32}
+TYPES = {"topic": 2, "broker": 4, "client-metrics": 16, "group": 32}
 """Kafka's resource types, as far as the quorum keeps configs of them."""
 
 SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
     3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
     4: "STATIC_BROKER_CONFIG",

@@ -9,7 +9,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.asking import ask
-from quorumd.cli.configs import assigned
+from quorumd.cli.configs import TYPES, assigned
 from quorumd.cli.output import columns, listed_ids, print_json
 from quorumd.errors import ErrorCode, RequestFailed
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 LIST_COLUMNS = ("Topic", "Partitions", "ReplicationFactor", "UnderReplicated", "Leaderless")
 PARTITION_COLUMNS = ("Partition", "Leader", "Epoch", "Replicas", "Isr", "Elr", "LastKnownElr")
 REASSIGNMENT_COLUMNS = ("Adding", "Removing")
-TOPIC_RESOURCE = 2
 OWN_CONFIG = 1
 """DescribeConfigs' source of a config that was set for the topic itself."""
 
@@ -172,7 +171,7 @@ def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
         )
         shown = []
         for topic in found:
-            configs = await admin.describe_configs(TOPIC_RESOURCE, topic.name or "")
+            configs = await admin.describe_configs(TYPES["topic"], topic.name or "")
             own = {config.name: config.value for config in configs if config.config_source == OWN_CONFIG}
             moves = {where.partition: move for where, move in ongoing.items() if where.topic == topic.name}
             partitions = [
