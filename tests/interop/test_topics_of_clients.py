@@ -197,3 +197,25 @@ def test_confluent_kafka_does_all_of_it_too(cluster: Cluster) -> None:
     assert (told["retention.ms"].value, told["segment.ms"].value) == ("5000", "1234")
     assert told["segment.bytes"].is_default
     client.delete_topics([name])[name].result(30)
+
+
+def test_topics_outlive_the_leader_and_are_made_under_the_next_one(cluster: Cluster) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    before, after = f"before-{uuid.uuid4()}", f"after-{uuid.uuid4()}"
+    client.create_topics([NewTopic(before, 3, 3)])[before].result(30)
+    old = cluster.leader()
+    old.kill()
+    try:
+        client.create_topics([NewTopic(after, 3, 3)], request_timeout=60)[after].result(60)
+        topics = wait_for(
+            "both topics",
+            lambda: (
+                found if {before, after} <= (found := client.list_topics(timeout=30).topics).keys() else None
+            ),
+        )
+        for name in (before, after):
+            assert {partition.leader for partition in topics[name].partitions.values()} == set(BROKERS)
+        deleted = client.delete_topics([before, after], request_timeout=60)
+        assert [deleted[name].result(60) for name in (before, after)] == [None, None]
+    finally:
+        cluster.heal()

@@ -5,8 +5,10 @@ import pytest
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType
 from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
+from quorumd.controller.partition_change import Wish
 from quorumd.protocol.messages.config_record import ConfigRecord
-from tests.support.partition_world import TOPIC, PartitionWorld
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from tests.support.partition_world import TOPIC, WHERE, PartitionWorld
 
 OF_TOPIC = (int(ResourceType.TOPIC), TOPIC)
 
@@ -105,3 +107,17 @@ def test_other_configs_and_other_resources_change_no_partition(world: PartitionW
         ConfigRecord(int(ResourceType.GROUP), TOPIC, MIN_INSYNC_REPLICAS, "1"),
     ):
         assert plan_effects(world.controller, [record]) == []
+
+
+def test_what_has_no_elr_any_more_is_not_looked_at(world: PartitionWorld) -> None:
+    """A topic that went, say."""
+    index = world.controller.image.index
+    world.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
+    assert list(index.with_elr) == [WHERE]
+    world.change(Wish(isr=(1, 2)))
+    assert not index.with_elr
+    world.change(Wish(isr=(1,)))
+    assert list(index.with_elr) == [WHERE]
+    world.apply(RemoveTopicRecord(WHERE.topic_id))
+    change(world, MIN_INSYNC_REPLICAS, "1", ALL_BROKERS)
+    assert not index.with_elr

@@ -233,7 +233,7 @@ def with_topics(world: World) -> None:
     image.brokers[10] = a_broker(10)._replace(
         endpoints=(BrokerEndpoint("FIRST", "ten", 1, 0), BrokerEndpoint("CLIENTS", "ten", 2, 0)), rack="r"
     )
-    image.brokers[11] = a_broker(11, fenced=True)
+    image.brokers[11] = a_broker(11, fenced=True)._replace(endpoints=image.brokers[10].endpoints)
     for name, topic_id in (("b", ID_OF_B), ("a", ID_OF_A)):
         image.apply(TopicRecord(name, topic_id), [])
         image.apply(record_of(PartitionId(topic_id, 0), Partition((11, 10), (10,), 10, 7, 9)), [])
