@@ -1,6 +1,7 @@
 """BrokerHeartbeat: a broker says that it is there, how far its metadata is, and what it wants to become (KIP-631).
 
-Most heartbeats change nothing, cost no record, and are answered at once.
+Most heartbeats change nothing, cost no record, and are answered at once. A broker with very many partitions needs
+several to become what it wants.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.broker_lifecycle import drain, fence, lose_directories, unfence, without_broker
+from quorumd.controller.broker_lifecycle import (
+    STEP,
+    drain,
+    fence,
+    is_fenced_by,
+    lose_directories,
+    unfence,
+    without_broker,
+)
 from quorumd.controller.controller import Controller
 from quorumd.controller.plan import Plan
 from quorumd.errors import ErrorCode
@@ -43,9 +52,15 @@ def plan_broker_heartbeat(controller: Controller, message: BrokerHeartbeatReques
     becomes = state if records else _next_state(controller, broker, state, message)
     if becomes is not state:
         records = _transition(controller, broker, state, becomes)
+        if (
+            becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
+            and records
+            and not is_fenced_by(records)
+        ):
+            becomes = state
     elif becomes is BrokerState.CONTROLLED_SHUTDOWN and _leads(controller, broker):
-        # The log of the leader before this one ended within the drain.
-        records = without_broker(controller, broker.id)
+        # There were too many for one step, or the log of the leader before this one ended within the drain.
+        records = without_broker(controller, broker.id, STEP)
     answer = BrokerHeartbeatResponse(
         0,
         0,
@@ -65,6 +80,8 @@ def note_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> N
     session = controller.sessions.heard(
         broker.id, broker.epoch, message.current_metadata_offset, controller.now_ms()
     )
+    if broker.is_fenced:
+        session.is_settled = False
     if broker.in_controlled_shutdown and session.drained_at < 0 and not _leads(controller, broker):
         session.drained_at = controller.next_offset() - 1
 
@@ -117,7 +134,7 @@ def _transition(
     controller: Controller, broker: Broker, state: BrokerState, becomes: BrokerState
 ) -> Sequence[Message]:
     if becomes is BrokerState.UNFENCED:
-        return unfence(controller, broker)
+        return unfence(controller, broker, STEP)
     if becomes is BrokerState.CONTROLLED_SHUTDOWN:
-        return drain(controller, broker)
-    return fence(controller, broker) if state is not BrokerState.FENCED else ()
+        return drain(controller, broker, STEP)
+    return fence(controller, broker, STEP) if state is not BrokerState.FENCED else ()

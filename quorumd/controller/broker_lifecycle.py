@@ -1,16 +1,19 @@
 """What becomes of partitions when a broker comes, goes, drains, or starts anew: the records, in their order.
 
 A broker that leaves first loses its partitions and is then said to be gone; one that comes is first said to be there
-and then leads. So the log is never without sense, wherever it is cut.
+and then leads. So the log is never without sense, wherever it is cut. That also lets a broker with very many
+partitions leave and come in steps: while a leader plans, nobody hears of it. Where `most` partitions change in a step
+there may be more, and the next step is planned once this one is applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.controller import Controller
-from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
+from quorumd.controller.partition import Partition, PartitionId
 from quorumd.controller.partition_change import Rules, Wish, plan_change, without
 from quorumd.controller.rules import rules_for
 from quorumd.ids import KafkaUuid
@@ -18,36 +21,55 @@ from quorumd.protocol.messages.broker_registration_change_record import BrokerRe
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.wire import Message
 
+ALL: Final = 1 << 62
+STEP = 10_000
+"""Partitions that change in one step: some hundred milliseconds, after which there is time for others."""
+
 UNFENCED, FENCED = -1, 1
 """BrokerRegistrationChangeRecord.Fenced; 0 leaves it."""
 DRAINING = 1
 
 
-def fence(controller: Controller, broker: Broker) -> list[Message]:
+def fence(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
     """The broker was not heard of, or wants to be fenced: it is in no ISR and leads nothing. Where it was in no ISR
-    no partition epoch moves, which is why members of an ISR are named with their broker epochs (KIP-903)."""
-    records = without_broker(controller, broker.id)
-    records.append(BrokerRegistrationChangeRecord(broker.id, broker.epoch, FENCED))
+    no partition epoch moves, which is why members of an ISR are named with their broker epochs (KIP-903).
+
+    It is fenced with the last step: see `is_fenced_by`.
+    """
+    records = without_broker(controller, broker.id, most)
+    if len(records) < most:
+        records.append(BrokerRegistrationChangeRecord(broker.id, broker.epoch, FENCED))
     return records
 
 
-def unfence(controller: Controller, broker: Broker) -> list[Message]:
+def is_fenced_by(records: Sequence[Message]) -> bool:
+    """Whether these records of `fence` are the last step."""
+    return isinstance(records[-1], BrokerRegistrationChangeRecord)
+
+
+def unfence(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
     """The broker is there: it leads where nobody does and it may. It joins no ISR by that."""
-    records: list[Message] = [BrokerRegistrationChangeRecord(broker.id, broker.epoch, UNFENCED)]
-    unfenced = broker._replace(is_fenced=False)
+    change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, UNFENCED)
+    return [change, *elect_from(controller, broker._replace(is_fenced=False), most)]
+
+
+def elect_from(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
+    """The broker, as it is to be, leads where nobody does and it may."""
 
     def is_active(broker_id: int) -> bool:
-        return unfenced.is_active if broker_id == unfenced.id else controller.is_active(broker_id)
+        return broker.is_active if broker_id == broker.id else controller.is_active(broker_id)
 
-    records += _changes(controller, controller.image.index.leaderless, _elected_from(broker.id), is_active)
-    return records
+    def wish(partition: Partition) -> Wish | None:
+        return Wish() if broker.id in partition.replicas else None
+
+    return _changes(controller, controller.image.index.leaderless, wish, is_active, most)
 
 
-def drain(controller: Controller, broker: Broker) -> list[Message]:
+def drain(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
     """The broker is about to stop: others lead and are in sync from now on, while it still serves whoever did not
     hear of it."""
     change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, 0, DRAINING)
-    return [change, *without_broker(controller, broker.id)]
+    return [change, *without_broker(controller, broker.id, most)]
 
 
 def unregister(controller: Controller, broker: Broker) -> list[Message]:
@@ -57,7 +79,7 @@ def unregister(controller: Controller, broker: Broker) -> list[Message]:
     return records
 
 
-def without_broker(controller: Controller, broker_id: int) -> list[Message]:
+def without_broker(controller: Controller, broker_id: int, most: int = ALL) -> list[Message]:
     """The broker is in no ISR any more, and leads nothing."""
 
     def wish(partition: Partition) -> Wish | None:
@@ -65,7 +87,7 @@ def without_broker(controller: Controller, broker_id: int) -> list[Message]:
             return None
         return Wish(isr=without(partition.isr, (broker_id,)), leaving=(broker_id,))
 
-    return _changes(controller, controller.image.index.held_by(broker_id), wish)
+    return _changes(controller, controller.image.index.held_by(broker_id), wish, most=most)
 
 
 def without_unclean(controller: Controller, broker_id: int) -> list[Message]:
@@ -98,18 +120,12 @@ def lose_directories(controller: Controller, broker: Broker, offline: Collection
     return records
 
 
-def _elected_from(broker_id: int) -> Callable[[Partition], Wish | None]:
-    def wish(partition: Partition) -> Wish | None:
-        return Wish() if broker_id in partition.replicas and partition.leader == NO_LEADER else None
-
-    return wish
-
-
 def _changes(
     controller: Controller,
     partitions: Iterable[PartitionId],
     wish_for: Callable[[Partition], Wish | None],
     is_active: Callable[[int], bool] | None = None,
+    most: int = ALL,
 ) -> list[Message]:
     """The records that these partitions need for what is wished of each."""
     topics = controller.image.topics
@@ -127,4 +143,6 @@ def _changes(
         record = plan_change(where, partition, wish, known)
         if record is not None:
             records.append(record)
+            if len(records) == most:
+                break
     return records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.broker_lifecycle import unregister, without_broker, without_unclean
+from quorumd.controller.broker_lifecycle import STEP, unregister, without_broker, without_unclean
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.plan import Plan
@@ -77,16 +77,26 @@ def _fault(
     """Why this broker cannot register, or not yet."""
     if message.cluster_id != controller.cluster_id():
         return ErrorCode.INCONSISTENT_CLUSTER_ID
-    if before is not None and before.incarnation_id != message.incarnation_id:
-        is_alive = before.is_active and controller.sessions.is_alive(before.id, controller.now_ms())
-        if is_alive:
-            return ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    if (
+        before is not None
+        and before.incarnation_id != message.incarnation_id
+        and _stands_in_the_way(controller, before)
+    ):
+        return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     image = controller.image
     if message.broker_id < 0 or message.is_migrating_zk_broker:
         return ErrorCode.INVALID_REGISTRATION
     if not _are_possible(message) or not _are_own(image, message.broker_id, message.log_dirs):
         return ErrorCode.INVALID_REGISTRATION
     return None if _understands(image, message) else ErrorCode.UNSUPPORTED_VERSION
+
+
+def _stands_in_the_way(controller: Controller, before: Broker) -> bool:
+    """Whether another start of the broker may live; or has left so much that it is fenced first, in steps."""
+    if not before.is_active:
+        return False
+    is_alive = controller.sessions.is_alive(before.id, controller.now_ms())
+    return is_alive or controller.image.index.held_count(before.id) > STEP
 
 
 def _are_possible(message: BrokerRegistrationRequest) -> bool:

@@ -12,15 +12,19 @@ from quorumd.controller.broker import Broker
 
 class BrokerSession:
     """Of one start of a broker: when it was heard of last, how far its metadata is (offset of the last record, -1 if
-    it did not say), and since it drains, which offset others must have for it to stop (-1: not known)."""
+    it did not say), and since it drains, which offset others must have for it to stop (-1: not known).
 
-    __slots__ = ("contact_ms", "drained_at", "epoch", "metadata_offset")
+    `is_settled`: since it is not fenced, it was seen that it leads wherever nobody else does and it may.
+    """
+
+    __slots__ = ("contact_ms", "drained_at", "epoch", "is_settled", "metadata_offset")
 
     def __init__(self, epoch: int, contact_ms: float) -> None:
         self.epoch = epoch
         self.contact_ms = contact_ms
         self.metadata_offset = -1
         self.drained_at = -1
+        self.is_settled = False
 
 
 class BrokerSessions:
@@ -51,6 +55,10 @@ class BrokerSessions:
         """This node did nothing for so long, and so heard nobody: that is no broker's fault."""
         for session in self._sessions.values():
             session.contact_ms += duration_ms
+
+    def unsettled(self) -> list[tuple[int, BrokerSession]]:
+        """Sessions that are not settled, with the ids of their brokers."""
+        return [entry for entry in self._sessions.items() if not entry[1].is_settled]
 
     def is_alive(self, broker_id: int, now_ms: float) -> bool:
         """Whether the session is still valid."""

@@ -30,6 +30,10 @@ class PartitionIndex:
         """The partitions with the broker in their ISR or ELR. Not to be changed meanwhile."""
         return self._holds.get(broker_id, {})
 
+    def held_count(self, broker_id: int) -> int:
+        """How many these are."""
+        return len(self._holds.get(broker_id, {}))
+
     @property
     def partition_count(self) -> int:
         """How many partitions there are."""

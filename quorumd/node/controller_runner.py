@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.broker_lifecycle import fence
+from quorumd.controller.broker_lifecycle import STEP, elect_from, fence, is_fenced_by
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.elections import SWEEP_RECORDS, UNCLEAN_SWEEP_MS, unclean_sweep
 from quorumd.log.segmented_log import SegmentedLog
@@ -88,27 +88,54 @@ class ControllerRunner:
         now = self._clock.now_ms()
         if now - due > self._wait_ms:
             controller.sessions.stood_still(now - due)
-        silent = self._silent(now) if self._leads() and self.writer.has_room() else []
-        if silent:
-            self._fence(silent[0])
-        self._look_in(0.0 if len(silent) > 1 else self._wait_ms)
+        has_more = False
+        if self._leads() and self.writer.has_room():
+            silent = self._silent(now)
+            has_more = self._fence(silent[0]) or len(silent) > 1 if silent else self._settle()
+        self._look_in(0.0 if has_more else self._wait_ms)
 
     def _silent(self, now: float) -> list[Broker]:
         brokers = self.controller.image.brokers
         found = [brokers.get(broker_id) for broker_id in self.controller.sessions.expired(now)]
         return [broker for broker in found if broker is not None and not broker.is_fenced]
 
-    def _fence(self, broker: Broker) -> None:
-        records = fence(self.controller, broker)
+    def _fence(self, broker: Broker) -> bool:
+        """Returns whether it takes another step, in which it may be heard of after all."""
+        records = fence(self.controller, broker, STEP)
+        self.writer.write_in_parts(records, _nobody_waits)
+        if not is_fenced_by(records):
+            return True
         logger.warning(
-            "broker %d (epoch %d) was not heard of for %d ms and is fenced; %d partitions change",
+            "broker %d (epoch %d) was not heard of for %d ms and is fenced",
             broker.id,
             broker.epoch,
             self.controller.settings.broker_session_timeout_ms,
-            len(records) - 1,
         )
         self._statistics.sessions_expired += 1
-        self.writer.write_in_parts(records, _nobody_waits)
+        return False
+
+    def _settle(self) -> bool:
+        """Let one broker that came lead what is left to it: where its unfencing, or the leader that planned that, did
+        not get to the end. Returns whether there is more to do."""
+        controller = self.controller
+        brokers = controller.image.brokers
+        coming = [
+            (brokers[broker_id], session)
+            for broker_id, session in controller.sessions.unsettled()
+            if broker_id in brokers and not brokers[broker_id].is_fenced
+        ]
+        if not controller.image.index.leaderless:
+            for _, session in coming:
+                session.is_settled = True
+            return False
+        if not coming:
+            return False
+        broker, session = coming[0]
+        records = elect_from(controller, broker, STEP)
+        session.is_settled = len(records) < STEP
+        if records:
+            self.writer.write_in_parts(records, _nobody_waits)
+        return len(coming) > 1 or not session.is_settled
 
     def _elect_uncleanly(self) -> None:
         records = unclean_sweep(self.controller) if self._leads() and self.writer.has_room() else []

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from quorumd.controller.broker_lifecycle import fence, unfence
+from quorumd.controller import broker_heartbeat, broker_registration
+from quorumd.controller.broker_lifecycle import elect_from, fence, unfence
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
+from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.broker_world import BrokerWorld
 from tests.support.partition_world import TOPIC_ID
@@ -117,3 +119,63 @@ def test_whoever_comes_back_first_leads_what_it_may(many: BrokerWorld) -> None:
     for partition in partitions(many):
         assert (partition.leader == 4) == (4 in partition.replicas)
     assert len(many.controller.image.index.leaderless) == sum(4 not in p.replicas for p in partitions(many))
+
+
+# In steps
+
+
+@pytest.fixture
+def in_steps(many: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> BrokerWorld:
+    for module in (broker_heartbeat, broker_registration):
+        monkeypatch.setattr(module, "STEP", 12)
+    return many
+
+
+def held(world: BrokerWorld, broker_id: int) -> int:
+    return sum(broker_id in partition.isr for partition in partitions(world))
+
+
+def test_a_broker_with_very_many_partitions_is_fenced_with_the_last(in_steps: BrokerWorld) -> None:
+    assert held(in_steps, 2) == 30
+    for left, is_fenced in ((18, False), (6, False), (0, True)):
+        assert in_steps.heartbeat(2, want_fence=True).is_fenced == is_fenced
+        assert (held(in_steps, 2), in_steps.broker(2).is_fenced) == (left, is_fenced)
+    assert all(partition.leader != 2 for partition in partitions(in_steps))
+
+
+def test_as_many_as_fit_into_a_step_are_followed_by_an_empty_one(in_steps: BrokerWorld) -> None:
+    for first in fence(in_steps.controller, in_steps.broker(2))[:18]:
+        in_steps.apply(first)
+    assert held(in_steps, 2) == 12
+    assert not in_steps.heartbeat(2, want_fence=True).is_fenced
+    assert in_steps.heartbeat(2, want_fence=True).is_fenced
+
+
+def test_a_broker_with_very_many_partitions_drains_heartbeat_by_heartbeat(in_steps: BrokerWorld) -> None:
+    for _ in range(3):
+        assert not in_steps.heartbeat(2, want_shut_down=True).should_shut_down
+    assert in_steps.controller.image.index.leader_count(2) == 0
+    in_steps.heartbeat(2, want_shut_down=True)
+    for broker_id in (1, 3, 4):
+        in_steps.heartbeat(broker_id)
+    assert in_steps.heartbeat(2, want_shut_down=True).should_shut_down
+    assert held(in_steps, 2) == 0
+
+
+def test_a_start_waits_until_the_one_before_is_fenced_if_that_takes_steps(in_steps: BrokerWorld) -> None:
+    in_steps.now_ms = 9000.0
+    assert in_steps.register(2, start=1).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    in_steps.fall_silent(2)
+    assert in_steps.register(2, start=1).error_code == 0
+
+
+def test_a_broker_that_comes_leads_in_steps_too(in_steps: BrokerWorld) -> None:
+    for broker_id in (1, 2, 3, 4):
+        in_steps.fall_silent(broker_id)
+    in_steps.heartbeat(4)
+    assert in_steps.controller.image.index.leader_count(4) == 12
+    while records := elect_from(in_steps.controller, in_steps.broker(4), 12):
+        in_steps.apply(*records)
+    assert in_steps.controller.image.index.leader_count(4) == sum(
+        4 in p.replicas for p in partitions(in_steps)
+    )

@@ -11,9 +11,11 @@ from quorumd.controller.elections import UNCLEAN_SWEEP_MS
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.node import controller_runner
 from quorumd.node.node import Node
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
@@ -187,11 +189,43 @@ def test_a_leader_that_stood_still_holds_it_against_nobody(cluster: Cluster) -> 
     assert is_fenced(leader, 101)
 
 
+def test_a_broker_with_very_many_partitions_is_fenced_in_steps(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_runner, "STEP", 4)
+    for broker_id in (101, 102):
+        Broker(cluster, broker_id).heartbeat()
+    leader = cluster.leader()
+    rows = [record_of(PartitionId(TOPIC_ID, i), Partition((101,), (101,), 101)) for i in range(10)]
+    write(leader, TopicRecord("topic", TOPIC_ID), *rows)
+    image = leader.state_machine.image
+    cluster.run_until(lambda: image.index.held_count(101) < 10 or is_fenced(leader, 101))
+    cluster.run_until(lambda: is_fenced(leader, 101))
+    assert image.index.leader_count(101) == 0
+    cluster.run_until(lambda: is_fenced(leader, 102))
+    assert leader.statistics.sessions_expired == 2
+
+
+def test_what_a_leader_did_not_finish_when_a_broker_came_the_next_one_does(cluster: Cluster) -> None:
+    """The log of the first ends between the change of the broker and the elections that it makes possible."""
+    broker = Broker(cluster, 101)
+    make_partition(cluster, Partition((101,), (), NO_LEADER, elr=(101,), directories=(directory(101),)))
+    write(cluster.leader(), BrokerRegistrationChangeRecord(101, broker.epoch, -1))
+    cluster.run(50)
+    cluster.kill(cluster.leader().settings.node_id)
+    leader = cluster.leader()
+    assert partition_of(leader).leader == NO_LEADER
+    cluster.run(1000)
+    assert partition_of(leader).leader == 101
+
+
 def test_partitions_that_may_lose_records_get_a_leader_in_the_end(cluster: Cluster) -> None:
     broker = Broker(cluster, 101)
     broker.heartbeat()
     partition = Partition((101, 102), (), NO_LEADER, elr=(102,), directories=(directory(101), directory(102)))
     make_partition(cluster, partition)
+    cluster.run(1000)
+    assert partition_of(cluster.leader()).leader == NO_LEADER
     write(cluster.leader(), ConfigRecord(2, "topic", "unclean.leader.election.enable", "true"))
     leader = cluster.leader()
     for _ in range(int(UNCLEAN_SWEEP_MS / 2000) + 1):
