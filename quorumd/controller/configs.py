@@ -21,6 +21,7 @@ MAX_TEXT_BYTES = 32_767
 """What a non-flexible string can carry (int16), so that every client can read back what it set."""
 LARGEST_NODE_ID = 2**31 - 1
 _SHOWN_CHARACTERS = 64
+_TOPIC, _BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
 
 
 class ConfigOperation(IntEnum):
@@ -73,8 +74,7 @@ def plan_incremental(
     refused = check_resource(image, resource)
     if refused is not None:
         return refused
-    kind, name = resource
-    if kind == ResourceType.BROKER and name != "" and image.elr_enabled:
+    if resource[0] == _BROKER and resource[1] != "" and image.elr_enabled:
         refused = _check_one_broker(operations)
         if refused is not None:
             return refused
@@ -121,7 +121,7 @@ def _plan_operation(
     if value is None:
         return Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for {_shown(name)}: use DELETE.")
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        known = TOPIC_CONFIGS.get(name) if resource[0] == ResourceType.TOPIC else None
+        known = TOPIC_CONFIGS.get(name) if resource[0] == _TOPIC else None
         if known is not None and known.type is not ConfigType.LIST:
             return Refused(ErrorCode.INVALID_CONFIG, f"{_shown(name)} is no list: use SET.")
         changed = _changed_list(
@@ -154,9 +154,8 @@ def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> Refu
 
 def _problem_with(resource: Resource, name: str, value: str) -> str | None:
     """Why this value cannot be. What holds for topics by default must be right for topics."""
-    if resource[0] == ResourceType.TOPIC or (
-        resource[0] == ResourceType.BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)
-    ):
+    kind = resource[0]
+    if kind == _TOPIC or (kind == _BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)):
         return problem_with(name, value)
     return None
 
