@@ -11,6 +11,9 @@ import click
 if TYPE_CHECKING:
     from quorumd.ids import Endpoint, KafkaUuid
 
+SERVERS_VARIABLE = "QUORUMD_BOOTSTRAP_SERVER"
+"""Of the environment: it says --bootstrap-server where the command line does not."""
+
 Addresses: TypeAlias = tuple[tuple[str, int], ...]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -93,6 +96,8 @@ def bootstrap_server(command: F) -> F:
         type=addresses,
         metavar="HOST:PORT",
         required=True,
+        envvar=SERVERS_VARIABLE,
+        show_envvar=True,
         help="Any node, or several separated by commas.",
     )(command)
 

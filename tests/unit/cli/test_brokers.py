@@ -59,6 +59,15 @@ def test_the_list_has_the_registered_ones(admin: Admin, capsys: pytest.CaptureFi
     }
 
 
+def test_the_environment_may_say_whom_to_ask(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["brokers", "list"]) == 2
+    assert "Missing option '--bootstrap-server'" in capsys.readouterr().err
+    monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    assert run(["brokers", "list"]) == 0
+
+
 def test_a_cluster_without_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.brokers = (QUORUM_NODE,)
     assert run(["brokers", "list", *SERVER]) == 0
