@@ -45,5 +45,6 @@ alter_partition_order  which AlterPartition requests count: those a broker has n
 controller_runner  the controller inside a node: begins and ends with leadership, fences silent brokers
 forwarding         Envelope: a broker-type request that reached a non-leader goes to the leader
 authorization      who may do what
+answer_errors      which errors an answer tells
 error_answers      how each API tells an error
 """

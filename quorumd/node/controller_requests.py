@@ -13,6 +13,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.plan import Plan
 from quorumd.errors import ErrorCode
 from quorumd.node.alter_partition_order import AlterPartitionOrder, Standing
+from quorumd.node.answer_errors import errors_in
 from quorumd.node.committed_answers import CommittedAnswers
 from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.request_router import Handler
@@ -82,9 +83,8 @@ class ControllerRequests:
         if api.on_arrival is not None:
             api.on_arrival(self._controller, request.message)
         plan = api.plan(self._controller, request.message, request.api_version)
-        answer: Any = plan.answer
-        error: int = getattr(answer, "error_code", 0)
-        if error:
+        answer = plan.answer
+        for error in errors_in(answer):
             self._statistics.count_error(request.api_key, error)
         if not plan.records:
             if api.is_confirmed:

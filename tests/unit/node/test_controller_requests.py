@@ -199,11 +199,14 @@ def test_a_full_disk_refuses_what_needs_records_and_nothing_else(world: Controll
     assert world.answer(CLIENT_REQUEST) == ANSWER
 
 
-def test_errors_are_counted() -> None:
+def test_errors_are_counted_each_of_many() -> None:
     world = ControllerWorld()
     world.answer(UnregisterBrokerRequest(7))
-    key = (int(ApiKey.UNREGISTER_BROKER), int(ErrorCode.BROKER_ID_NOT_REGISTERED))
-    assert world.statistics.error_answers == {key: 1}
+    world.answer(full_request(ApiKey.ELECT_LEADERS, 2))
+    assert world.statistics.error_answers == {
+        (ApiKey.UNREGISTER_BROKER, ErrorCode.BROKER_ID_NOT_REGISTERED): 1,
+        (ApiKey.ELECT_LEADERS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 3,
+    }
 
 
 # Heartbeats
