@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.controller import broker_heartbeat
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.elections import UNCLEAN_SWEEP_MS
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
@@ -21,7 +22,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.wire import Message
 from tests.support.broker_world import directory, registration
-from tests.support.nodes import Client, Cluster
+from tests.support.nodes import Client, Closed, Cluster
 
 SESSION_MS = 4000.0
 TOPIC_ID = KafkaUuid(b"the topic's id..")
@@ -177,6 +178,18 @@ def test_a_connection_from_before_a_leadership_asks_for_nothing_in_it(cluster: C
     assert broker.client.ask(request, 3).error_code == 0
 
 
+def test_a_connection_that_its_broker_gave_up_is_closed_when_it_asks(cluster: Cluster) -> None:
+    broker = Broker(cluster, 101)
+    given_up = broker.client
+    broker.connect()
+    request = AlterPartitionRequest(101, broker.epoch, [])
+    assert given_up.ask(request, 3).error_code == 0
+    assert broker.client.ask(request, 3).error_code == 0
+    with pytest.raises(Closed):
+        given_up.ask(request, 3)
+    assert broker.client.ask(request, 3).error_code == 0
+
+
 def test_a_leader_that_stood_still_holds_it_against_nobody(cluster: Cluster) -> None:
     """What brokers sent meanwhile is read after the timer."""
     Broker(cluster, 101).heartbeat()
@@ -217,6 +230,28 @@ def test_what_a_leader_did_not_finish_when_a_broker_came_the_next_one_does(clust
     assert partition_of(leader).leader == NO_LEADER
     cluster.run(1000)
     assert partition_of(leader).leader == 101
+
+
+def test_a_broker_with_very_many_partitions_comes_back_in_steps(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (broker_heartbeat, controller_runner):
+        monkeypatch.setattr(module, "STEP", 4)
+    broker = Broker(cluster, 101)
+    broker.heartbeat()
+    cluster.run(1000)
+    assert broker.heartbeat(want_fence=True).is_fenced
+    leader = cluster.leader()
+    place = (directory(101),)
+    rows = [
+        record_of(PartitionId(TOPIC_ID, i), Partition((101,), (), NO_LEADER, elr=(101,), directories=place))
+        for i in range(10)
+    ]
+    write(leader, TopicRecord("topic", TOPIC_ID), *rows)
+    broker.heartbeat()
+    assert leader.state_machine.image.index.leader_count(101) == 4
+    cluster.run(1000)
+    assert leader.state_machine.image.index.leader_count(101) == 10
 
 
 def test_partitions_that_may_lose_records_get_a_leader_in_the_end(cluster: Cluster) -> None:
