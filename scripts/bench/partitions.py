@@ -39,6 +39,8 @@ RATIO_LIMIT = 1.3
 PROPERTIES = {
     "metadata.log.max.record.bytes.between.snapshots": "1024GiB",
     "metadata.log.max.snapshot.interval.ms": "0",
+    # Only the broker that is fenced sends a heartbeat.
+    "broker.session.timeout.ms": "3600000",
 }
 
 
@@ -169,7 +171,6 @@ def _look_at_daemon(members: Members) -> Daemon:
     cpu_seconds = process.cpu_seconds()
     _wait_for_leader(members)
     resident_mib = process.resident_mib()
-    # Nobody else sends heartbeats: the other brokers follow when their sessions end.
     request = BrokerHeartbeatRequest(FENCED_BROKER, FENCED_BROKER, 1 << 40, True, False)
     began = time.perf_counter()
     answer = members.ask(lambda admin: admin.ask(request, BrokerHeartbeatResponse, "leader"))

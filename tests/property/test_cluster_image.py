@@ -3,12 +3,11 @@ change can be taken back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+import pytest
 
 from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
@@ -40,12 +39,8 @@ from quorumd.protocol.metadata_record import decode_record, encode_record
 
 METADATA_VERSION = 25
 BROKERS = range(1, 6)
-broker_ids = st.sampled_from(BROKERS)
-names = st.sampled_from(["a", "b", "c"])
-uuids = st.integers(1, 4).map(lambda number: KafkaUuid(bytes(15) + bytes([number])))
-replicas = st.permutations(list(BROKERS)).flatmap(lambda ids: st.integers(1, 4).map(lambda n: list(ids)[:n]))
-few = st.lists(broker_ids, max_size=3, unique=True)
-leaders = st.sampled_from([-1, *BROKERS])
+NAMES = ["a", "b", "c"]
+STEPS = 250
 
 
 def index_of(image: ClusterImage) -> tuple[Any, ...]:
@@ -81,138 +76,166 @@ def counted(image: ClusterImage) -> tuple[Any, ...]:
     )
 
 
-class Records(RuleBasedStateMachine):
+def uuid(number: int) -> KafkaUuid:
+    return KafkaUuid(bytes(15) + bytes([number]))
+
+
+class Lots:
+    """Records that make sense after those before them, drawn by lot."""
+
+    def __init__(self, seed: int, ahead: ClusterImage) -> None:
+        self._lots = Random(seed)
+        self._ahead = ahead
+        self._kinds: dict[Callable[[], Any], int] = {
+            self._register: 2,
+            self._change_broker: 3,
+            self._topic: 2,
+            self._remove_topic: 1,
+            self._partition: 4,
+            self._change_partition: 12,
+            self._clear_elr: 1,
+            self._setting: 5,
+        }
+
+    def between(self, least: int, most: int) -> int:
+        return self._lots.randint(least, most)
+
+    def record(self) -> Any:
+        """None where what was drawn makes no sense now."""
+        (kind,) = self._lots.choices(list(self._kinds), list(self._kinds.values()))
+        return kind()
+
+    def _some(self, most: int = 3, least: int = 0) -> list[int]:
+        return self._lots.sample(BROKERS, self.between(least, most))
+
+    def _maybe(self, values: list[int]) -> list[int] | None:
+        return self._lots.choice([None, None, values])
+
+    def _register(self) -> Any:
+        epoch, folder = self.between(0, 3), uuid(self.between(1, 4))
+        return RegisterBrokerRecord(
+            self._lots.choice(BROKERS),
+            False,
+            folder,
+            epoch,
+            [BrokerEndpoint("L", f"host{epoch}", 9092, 0)],
+            [BrokerFeature("metadata.version", 1, 20 + epoch)],
+            self._lots.choice([None, *NAMES]),
+            self._lots.random() < 0.5,
+            False,
+            [folder],
+        )
+
+    def _change_broker(self) -> Any:
+        if not self._ahead.brokers:
+            return None
+        broker = self._ahead.brokers[self._lots.choice(list(self._ahead.brokers))]
+        kind = self._lots.choice([FenceBrokerRecord, UnfenceBrokerRecord, UnregisterBrokerRecord, None])
+        if kind is not None:
+            return kind(broker.id, broker.epoch)
+        folders = [uuid(number) for number in self._some(2)]
+        return BrokerRegistrationChangeRecord(
+            broker.id, broker.epoch, self.between(-1, 1), self.between(0, 1), folders
+        )
+
+    def _topic(self) -> Any:
+        name, topic_id = self._lots.choice(NAMES), uuid(self.between(1, 4))
+        is_there = name in self._ahead.topic_ids or topic_id in self._ahead.topics
+        return None if is_there else TopicRecord(name, topic_id)
+
+    def _remove_topic(self) -> Any:
+        topics = list(self._ahead.topics)
+        return RemoveTopicRecord(self._lots.choice(topics)) if topics else None
+
+    def _partition(self) -> Any:
+        topics = list(self._ahead.topics)
+        if not topics:
+            return None
+        replicas = self._some(4, 1)
+        record = PartitionRecord(
+            self.between(0, 2),
+            self._lots.choice(topics),
+            replicas,
+            self._some(),
+            self._some(1),
+            self._some(1),
+            self._lots.choice([-1, *BROKERS]),
+            self.between(0, 1),
+            3,
+            4,
+            self._lots.choice([[], [uuid(1)] * len(replicas)]),
+        )
+        record.eligible_leader_replicas = self._maybe(self._some(2, 1))
+        record.last_known_elr = self._maybe(self._some(1, 1))
+        record.original_replicas = self._maybe(self._some(3, 1))
+        return record
+
+    def _change_partition(self) -> Any:
+        partitions = list(partitions_of(self._ahead))
+        if not partitions:
+            return None
+        where = self._lots.choice(partitions)
+        record = PartitionChangeRecord(where.number, where.topic_id)
+        record.isr = self._maybe(self._some())
+        record.eligible_leader_replicas = self._maybe(self._some(2))
+        record.last_known_elr = self._maybe(self._some(1))
+        record.adding_replicas = self._maybe(self._some(1))
+        record.removing_replicas = self._maybe(self._some(1))
+        record.original_replicas = self._maybe(self._some())
+        record.leader = self._lots.choice([-2, -2, -1, *BROKERS])
+        record.leader_recovery_state = self.between(-1, 1)
+        record.replicas = self._maybe(self._some(4, 1))
+        if record.replicas is not None:
+            record.directories = [uuid(self.between(1, 4)) for _ in record.replicas]
+        return record
+
+    def _clear_elr(self) -> Any:
+        return ClearElrRecord(self._lots.choice(["", *self._ahead.topic_ids]))
+
+    def _setting(self) -> Any:
+        name, value = self._lots.choice(NAMES), self._lots.choice([None, "", "1", "2"])
+        return self._lots.choice(
+            [
+                ConfigRecord(self._lots.choice([2, 4, 32]), name, self._lots.choice(NAMES), value),
+                FeatureLevelRecord(name, self.between(0, 2)),
+                ProducerIdsRecord(1, 1, self.between(0, 3)),
+            ]
+        )
+
+
+class Walk:
     """`image` sees all records; `ahead` sees those of transactions at once, and no markers."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, seed: int) -> None:
         self.image, self.ahead = ClusterImage(), ClusterImage()
+        self.lots = Lots(seed, self.ahead)
         self.changes: list[Change] = []
         self.changes_ahead: list[Change] = []
         self.began: tuple[int, object, int] | None = None
-        """Of the open transaction: the changes ahead, fingerprint and hash when it began."""
+        """Of the open transaction: how many changes there were ahead, fingerprint and hash when it began."""
         self.marks: list[Any] = []
 
+    def step(self) -> None:
+        what = self.lots.between(1, 40)
+        if what == 1 and self.began is None:
+            self.began = len(self.changes_ahead), self.image.fingerprint(), self.image.hash
+            self.image.apply(BeginTransactionRecord(), self.changes)
+        elif what <= 5 and self.began is not None:
+            self.end_transaction(aborts=what % 2 == 0)
+        elif what <= 7 and self.marks:
+            self.take_back(self.marks[self.lots.between(0, len(self.marks) - 1)])
+        elif what <= 12:
+            self.marks.append((len(self.changes), len(self.changes_ahead), self.began, self.seen()))
+        else:
+            self.write(self.lots.record())
+
     def write(self, record: Any) -> None:
-        record = decode_record(encode_record(record, record_version(record, METADATA_VERSION)))
-        self.image.apply(record, self.changes)
-        self.ahead.apply(record, self.changes_ahead)
+        if record is not None:
+            record = decode_record(encode_record(record, record_version(record, METADATA_VERSION)))
+            self.image.apply(record, self.changes)
+            self.ahead.apply(record, self.changes_ahead)
 
-    @rule(
-        broker_id=broker_ids,
-        epoch=st.integers(0, 3),
-        uuid=uuids,
-        rack=st.none() | names,
-        fenced=st.booleans(),
-    )
-    def register(self, broker_id: int, epoch: int, uuid: KafkaUuid, rack: str | None, fenced: bool) -> None:
-        self.write(
-            RegisterBrokerRecord(
-                broker_id,
-                False,
-                uuid,
-                epoch,
-                [BrokerEndpoint("L", f"host{epoch}", 9092, 0)],
-                [BrokerFeature("metadata.version", 1, 20 + epoch)],
-                rack,
-                fenced,
-                False,
-                [uuid],
-            )
-        )
-
-    @precondition(lambda self: self.ahead.brokers)
-    @rule(
-        data=st.data(),
-        fenced=st.integers(-1, 1),
-        draining=st.integers(0, 1),
-        folders=st.lists(uuids, max_size=2),
-    )
-    def change_broker(
-        self, data: st.DataObject, fenced: int, draining: int, folders: list[KafkaUuid]
-    ) -> None:
-        broker = self.ahead.brokers[data.draw(st.sampled_from(sorted(self.ahead.brokers)))]
-        self.write(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced, draining, folders))
-
-    @precondition(lambda self: self.ahead.brokers)
-    @rule(
-        data=st.data(), kind=st.sampled_from([FenceBrokerRecord, UnfenceBrokerRecord, UnregisterBrokerRecord])
-    )
-    def fence_or_unregister(self, data: st.DataObject, kind: Any) -> None:
-        broker = self.ahead.brokers[data.draw(st.sampled_from(sorted(self.ahead.brokers)))]
-        self.write(kind(broker.id, broker.epoch))
-
-    @rule(name=names, uuid=uuids)
-    def topic(self, name: str, uuid: KafkaUuid) -> None:
-        if name not in self.ahead.topic_ids and uuid not in self.ahead.topics:
-            self.write(TopicRecord(name, uuid))
-
-    @precondition(lambda self: self.ahead.topics)
-    @rule(data=st.data())
-    def remove_topic(self, data: st.DataObject) -> None:
-        self.write(RemoveTopicRecord(data.draw(st.sampled_from(sorted(self.ahead.topics)))))
-
-    @precondition(lambda self: self.ahead.topics)
-    @rule(data=st.data(), number=st.integers(0, 2), ids=replicas, isr=few, adding=few, removing=few, elr=few,
-          leader=leaders, has_folders=st.booleans(), folder=uuids, recovery=st.integers(0, 1))  # fmt: skip
-    def partition(
-        self, data: st.DataObject, number: int, ids: list[int], isr: list[int], adding: list[int],
-        removing: list[int], elr: list[int], leader: int, has_folders: bool, folder: KafkaUuid, recovery: int,
-    ) -> None:  # fmt: skip
-        topic_id = data.draw(st.sampled_from(sorted(self.ahead.topics)))
-        folders = [folder] * len(ids) if has_folders else []
-        record = PartitionRecord(
-            number, topic_id, ids, isr, removing, adding, leader, recovery, 3, 4, folders
-        )
-        record.eligible_leader_replicas = elr or None
-        record.last_known_elr = data.draw(st.none() | few)
-        record.original_replicas = data.draw(st.none() | replicas)
-        self.write(record)
-
-    @precondition(lambda self: partitions_of(self.ahead))
-    @rule(data=st.data(), isr=st.none() | few, elr=st.none() | few, adding=st.none() | few, removing=st.none() | few,
-          last=st.none() | few, ids=st.none() | replicas, leader=st.just(-2) | leaders, folder=uuids,
-          recovery=st.integers(-1, 1))  # fmt: skip
-    def change_partition(
-        self, data: st.DataObject, isr: list[int] | None, elr: list[int] | None, adding: list[int] | None,
-        removing: list[int] | None, last: list[int] | None, ids: list[int] | None, leader: int,
-        folder: KafkaUuid, recovery: int,
-    ) -> None:  # fmt: skip
-        where = data.draw(st.sampled_from(sorted(partitions_of(self.ahead))))
-        record = PartitionChangeRecord(where.number, where.topic_id)
-        record.isr, record.eligible_leader_replicas, record.last_known_elr = isr, elr, last
-        record.adding_replicas, record.removing_replicas = adding, removing
-        record.leader, record.leader_recovery_state, record.replicas = leader, recovery, ids
-        record.original_replicas = data.draw(st.none() | replicas)
-        if ids is not None:
-            record.directories = [folder] * len(ids)
-        self.write(record)
-
-    @rule(kind=st.sampled_from([2, 4, 16, 32]), name=names, key=names, value=st.none() | st.text(max_size=2))
-    def config(self, kind: int, name: str, key: str, value: str | None) -> None:
-        self.write(ConfigRecord(kind, name, key, value))
-
-    @rule(name=names, level=st.integers(0, 3))
-    def feature(self, name: str, level: int) -> None:
-        self.write(FeatureLevelRecord(name, level))
-
-    @rule(next_id=st.integers(0, 5))
-    def producer_ids(self, next_id: int) -> None:
-        self.write(ProducerIdsRecord(1, 1, next_id))
-
-    @rule(data=st.data())
-    def clear_elr(self, data: st.DataObject) -> None:
-        self.write(ClearElrRecord(data.draw(st.sampled_from(["", *sorted(self.ahead.topic_ids)]))))
-
-    @precondition(lambda self: self.began is None)
-    @rule()
-    def begin(self) -> None:
-        self.began = len(self.changes_ahead), self.image.fingerprint(), self.image.hash
-        self.image.apply(BeginTransactionRecord(), self.changes)
-
-    @precondition(lambda self: self.began is not None)
-    @rule(aborts=st.booleans())
-    def end(self, aborts: bool) -> None:
+    def end_transaction(self, aborts: bool) -> None:
         assert self.began is not None
         if aborts:
             undo(reversed(self.changes_ahead[self.began[0] :]))
@@ -223,16 +246,10 @@ class Records(RuleBasedStateMachine):
         self.image.apply(AbortTransactionRecord() if aborts else EndTransactionRecord(), self.changes)
         self.began = None
 
-    @rule()
-    def mark(self) -> None:
-        self.marks.append((len(self.changes), len(self.changes_ahead), self.began, self.seen()))
-
-    @precondition(lambda self: self.marks)
-    @rule(data=st.data())
-    def take_back(self, data: st.DataObject) -> None:
-        place = data.draw(st.integers(0, len(self.marks) - 1))
-        length, length_ahead, self.began, seen = self.marks[place]
-        del self.marks[place + 1 :]
+    def take_back(self, mark: Any) -> None:
+        length, length_ahead, self.began, seen = mark
+        while self.marks[-1] is not mark:
+            self.marks.pop()
         undo(reversed(self.changes[length:]))
         undo(reversed(self.changes_ahead[length_ahead:]))
         del self.changes[length:], self.changes_ahead[length_ahead:]
@@ -241,26 +258,21 @@ class Records(RuleBasedStateMachine):
     def seen(self) -> object:
         image, ahead = self.image, self.ahead
         return (
-            (image.fingerprint(), image.hash, index_of(image), image.in_transaction),
-            (ahead.fingerprint(), ahead.hash, index_of(ahead)),
+            (image.fingerprint(), image.hash, index_of(image), set(image.configs), image.in_transaction),
+            (ahead.fingerprint(), ahead.hash, index_of(ahead), set(ahead.configs)),
         )
 
-    @invariant()
-    def transactions_are_applied_at_their_end(self) -> None:
+    def check(self) -> None:
         image, ahead = self.image, self.ahead
         assert image.in_transaction == (self.began is not None)
         if self.began is not None:
             assert (image.fingerprint(), image.hash) == self.began[1:]
         else:
             assert (image.fingerprint(), image.hash) == (ahead.fingerprint(), ahead.hash)
+        assert index_of(image) == counted(image)
+        assert index_of(ahead) == counted(ahead)
 
-    @invariant()
-    def the_index_is_that_of_the_partitions(self) -> None:
-        assert index_of(self.image) == counted(self.image)
-        assert index_of(self.ahead) == counted(self.ahead)
-
-    @invariant()
-    def its_records_make_it_again(self) -> None:
+    def check_that_its_records_make_it_again(self) -> None:
         again, other = ClusterImage(), ClusterImage()
         records = list(records_of(self.ahead))
         for record in records:
@@ -276,5 +288,10 @@ class Records(RuleBasedStateMachine):
         assert list(records_of(other)) == list(records_of(again))
 
 
-Records.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-TestClusterImage = Records.TestCase
+@pytest.mark.parametrize("seed", range(16))
+def test_images_are_those_of_their_records_and_every_change_is_taken_back(seed: int) -> None:
+    walk = Walk(seed)
+    for _ in range(STEPS):
+        walk.step()
+        walk.check()
+        walk.check_that_its_records_make_it_again()

@@ -72,7 +72,9 @@ def test_a_broker_is_what_it_registered_with_last(image: ClusterImage) -> None:
 
 
 def test_changes_of_a_broker_leave_what_they_do_not_name(image: ClusterImage) -> None:
-    image.apply(BrokerRegistrationChangeRecord(1, 11, fenced=-1, log_dirs=FOLDERS[:1]), [])
+    image.apply(BrokerRegistrationChangeRecord(1, 11, log_dirs=FOLDERS[:1]), [])
+    assert image.brokers[1].is_fenced
+    image.apply(BrokerRegistrationChangeRecord(1, 11, fenced=-1), [])
     assert image.brokers[1].is_active
     image.apply(BrokerRegistrationChangeRecord(1, 11, in_controlled_shutdown=1), [])
     image.apply(BrokerRegistrationChangeRecord(1, 11), [])
