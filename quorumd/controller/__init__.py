@@ -3,8 +3,10 @@
 State, a function of the log:
 
 cluster_image      what the records so far add up to; every change can be taken back
+assignment         a change that can be taken back: an assignment to a key of a dictionary
 broker             one registered broker, a value
 partition          one partition, a value; what a change record makes of it
+shared_tuples      equal replicas and directories are one object: there are a million partitions
 partition_index    which partitions a broker holds, leads, or waits for
 image_hash         one number of the whole image, kept up to date: what nodes compare
 image_records      the image as records again: what a snapshot is made of

@@ -61,8 +61,8 @@ REPLICAS = 3
 PARTITIONS = 100
 """Of a topic."""
 FENCED_BROKER = 1
-LED_BY_FENCED = 0.03
-"""Of all partitions: 30,000 of a million."""
+LED_BY_FENCED = 0.0305
+"""Of all partitions: a little more than 30,000 of a million."""
 SMALL_TOPICS = 100
 """10,000 partitions: what a change of a partition among a million is compared with."""
 CHANGES = 4_000
