@@ -60,7 +60,7 @@ test: check
 	else $(MAKE) test-compiled; fi
 
 # What needs no stand-ins inside: a compiled class takes no other class for its own.
-COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol)
+COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol unit/controller)
 
 test-compiled: $(COMPILED_READY)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd --version

@@ -95,7 +95,7 @@ def test_one_on_demand_beside_the_running_node(node: Cluster) -> None:
     daemon = node[1]
     write(daemon, 0, 5)
     result = wait_for("a snapshot", lambda: _built_on_demand(daemon), PATIENT_S)
-    assert result["records"] == 6
+    assert result["records"] == 7
     assert Path(result["path"]).stat().st_size == result["size"]
     metrics = f"quorumd_snapshot_end_offset {float(result['endOffset'])}"
     wait_for("the node to see it", lambda: metrics in _metrics(daemon))
@@ -105,7 +105,7 @@ def _built_on_demand(daemon: Daemon) -> dict[str, object] | None:
     """None until the node has told its files what is committed."""
     done = run_quorumd("snapshot", "--config", daemon.config, "--output", "json", timeout=PATIENT_S)
     told = json.loads(done.stdout) if done.returncode == 0 else {}
-    return told if told.get("records") == 6 else None
+    return told if told.get("records") == 7 else None
 
 
 def _metrics(daemon: Daemon) -> str:
