@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType, Topic
 from quorumd.controller.partition import PartitionId
@@ -21,6 +21,7 @@ from quorumd.protocol.messages import (
     list_partition_reassignments_request,
 )
 from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.channel import errors_in
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
@@ -201,17 +202,3 @@ class Administrator:
         config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, SET, least)
         resource = wire.AlterConfigsResource(int(ResourceType.TOPIC), topic.name, [config])
         return wire.IncrementalAlterConfigsRequest([resource]), 1
-
-
-def errors_in(message: Any) -> list[int]:
-    """All error codes of an answer, of the whole and of its parts."""
-    if isinstance(message, list):
-        return [code for part in message for code in errors_in(part)]
-    own: list[int] = []
-    for slot in getattr(message, "__slots__", ()):
-        value = getattr(message, slot)
-        if slot == "error_code":
-            own.append(value)
-        elif isinstance(value, list):
-            own += errors_in(value)
-    return own

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
+from quorumd.errors import ErrorCode
 from quorumd.ports import Network
 from quorumd.protocol.wire import Message
 from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
@@ -63,6 +64,22 @@ class Channel:
         if self._timer is not None:
             self._timer.cancel()
         self.is_waiting = False
-        if message is None:
+        if message is None or ErrorCode.NOT_CONTROLLER in errors_in(message):
+            # Also in order to be heard again by a node that leads again: it takes no changes of an ISR over a
+            # connection that is older than its leadership, which may hold requests of long ago.
             self.close()
         done(message)
+
+
+def errors_in(message: Any) -> list[int]:
+    """All error codes of an answer, of the whole and of its parts."""
+    if isinstance(message, list):
+        return [code for part in message for code in errors_in(part)]
+    own: list[int] = []
+    for slot in getattr(message, "__slots__", ()):
+        value = getattr(message, slot)
+        if slot == "error_code":
+            own.append(value)
+        elif isinstance(value, list):
+            own += errors_in(value)
+    return own
