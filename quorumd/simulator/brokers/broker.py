@@ -132,7 +132,7 @@ class Broker:
             registration_of(self.id, cluster_id, incarnation_id, self._address, self.disk.directory_id,
                             self.previous_epoch),
             self._heap, self.process, self._channel("lifecycle", options.session_timeout_ms / 2),
-            options.heartbeat_ms, self._controller, lambda: self.metadata.end_offset if self.is_published else 0,
+            options.heartbeat_ms, lambda: self.metadata.leader, lambda: self.metadata.end_offset,
             lambda: self.is_published, self,
         )  # fmt: skip
         self._network.listen(*self._address, self._server.accept)
@@ -203,8 +203,8 @@ class Broker:
         """Act on what was applied: on what partitions have become, not on how they came there."""
         image = self.metadata.image
         if not self.is_published:
-            own = image.brokers.get(self.id)
-            if own is None or own.epoch != self.epoch or not self.metadata.has_caught_up:
+            # Before that the metadata may be of its last life, in which it led what it leads no more.
+            if not self.lifecycle.is_caught_up or not self.metadata.has_caught_up:
                 return
             self.is_published = True
             self.metadata.take_changed()
@@ -369,6 +369,8 @@ class Broker:
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None:  # fmt: skip
         self._watcher.heartbeat_answered(self, request, answer)
+        if not self.is_published:
+            self._publish()
 
     def may_go(self) -> None:
         self._watcher.may_go(self)

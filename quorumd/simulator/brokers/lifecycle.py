@@ -16,6 +16,7 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.channel import Address, Channel
+from quorumd.simulator.brokers.metadata import Leader
 from quorumd.simulator.event_heap import EventHeap, Process
 
 REGISTRATION_VERSION: Final = 3
@@ -53,8 +54,12 @@ class LifecycleListener(Protocol):
 
 
 class Lifecycle:
-    """One life of a broker. `controller()`: where the leader of the quorum is, if known. `metadata_end()`: the end of
-    the metadata log that the broker has applied; `is_ready()`: whether it acts on it."""
+    """One life of a broker. `leader()`: who leads the quorum, if known. `metadata_end()`: the end of the metadata log
+    that the broker has applied; `is_ready()`: whether it acts on it.
+
+    `is_caught_up`: whether the controller said that it has seen its own registration. `asked`, `asked_ms`: whom, and
+    when, the last heartbeat was sent.
+    """
 
     def __init__(
         self,
@@ -63,7 +68,7 @@ class Lifecycle:
         process: Process,
         channel: Channel,
         heartbeat_ms: float,
-        controller: Callable[[], Address | None],
+        leader: Callable[[], Leader | None],
         metadata_end: Callable[[], int],
         is_ready: Callable[[], bool],
         listener: LifecycleListener,
@@ -75,7 +80,10 @@ class Lifecycle:
         self._process = process
         self._channel = channel
         self._heartbeat_ms = heartbeat_ms
-        self._controller = controller
+        self.is_caught_up = False
+        self.asked: Leader | None = None
+        self.asked_ms = 0.0
+        self._leader = leader
         self._metadata_end = metadata_end
         self._is_ready = is_ready
         self._listener = listener
@@ -91,11 +99,11 @@ class Lifecycle:
         self._heap.call_later(delay_ms, what, b"lifecycle", self._process)
 
     def _register(self) -> None:
-        address = self._controller()
-        if address is None:
+        leader = self._leader()
+        if leader is None:
             self._later(RETRY_MS, self._register)
         else:
-            self._channel.ask(address, self.registration, REGISTRATION_VERSION, self._registered)
+            self._channel.ask(leader.address, self.registration, REGISTRATION_VERSION, self._registered)
 
     def _registered(self, message: Message | None) -> None:
         if (
@@ -111,10 +119,11 @@ class Lifecycle:
     def _heartbeat(self) -> None:
         if self.state is State.STARTING and self._is_ready():
             self.state = State.RECOVERED
-        address = self._controller()
-        if address is None:
+        leader = self._leader()
+        if leader is None:
             self._later(RETRY_MS, self._heartbeat)
             return
+        self.asked, self.asked_ms = leader, self._heap.now_ms
         request = broker_heartbeat_request.BrokerHeartbeatRequest(
             self.registration.broker_id,
             self.epoch,
@@ -123,7 +132,7 @@ class Lifecycle:
             self.state is State.SHUTTING_DOWN,
         )
         self._channel.ask(
-            address, request, HEARTBEAT_VERSION, lambda message: self._answered(request, message)
+            leader.address, request, HEARTBEAT_VERSION, lambda message: self._answered(request, message)
         )
 
     def _answered(
@@ -134,6 +143,7 @@ class Lifecycle:
                 self._listener.heartbeat_answered(request, message)
             self._later(RETRY_MS, self._heartbeat)
             return
+        self.is_caught_up |= message.is_caught_up
         self._listener.heartbeat_answered(request, message)
         if self.state is State.SHUTTING_DOWN and message.should_shut_down:
             self._listener.may_go()

@@ -9,6 +9,7 @@ from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, ResourceType
 from quorumd.controller.partition import RECOVERING, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat_response
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
@@ -34,8 +35,10 @@ Tell = Callable[[int, str, str], None]
 class Observation:
     """Told by brokers what they do (as `broker.Watcher`), by the simulation what is committed."""
 
-    def __init__(self, committed: Sequence[Batch]) -> None:
-        self.scene = Scene()
+    def __init__(
+        self, committed: Sequence[Batch], now_ms: Callable[[], float], shortest_session_ms: float
+    ) -> None:
+        self.scene = Scene(shortest_session_ms=shortest_session_ms)
         self.checkers: list[BrokerChecker] = all_checkers()
         self.tell: Tell | None = None
         self.on_may_go: Callable[[Broker], None] = lambda broker: None
@@ -43,6 +46,7 @@ class Observation:
         self.elections = 0
         self.joins = 0
         self._committed = committed
+        self._now_ms = now_ms
         self._seen_batches = 0
         self._offsets: dict[int, bytes] = {}
         self._changed: dict[PartitionId, None] = {}
@@ -64,6 +68,7 @@ class Observation:
                 self._ask("looked", where)
 
     def _follow(self) -> None:
+        self.scene.now_ms = self._now_ms()
         for batch in self._committed[self._seen_batches :]:
             self._offsets[batch.base_offset] = batch.data
             if not batch.is_control:
@@ -76,7 +81,7 @@ class Observation:
         records = [decode_record(v) for header in headers(batch.data) for v in values(batch.data, header)]
         least = _least_min_isr(records)
         for record in records:
-            changes = self._apply_record(record)
+            changes = self._apply_record(record, batch.epoch)
             for change in changes:
                 partitions[change.where] = None
                 topic = scene.image.topics.get(change.where.topic_id)
@@ -89,7 +94,7 @@ class Observation:
         self._changed.update(partitions)
         self._watch_guarantees(partitions)
 
-    def _apply_record(self, record: Message) -> list[RowChange]:
+    def _apply_record(self, record: Message, leader_epoch: int) -> list[RowChange]:
         image = self.scene.image
         if isinstance(record, PartitionRecord | PartitionChangeRecord):
             where = PartitionId(record.topic_id, record.partition_id)
@@ -113,6 +118,8 @@ class Observation:
             self._ask("registered", Registration(before_broker, after))
             return []
         image.apply(record, [])
+        if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced > 0:
+            self._ask("fenced", self.scene.brokers[record.broker_id], leader_epoch)
         return []
 
     def _partitions(self) -> list[PartitionId]:
@@ -168,6 +175,7 @@ class Observation:
         """A broker's process has started."""
         seen = self.scene.brokers[broker.id]
         seen.runs, seen.is_published, seen.epoch = True, False, -1
+        seen.wants_to_go, seen.heard_ms, seen.heard_in = False, -1.0, -1
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
         self._incarnations[broker.lifecycle.registration.incarnation_id] = broker.previous_epoch
         self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
@@ -271,7 +279,10 @@ class Observation:
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None:  # fmt: skip
-        self._ask("heartbeat_answered", self.scene.brokers[broker.id], answer)
+        seen, lifecycle = self.scene.brokers[broker.id], broker.lifecycle
+        if not answer.error_code and lifecycle.asked is not None:
+            seen.heard_ms, seen.heard_in = lifecycle.asked_ms, lifecycle.asked.epoch
+        self._ask("heartbeat_answered", seen, answer)
 
     def may_go(self, broker: Broker) -> None:
         self.on_may_go(broker)

@@ -51,7 +51,8 @@ class Brokers:
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
         self.cluster = cluster
         self.options = options
-        self.observation = Observation(committed)
+        shortest_ms = options.session_timeout_ms / (1.0 + cluster.options.clock_drift)
+        self.observation = Observation(committed, lambda: cluster.heap.now_ms, shortest_ms)
         self.observation.on_may_go = self._stopped
         self.machines: dict[int, BrokerMachine] = {}
         self.counters: Counter[str] = Counter()
@@ -120,6 +121,7 @@ class Brokers:
         broker = self.machines[broker_id].broker
         if broker is not None and not broker.is_shutting_down:
             broker.shut_down()
+            self.observation.scene.brokers[broker_id].wants_to_go = True
             self.cluster.heap.call_later(
                 self.options.shutdown_timeout_ms, partial(self._stopped, broker), b"shutdown", broker.process
             )

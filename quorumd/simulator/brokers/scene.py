@@ -45,6 +45,12 @@ class SeenBroker:
     logs: Mapping[PartitionId, DataLog] = field(default_factory=dict)
     fetchers: Mapping[int, object] = field(default_factory=dict)
     """By the leader that they fetch from."""
+    wants_to_go: bool = False
+    """Whether it has asked to be let go."""
+    heard_ms: float = -1.0
+    """When it sent the last heartbeat that was answered, -1 for never."""
+    heard_in: int = -1
+    """By the leader of which epoch, as far as it knew."""
 
     def log(self, where: PartitionId) -> DataLog | None:
         """Its log of a partition, be it up or down."""
@@ -62,6 +68,9 @@ class Scene:
     unclean: dict[int, None] = field(default_factory=dict)
     wished_targets: dict[PartitionId, dict[tuple[int, ...], None]] = field(default_factory=dict)
     """What administrators wanted partitions to be moved to."""
+    now_ms: float = 0.0
+    shortest_session_ms: float = 0.0
+    """On the fastest of all clocks."""
 
     def ledger(self, where: PartitionId) -> Ledger:
         found = self.ledgers.get(where)

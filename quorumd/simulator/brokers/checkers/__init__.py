@@ -52,4 +52,5 @@ def all_checkers() -> list[BrokerChecker]:
         answers.LiveBrokersKeepTheirEpoch(),
         answers.WhoMayGoLeadsNothing(),
         answers.ProducerIdsAreGivenOnce(),
+        answers.WhoIsHeardOfIsNotFenced(),
     ]

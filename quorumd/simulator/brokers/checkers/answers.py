@@ -123,3 +123,19 @@ class ProducerIdsAreGivenOnce(BrokerChecker):
         if end > scene.image.next_producer_id:
             raise self.broken(f"{start} to {end - 1} were given, committed is {scene.image.next_producer_id}")
         self._given.append((start, end))
+
+
+class WhoIsHeardOfIsNotFenced(BrokerChecker):
+    """A leader that has answered a heartbeat, and still leads, waits a whole session (KIP-631)."""
+
+    promise = "a broker that is heard of is not fenced"
+
+    def fenced(self, scene: Scene, broker: SeenBroker, leader_epoch: int) -> None:
+        if not broker.runs or broker.wants_to_go or broker.heard_in != leader_epoch:
+            return
+        silent_ms = scene.now_ms - broker.heard_ms
+        if silent_ms < scene.shortest_session_ms:
+            raise self.broken(
+                f"broker {broker.id} is fenced {silent_ms:.0f} ms after a heartbeat that was answered, sessions are "
+                f"{scene.shortest_session_ms:.0f} ms or longer"
+            )

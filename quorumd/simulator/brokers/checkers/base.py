@@ -31,6 +31,9 @@ class BrokerChecker:
     def registered(self, scene: Scene, registration: Registration) -> None:
         """A record that registers a broker; the rest of its batch may still come."""
 
+    def fenced(self, scene: Scene, broker: SeenBroker, leader_epoch: int) -> None:
+        """A record that fences a broker, of the leader of this epoch."""
+
     def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
         """A batch, whole; `changed` are its partitions, all there are if it changed brokers."""
 
