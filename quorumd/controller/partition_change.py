@@ -199,7 +199,8 @@ class _Target:
     def _lead(self, leader: int) -> int:
         if not self.isr:
             self.isr = (leader,)
-            self.elr = without(self.elr, self.isr)
+            is_enough = self._min_isr(self.replicas) <= 1
+            self.elr = () if is_enough else without(self.elr, self.isr)
         return leader
 
     def _lead_uncleanly(self, leader: int) -> int:

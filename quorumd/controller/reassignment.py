@@ -45,14 +45,15 @@ def originals(partition: Partition) -> Replicas:
 def start(partition: Partition, target: Replicas) -> Reassignment:
     """Move a partition to `target`, the preferred leader first, be another reassignment under way or not.
 
-    Replicas that are neither target, original, nor in sync are dropped at once; nobody in sync is before the end.
+    Replicas that are neither target, original, nor in sync are dropped at once; nobody in sync, or eligible for a
+    leader, is before the end: what was acknowledged may be nowhere else.
     """
     original = originals(partition)
     staying = [replica for replica in original if replica not in target]
     abandoned = [
         replica
         for replica in partition.replicas
-        if replica in partition.isr and replica not in target + original
+        if replica in partition.isr + partition.elr and replica not in target + original
     ]
     adding = tuple(sorted(replica for replica in target if replica not in original))
     removing = tuple(sorted((*staying, *abandoned)))

@@ -362,6 +362,8 @@ class Node:
         if engine.is_leader and not self._was_leader:
             self._was_leader = True
             self.state_machine.lead()
+            if engine.high_watermark < self.log.end_offset:
+                self._proposals.inherit(self.log.end_offset)
             self._controller.lead(self._incoming.next_number)
         elif self._was_leader and not engine.is_leader:
             self._was_leader = self._bootstrap_proposed = False

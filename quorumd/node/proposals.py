@@ -71,6 +71,11 @@ class Proposals:
         """Whether nothing is proposed that is not committed."""
         return not self._waiting and not self._appended
 
+    def inherit(self, end_offset: int) -> None:
+        """This node leads from now on. What its log holds below this offset is in the image, and is not all known to
+        be committed: nobody is told of it before it is."""
+        self._appended.append(AppendedBatch(end_offset, self._now_ms(), 0, [], []))
+
     def propose(self, values: Sequence[bytes], changes: Sequence[Change], outcome: Outcome) -> None:
         """Append these record values together. `changes` are already made to the image.
 
@@ -125,7 +130,8 @@ class Proposals:
         now = self._now_ms()
         while self._appended and self._appended[0].end_offset <= high_watermark:
             batch = self._appended.popleft()
-            self._on_latency(now - batch.appended_at, batch.records)
+            if batch.records:
+                self._on_latency(now - batch.appended_at, batch.records)
             for outcome in batch.outcomes:
                 outcome(True)
 

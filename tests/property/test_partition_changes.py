@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
 from quorumd.controller.partition_change import Election
+from quorumd.errors import ErrorCode
 from tests.support.partition_world import PartitionWorld
 
 BROKERS = list(range(6))
@@ -44,7 +45,7 @@ class PartitionChanges(RuleBasedStateMachine):
         isr = [
             replica for replica in self.world.partition.replicas if replica == leader or replica in members
         ]
-        if self.world.alter(isr) == 0:
+        if self.world.alter(isr) in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED):
             self.lossy -= set(isr)
 
     @rule(broker=BROKER)

@@ -13,8 +13,8 @@ class Ledger:
     those of which nobody has told anything.
 
     `broken_by`: why records may be lost, "" while none may: an election of a replica that lacked some, or the loss of
-    too many disks at once. `lossy`: brokers that lost records and have not come back since, with the broker epoch
-    that they had. `least_min_isr`: how many replicas, at least, have had every committed record at its time.
+    too many disks at once. `lossy`: brokers that lost records and have not come back since, with the life in which
+    that was. `least_min_isr`: how many replicas, at least, have had every committed record at its time.
     """
 
     __slots__ = ("acknowledged", "broken_by", "consumed", "least_min_isr", "lossy", "refused", "waiting")

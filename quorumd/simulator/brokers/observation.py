@@ -8,6 +8,7 @@ from typing import Any
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, ResourceType
 from quorumd.controller.partition import RECOVERING, Partition, PartitionId
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat_response
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
@@ -50,7 +51,9 @@ class Observation:
         self._seen_batches = 0
         self._offsets: dict[int, bytes] = {}
         self._changed: dict[PartitionId, None] = {}
-        self._incarnations: dict[Any, int] = {}
+        self._incarnations: dict[KafkaUuid, int] = {}
+        """What each start of a broker said of the one before it."""
+        self._lives: dict[KafkaUuid, int] = {}
         self._looks = {
             name: [getattr(checker, name) for checker in self.checkers if _overrides(checker, name)]
             for name in _METHODS
@@ -149,20 +152,20 @@ class Observation:
 
     def _forgive(self, ledger: Ledger, row: Partition) -> None:
         """Whoever lost records is back in the ISR, or enough others are in it."""
-        for broker_id, epoch in list(ledger.lossy.items()):
+        for broker_id, life in list(ledger.lossy.items()):
             known = self.scene.image.brokers.get(broker_id)
-            is_new = known is not None and known.epoch > epoch
+            is_new = known is not None and self._lives.get(known.incarnation_id, 0) > life
             others = [member for member in row.isr if member not in ledger.lossy]
             is_out = broker_id not in row.isr and broker_id not in row.elr
             if is_new and (broker_id in row.isr or (is_out and len(others) >= ledger.least_min_isr)):
                 del ledger.lossy[broker_id]
 
-    def lost_log(self, broker_id: int, epoch: int, where: PartitionId) -> None:
-        """A broker's disk does not have all records any more that it had."""
+    def lost_log(self, broker_id: int, life: int, where: PartitionId) -> None:
+        """A broker's disk does not have all records any more that it had in that life."""
         row = self.scene.row(where)
         if row is not None and broker_id in row.replicas:
             ledger = self.scene.ledger(where)
-            ledger.lossy[broker_id] = epoch
+            ledger.lossy[broker_id] = life
             ledger.count_lossy()
         self._changed[where] = None
 
@@ -171,8 +174,9 @@ class Observation:
         for where in list(self.scene.ledgers):
             self._ask("lost", where)
 
-    def begins(self, broker: Broker) -> None:
+    def begins(self, broker: Broker, life: int) -> None:
         """A broker's process has started."""
+        self._lives[broker.lifecycle.registration.incarnation_id] = life
         seen = self.scene.brokers[broker.id]
         seen.runs, seen.is_published, seen.epoch = True, False, -1
         seen.wants_to_go, seen.heard_ms, seen.heard_in = False, -1.0, -1

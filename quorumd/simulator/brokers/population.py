@@ -106,7 +106,7 @@ class Brokers:
         cluster.heap.touched = process
         self.counters["broker starts"] += 1
         broker.start(cluster_id, SimulatedEntropy(random).uuid())
-        self.observation.begins(broker)
+        self.observation.begins(broker, machine.life)
 
     def _later(self, delay_ms: float, broker_id: int) -> None:
         self.cluster.heap.call_later(delay_ms, partial(self.boot, broker_id), b"broker boot")
@@ -168,7 +168,7 @@ class Brokers:
             disk.directory_id = SimulatedEntropy(random).uuid()
         self._end(machine, f"crashes and loses {loss.value}", without_power=loss is not Loss.NOTHING)
         for where in lost:
-            self.observation.lost_log(broker_id, self.observation.scene.brokers[broker_id].epoch, where)
+            self.observation.lost_log(broker_id, machine.life, where)
         if lost:
             self.observation.look_for_lost_records()
         self.restart_later(broker_id)

@@ -121,3 +121,14 @@ def test_what_has_no_elr_any_more_is_not_looked_at(world: PartitionWorld) -> Non
     world.apply(RemoveTopicRecord(WHERE.topic_id))
     change(world, MIN_INSYNC_REPLICAS, "1", ALL_BROKERS)
     assert not index.with_elr
+
+
+def test_one_elected_from_the_elr_of_before_ends_it_where_it_suffices(world: PartitionWorld) -> None:
+    """Nobody waits for the others from then on: they may not lead."""
+    world.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(1, 2)))
+    world.fence(1)
+    world.fence(2)
+    change(world, MIN_INSYNC_REPLICAS, "1")
+    assert world.partition.elr == (1, 2)
+    world.unfence(2)
+    assert (world.partition.leader, world.partition.isr, world.partition.elr) == (2, (2,), ())

@@ -58,6 +58,19 @@ class TestTheWay:
         assert facts(world) == ((1, 4, 5), (1, 4, 5), 1, 2, 6)
         assert moving(world) == ((), (), ())
 
+    def test_who_is_eligible_is_kept_by_another_reassignment(self) -> None:
+        world = world_with((3,), min_isr=1)
+        world.reassign([1, 2])
+        world.alter([3, 2])
+        world.fence(3)
+        world.fence(2)
+        assert (world.partition.isr, world.partition.elr) == ((), (2,))
+        world.reassign([1])
+        assert facts(world)[0] == (1, 3, 2)
+        assert world.partition.elr == (2,)
+        world.unfence(2)
+        assert (world.partition.leader, world.partition.isr) == (2, (2,))
+
     def test_an_added_replica_that_leads_steps_down_at_a_cancel(self) -> None:
         world = world_with((1, 2, 3))
         world.reassign([4, 5, 6])

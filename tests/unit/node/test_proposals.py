@@ -212,3 +212,13 @@ def test_who_follows_nothing_waits_for_nothing(world: World) -> None:
     world.proposals.follow(lambda ok: world.outcomes.append(("follower", ok)))
     assert world.outcomes == [("follower", True)]
     assert world.proposals.is_empty
+
+
+def test_what_a_leader_inherits_is_told_of_when_it_is_committed(world: World) -> None:
+    world.proposals.inherit(7)
+    world.proposals.follow(lambda ok: world.outcomes.append(("follower", ok)))
+    world.proposals.committed(6)
+    assert world.outcomes == []
+    world.proposals.committed(7)
+    assert world.outcomes == [("follower", True)]
+    assert (world.latencies, world.proposals.is_empty) == ([], True)

@@ -26,6 +26,7 @@ def all_checkers() -> list[BrokerChecker]:
         rows.WhoJoinsWasProposed(),
         rows.WhoEndedUncleanlyIsOut(),
         rows.NewIncarnationsLeadNothing(),
+        rows.WhoIsAddedIsInSync(),
         rows.EnoughReplicasAreKept(),
         rows.BrokerEpochsIncrease(),
         rows.WhoRecoversIsAlone(),

@@ -125,16 +125,16 @@ class ReassignmentsAreValid(BrokerChecker):
 
 
 class TheInSyncStay(BrokerChecker):
-    """A reassignment drops nobody who is in sync before it ends, and keeps its originals until then: what was
-    acknowledged may be nowhere else."""
+    """A reassignment drops nobody who is in sync, or eligible for a leader, before it ends, and keeps its originals
+    until then: what was acknowledged may be nowhere else."""
 
-    promise = "a reassignment keeps who is in sync until its end, and its originals"
+    promise = "a reassignment keeps who has every record until its end, and its originals"
 
     def row_changed(self, scene: Scene, change: RowChange) -> None:
         before, after = change.before, change.after
         if before is None or after is None or not after.is_reassigning:
             return
-        gone = [member for member in before.isr if member not in after.replicas]
+        gone = [member for member in before.isr + before.elr if member not in after.replicas]
         if gone:
             raise self.broken(f"{named(scene, change.where)} dropped {gone}: from {before!r} to {after!r}")
         if before.is_reassigning and before.original and after.original != before.original:
@@ -189,8 +189,10 @@ class WhoEndedUncleanlyIsOut(BrokerChecker):
         self._back: list[int] = []
 
     def registered(self, scene: Scene, registration: Registration) -> None:
-        if registration.after.epoch in scene.unclean:
-            self._back.append(registration.after.id)
+        before, after = registration.before, registration.after
+        is_retry = before is not None and before.incarnation_id == after.incarnation_id
+        if after.epoch in scene.unclean and not is_retry:
+            self._back.append(after.id)
 
     def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
         back, self._back = self._back, []
@@ -225,6 +227,20 @@ class NewIncarnationsLeadNothing(BrokerChecker):
                     last = not scene.image.elr_enabled and row.isr == (broker_id,)
                     if row.leader == broker_id or (broker_id in row.isr and not last):
                         raise self.broken(f"broker {broker_id} is back in {topic.name}-{number}: {row!r}")
+
+
+class WhoIsAddedIsInSync(BrokerChecker):
+    """When a reassignment ends: but for an unclean election, which may make anybody lead (X10)."""
+
+    promise = "a reassignment ends when all that it adds are in sync"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or after.is_reassigning or after.recovery == RECOVERING:
+            return
+        for replica in after.replicas:
+            if replica not in (before.original or before.replicas) and replica not in after.isr:
+                raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
 
 
 class EnoughReplicasAreKept(BrokerChecker):
