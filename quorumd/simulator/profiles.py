@@ -121,6 +121,18 @@ PROFILES: dict[str, Profile] = {
             observers=(1, 2, 2, 3, 4),
         ),
         Profile(
+            "removals",
+            "Small quorums lose voters, and whoever leads loses its power amid it.",
+            faults=(VOTER_CHANGE, "power loss", "power loss in a disk call", "isolated leader"),
+            fault_share=(0.8, 1.0),
+            fault_interval_ms=(15.0, 150.0),
+            voters=(2, 2, 2, 3),
+            observers=(0, 0, 1),
+            safety_ms=(1e3, 4e3),
+            short_share=0.0,
+            election_timeout_ms=(100.0, 300.0),
+        ),
+        Profile(
             "snapshots",
             "Snapshots all the time and logs that keep little: replicas that were away need one; with crashes.",
             faults=("power loss", "power loss in a disk call", "kill", "disk full", "replaced disk", "partition",
