@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from quorumd.errors import CorruptSnapshot
@@ -23,6 +24,14 @@ def who(disk: Disk) -> tuple[int, int, int]:
     """Process id, nice value, scheduling policy (-1 where there is none)."""
     policy = os.sched_getscheduler(0) if sys.platform == "linux" else -1
     return os.getpid(), os.getpriority(os.PRIO_PROCESS, 0), policy
+
+
+def compute(seconds: float, disk: Disk) -> tuple[float, float]:
+    """Seconds of processor time and of the clock that this much computing took."""
+    began, computed = time.monotonic(), time.process_time()
+    while time.process_time() - computed < seconds:
+        pass
+    return time.process_time() - computed, time.monotonic() - began
 
 
 def talk(disk: Disk) -> str:

@@ -63,6 +63,11 @@ def test_it_is_another_process_of_low_priority(run: Run) -> None:
     assert policy == (os.SCHED_IDLE if sys.platform == "linux" else -1)
 
 
+def test_it_rests_much_longer_than_it_works(run: Run) -> None:
+    computed, took = run(partial(apart_jobs.compute, 0.1))
+    assert took > 4 * computed
+
+
 def test_what_it_raises_comes_back(run: Run) -> None:
     outcome = run(apart_jobs.refuse)
     assert isinstance(outcome, CorruptSnapshot)
