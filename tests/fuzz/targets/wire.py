@@ -245,15 +245,8 @@ def _decode_control(data: bytes) -> None:
     assert encode_control(decode_control(*again)) == again
 
 
-def _make_decode_record() -> Parse:
-    image = ClusterImage()
-
-    def decode_and_apply(data: bytes) -> None:
-        image.apply(decode_record(data))
-        image.configs.clear()
-        image.features.clear()
-
-    return decode_and_apply
+def _decode_and_apply(data: bytes) -> None:
+    ClusterImage().apply(decode_record(data), [])
 
 
 TARGETS = (
@@ -269,7 +262,7 @@ TARGETS = (
         "metadata records",
         8,
         metadata_records,
-        _make_decode_record,
+        lambda: _decode_and_apply,
         (MalformedMessage, UnsupportedVersion),
     ),
 )
