@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.fuzz.targets import files, node, wire
+from tests.fuzz.targets import controller, files, node, wire
 
-TARGETS = (*wire.TARGETS, *files.TARGETS, *node.TARGETS)
+TARGETS = (*wire.TARGETS, *files.TARGETS, *controller.TARGETS, *node.TARGETS)

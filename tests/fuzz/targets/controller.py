@@ -1,0 +1,74 @@
+"""Requests to the controller of any content: each is planned for a cluster that has what they may name."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from quorumd.controller.assignment import Change, undo
+from quorumd.controller.controller import ControllerSettings
+from quorumd.controller.partition import Partition, PartitionId, record_of
+from quorumd.controller.record_versions import record_version
+from quorumd.errors import MalformedMessage
+from quorumd.node.controller_apis import CONTROLLER_APIS
+from quorumd.protocol.apis import APIS, request_class
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.metadata_record import decode_record, encode_record
+from tests.fuzz.target import Parse, Target
+from tests.support.full_controller_requests import BROKER, TOPIC_ID
+from tests.support.full_requests import full_request
+from tests.support.topic_world import TopicWorld, a_broker
+
+KEYS = sorted(CONTROLLER_APIS)
+BROKERS = (BROKER, BROKER + 1, BROKER + 2, 901)
+EPOCH = 7
+"""That of the requests of a broker."""
+
+
+@cache
+def _requests() -> list[bytes]:
+    """Two bytes for API and version, and the request."""
+    found = []
+    for number, key in enumerate(KEYS):
+        for version in range(APIS[key].min_version, APIS[key].max_version + 1):
+            found.append(bytes((number, version)) + encode(full_request(key, version), version))
+    return found
+
+
+def _world() -> TopicWorld:
+    # What a request may ask for is bounded by what one batch takes; a small one is enough to see that.
+    settings = ControllerSettings(max_batch_bytes=4096)
+    world = TopicWorld(tuple(a_broker(broker_id)._replace(epoch=EPOCH) for broker_id in BROKERS), settings)
+    image = world.controller.image
+    image.apply(TopicRecord("one", TOPIC_ID), [])
+    for number in range(3):
+        partition = Partition(BROKERS[:3], BROKERS[:2], BROKER, 1, 1)
+        image.apply(record_of(PartitionId(TOPIC_ID, number), partition), [])
+    return world
+
+
+def _make_plan() -> Parse:
+    controller = _world().controller
+    image = controller.image
+
+    def plan(data: bytes) -> None:
+        if len(data) < 2 or data[0] >= len(KEYS):
+            raise MalformedMessage("no such API")
+        key, version = KEYS[data[0]], data[1]
+        if not APIS[key].speaks(version):
+            raise MalformedMessage("no such version")
+        before = image.hash
+        planned = CONTROLLER_APIS[key].plan(controller, decode(request_class(key), version, data, 2), version)
+        assert image.hash == before, "planning changes nothing"
+        encode(planned.answer, version)
+        changes: list[Change] = []
+        for record in planned.records:
+            value = encode_record(record, record_version(record, image.metadata_version))
+            image.apply(decode_record(value), changes)
+        undo(reversed(changes))
+        assert image.hash == before, "what is planned can be taken back"
+
+    return plan
+
+
+TARGETS = (Target("controller", 10, _requests, _make_plan, (MalformedMessage,), takes_large=False),)
