@@ -50,13 +50,15 @@ class Host:
         self._network = network
         self._name = name
         self._process = process
+        self.delay_ms = 0.0
+        """Of connections made from now on."""
 
     def listen(self, host: str, port: int, accept: Callable[[], Connection]) -> SimulatedListener:
         return self._network.listen((self._name, port), self._process, accept)
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
         if self._process is None or self._process.alive:
-            self._network.connect(self._name, self._process, (host, port), connection)
+            self._network.connect(self._name, self._process, (host, port), connection, self.delay_ms)
 
 
 class SimulatedNetwork:

@@ -45,6 +45,7 @@ BROKER_FAULT_NAMES = (
     "paused broker",
     "slow broker",
     "cut-off broker",
+    "untimely ISR change",
 )
 """Where there are brokers."""
 

@@ -185,12 +185,13 @@ PROFILES: dict[str, Profile] = {
             "Brokers replicate data, crash, lose disks and are cut off while partitions are moved and leaders die.",
             faults=("power loss", "kill", "shutdown", "paused process", "isolated leader", "partition",
                     "one-way partition", "clogged link", "broken link", "delayed connection", "replayed connection"),
-            fault_share=(0.2, 0.9),
-            fault_interval_ms=(100.0, 1200.0),
+            fault_share=(0.1, 0.7),
+            fault_interval_ms=(200.0, 2500.0),
             voters=(1, 3, 3, 3),
             observers=(0,),
-            safety_ms=(6e3, 14e3),
+            safety_ms=(8e3, 20e3),
             short_share=0.1,
+            election_timeout_ms=(100.0, 600.0),
             clients=(1,),
             brokers=(3, 3, 4, 4, 5),
         ),
@@ -242,17 +243,18 @@ class _Draw:
         share = self._uniform(*profile.fault_share)
         drawn = [name for name in BROKER_FAULT_NAMES if self._random.random() < share]
         faults = {name: self._by_magnitude(1.0, 10.0) for name in drawn}
-        session_timeout_ms = self._by_magnitude(500.0, 4000.0)
+        session_timeout_ms = self._by_magnitude(300.0, 3000.0)
         brokers = BrokerOptions(
             count=count,
             session_timeout_ms=session_timeout_ms,
             heartbeat_ms=session_timeout_ms * self._uniform(0.1, 0.35),
-            longest_lag_ms=self._by_magnitude(300.0, 4000.0),
+            longest_lag_ms=self._by_magnitude(200.0, 3000.0),
             fetch_wait_ms=self._by_magnitude(50.0, 600.0),
             flush_ms=self._by_magnitude(20.0, 3000.0),
             write_timeout_ms=self._by_magnitude(300.0, 3000.0),
             write_ms=self._by_magnitude(8.0, 80.0),
             admin_ms=self._by_magnitude(100.0, 1500.0),
+            controller_timeout_ms=session_timeout_ms * self._by_magnitude(0.3, 4.0),
             shutdown_timeout_ms=self._by_magnitude(500.0, 8000.0),
             raises_min_isr=self._random.random() < 0.25,
             unclean_topics=self._often_none(0.05, 0.5) if self._random.random() < 0.3 else 0.0,

@@ -136,6 +136,8 @@ class Simulation:
             # order has closed its log, and did so before.
             elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.now_ms)
+                if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:
+                    self._brokers.observation.leads_quorum(machine.node.engine.epoch)
         if self._brokers is not None:
             self._brokers.observation.look()
         if self._timeline is not None:

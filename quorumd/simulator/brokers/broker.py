@@ -26,6 +26,7 @@ from quorumd.simulator.brokers.metadata import MetadataBatch, MetadataObserver
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.brokers.replica import Fetch, Fetched, Outcome, Proposal, Replica
 from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.network import Host
 
 BACKOFF_MS: Final = 50.0
 METADATA_WAIT_MS: Final = 500.0
@@ -74,6 +75,10 @@ class Watcher(Protocol):
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None: ...  # fmt: skip
 
+    def heartbeat_lost(
+        self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest
+    ) -> None: ...
+
     def admin_answered(self, request: Message, answer: Message) -> None:
         """What somebody wanted of the controller for others."""
 
@@ -91,6 +96,7 @@ class Broker:
         disk: Disk,
         heap: EventHeap,
         network: Network,
+        isr_network: Host,
         process: Process,
         random: Random,
         options: BrokerOptions,
@@ -119,10 +125,14 @@ class Broker:
         self._server = DataServer(heap, process, self._replica_in_use)
         self._directories = self._channel("directories", options.session_timeout_ms / 2)
         self._producer_ids = self._channel("producer ids", options.session_timeout_ms / 2)
+        self.isr_network = isr_network
+        """What changes of ISRs go over: faults like these."""
+        self.isr_channel = Channel(
+            f"broker-{broker_id}-isr", heap, isr_network, process, options.controller_timeout_ms
+        )
         self._changes = IsrChanges(
-            broker_id, heap, process, self._channel("isr", options.session_timeout_ms / 2), self._controller,
-            self._proposal_answered,
-        )  # fmt: skip
+            broker_id, heap, process, self.isr_channel, self._controller, self._proposal_answered
+        )
 
     def start(self, cluster_id: str, incarnation_id: KafkaUuid) -> None:
         """Begin; the clean-shutdown file is gone before anything is appended."""
@@ -371,6 +381,9 @@ class Broker:
         self._watcher.heartbeat_answered(self, request, answer)
         if not self.is_published:
             self._publish()
+
+    def heartbeat_lost(self, request: broker_heartbeat_request.BrokerHeartbeatRequest) -> None:
+        self._watcher.heartbeat_lost(self, request)
 
     def may_go(self) -> None:
         self._watcher.may_go(self)

@@ -32,7 +32,8 @@ class Channel:
         self._network = network
         self._process = process
         self._timeout_ms = timeout_ms
-        self._link: ClientLink | None = None
+        self.link: ClientLink | None = None
+        """The connection, if there is one."""
         self._address: Address | None = None
         self._timer: Scheduled | None = None
         self.is_waiting = False
@@ -47,18 +48,18 @@ class Channel:
         self._timer = self._heap.call_later(
             self._timeout_ms, partial(answered, None), b"channel timeout", self._process
         )
-        if self._link is None or self._link.is_over:
+        if self.link is None or self.link.is_over:
             self._address = address
-            self._link = ClientLink(self._name, request, version, answered)
-            self._network.connect(*address, self._link)
+            self.link = ClientLink(self._name, request, version, answered)
+            self._network.connect(*address, self.link)
         else:
-            self._link.ask(request, version, answered)
+            self.link.ask(request, version, answered)
 
     def close(self) -> None:
         """Give up the connection; what is waited for gets no answer."""
-        if self._link is not None:
-            self._link.abandon()
-            self._link = None
+        if self.link is not None:
+            self.link.abandon()
+            self.link = None
 
     def _answered(self, done: Answered, message: Message | None) -> None:
         if self._timer is not None:

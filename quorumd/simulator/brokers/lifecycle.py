@@ -49,6 +49,9 @@ class LifecycleListener(Protocol):
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None: ...  # fmt: skip
 
+    def heartbeat_lost(self, request: broker_heartbeat_request.BrokerHeartbeatRequest) -> None:
+        """No answer came; the request may still arrive."""
+
     def may_go(self) -> None:
         """A controlled shutdown may end."""
 
@@ -141,6 +144,8 @@ class Lifecycle:
         if not isinstance(message, broker_heartbeat_response.BrokerHeartbeatResponse) or message.error_code:
             if isinstance(message, broker_heartbeat_response.BrokerHeartbeatResponse):
                 self._listener.heartbeat_answered(request, message)
+            else:
+                self._listener.heartbeat_lost(request)
             self._later(RETRY_MS, self._heartbeat)
             return
         self.is_caught_up |= message.is_caught_up

@@ -43,6 +43,8 @@ class Observation:
         self.checkers: list[BrokerChecker] = all_checkers()
         self.tell: Tell | None = None
         self.on_may_go: Callable[[Broker], None] = lambda broker: None
+        self.on_stale: Callable[[Broker], None] = lambda broker: None
+        self.on_proposal: Callable[[Broker, Proposal], None] = lambda broker, proposal: None
         self.counters = dict.fromkeys(Outcome, 0)
         self.elections = 0
         self.joins = 0
@@ -53,13 +55,16 @@ class Observation:
         self._changed: dict[PartitionId, None] = {}
         self._incarnations: dict[KafkaUuid, int] = {}
         """What each start of a broker said of the one before it."""
-        self._lives: dict[KafkaUuid, int] = {}
         self._looks = {
             name: [getattr(checker, name) for checker in self.checkers if _overrides(checker, name)]
             for name in _METHODS
         }
 
     # The simulation
+
+    def leads_quorum(self, epoch: int) -> None:
+        """A node leads the quorum in this epoch, from now on at the latest."""
+        self.scene.leads_since.setdefault(epoch, self._now_ms())
 
     def look(self) -> None:
         """After every event. Raises Broken."""
@@ -154,7 +159,7 @@ class Observation:
         """Whoever lost records is back in the ISR, or enough others are in it."""
         for broker_id, life in list(ledger.lossy.items()):
             known = self.scene.image.brokers.get(broker_id)
-            is_new = known is not None and self._lives.get(known.incarnation_id, 0) > life
+            is_new = known is not None and self.scene.lives.get(known.incarnation_id, 0) > life
             others = [member for member in row.isr if member not in ledger.lossy]
             is_out = broker_id not in row.isr and broker_id not in row.elr
             if is_new and (broker_id in row.isr or (is_out and len(others) >= ledger.least_min_isr)):
@@ -176,10 +181,10 @@ class Observation:
 
     def begins(self, broker: Broker, life: int) -> None:
         """A broker's process has started."""
-        self._lives[broker.lifecycle.registration.incarnation_id] = life
+        self.scene.lives[broker.lifecycle.registration.incarnation_id] = life
         seen = self.scene.brokers[broker.id]
-        seen.runs, seen.is_published, seen.epoch = True, False, -1
-        seen.wants_to_go, seen.heard_ms, seen.heard_in = False, -1.0, -1
+        seen.runs, seen.is_published, seen.epoch, seen.life = True, False, -1, life
+        seen.may_want_fence, seen.heard_ms, seen.heard_in = False, -1.0, -1
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
         self._incarnations[broker.lifecycle.registration.incarnation_id] = broker.previous_epoch
         self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
@@ -261,6 +266,7 @@ class Observation:
 
     def proposed(self, broker: Broker, proposal: Proposal) -> None:
         self._ask("proposed", self.scene.brokers[broker.id], proposal)
+        self.on_proposal(broker, proposal)
 
     def proposal_answered(
         self, broker: Broker, proposal: Proposal, error: ErrorCode, answer: Partition | None
@@ -287,6 +293,14 @@ class Observation:
         if not answer.error_code and lifecycle.asked is not None:
             seen.heard_ms, seen.heard_in = lifecycle.asked_ms, lifecycle.asked.epoch
         self._ask("heartbeat_answered", seen, answer)
+        if answer.error_code == ErrorCode.STALE_BROKER_EPOCH:
+            self.on_stale(broker)
+
+    def heartbeat_lost(
+        self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest
+    ) -> None:
+        if request.want_fence:
+            self.scene.brokers[broker.id].may_want_fence = True
 
     def may_go(self, broker: Broker) -> None:
         self.on_may_go(broker)

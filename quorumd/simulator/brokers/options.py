@@ -25,6 +25,8 @@ class BrokerOptions:
     """How long it is from one record of the producers to the next, about."""
     admin_ms: float = 300.0
     """The same of the wishes of administrators."""
+    controller_timeout_ms: float = 1000.0
+    """After that long without an answer a broker gives up a request to the controller, and its connection."""
     shutdown_timeout_ms: float = 4000.0
     """A broker that may not shut down does so after that long all the same."""
     raises_min_isr: bool = False

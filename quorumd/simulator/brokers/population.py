@@ -23,7 +23,7 @@ from quorumd.simulator.log_mirror import Batch
 
 FIRST_BROKER = 101
 RETRY_MS = 100.0
-RESTART_MS = 1200.0
+RESTART_MS = 500.0
 
 
 class Loss(Enum):
@@ -54,6 +54,7 @@ class Brokers:
         shortest_ms = options.session_timeout_ms / (1.0 + cluster.options.clock_drift)
         self.observation = Observation(committed, lambda: cluster.heap.now_ms, shortest_ms)
         self.observation.on_may_go = self._stopped
+        self.observation.on_stale = self._start_anew
         self.machines: dict[int, BrokerMachine] = {}
         self.counters: Counter[str] = Counter()
         for broker_id in range(FIRST_BROKER, FIRST_BROKER + options.count):
@@ -100,8 +101,8 @@ class Brokers:
         cluster.network.power_on(machine.host)
         machine.broker = broker = Broker(
             broker_id, (machine.host, DATA_PORT), machine.disk, cluster.heap,
-            cluster.network.host(machine.host, process), process, random, self.options, cluster.addresses(),
-            self.observation,
+            cluster.network.host(machine.host, process), cluster.network.host(machine.host, process), process,
+            random, self.options, cluster.addresses(), self.observation,
         )  # fmt: skip
         cluster.heap.touched = process
         self.counters["broker starts"] += 1
@@ -121,7 +122,7 @@ class Brokers:
         broker = self.machines[broker_id].broker
         if broker is not None and not broker.is_shutting_down:
             broker.shut_down()
-            self.observation.scene.brokers[broker_id].wants_to_go = True
+            self.observation.scene.brokers[broker_id].may_want_fence = True
             self.cluster.heap.call_later(
                 self.options.shutdown_timeout_ms, partial(self._stopped, broker), b"shutdown", broker.process
             )
@@ -173,6 +174,13 @@ class Brokers:
             self.observation.look_for_lost_records()
         self.restart_later(broker_id)
 
+    def _start_anew(self, broker: Broker) -> None:
+        """A late request of one of its earlier starts took its place: an operator restarts it."""
+        self._later(RETRY_MS, broker.id)
+        if self.machines[broker.id].broker is broker:
+            self.counters["brokers that lost their place"] += 1
+            self._end(self.machines[broker.id], "is told that its epoch is stale", without_power=False)
+
     def _end(self, machine: BrokerMachine, how: str, *, without_power: bool) -> None:
         broker = machine.broker
         assert broker is not None
@@ -190,6 +198,7 @@ class Brokers:
     def calm_down(self) -> None:
         """Nothing goes wrong any more: everybody runs, nothing new is wanted."""
         self.administrator.running = False
+        self.observation.on_proposal = lambda broker, proposal: None
         for machine in self.machines.values():
             if machine.broker is None:
                 self.boot(machine.id)

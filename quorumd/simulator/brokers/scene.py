@@ -9,6 +9,7 @@ from typing import NamedTuple
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition, PartitionId
+from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers.data_log import DataLog
 from quorumd.simulator.brokers.ledger import Ledger
 from quorumd.simulator.brokers.replica import Replica
@@ -38,6 +39,7 @@ class SeenBroker:
 
     id: int
     runs: bool = False
+    life: int = 0
     is_published: bool = False
     epoch: int = -1
     """Of the process that runs, -1 as long as it has none."""
@@ -45,8 +47,8 @@ class SeenBroker:
     logs: Mapping[PartitionId, DataLog] = field(default_factory=dict)
     fetchers: Mapping[int, object] = field(default_factory=dict)
     """By the leader that they fetch from."""
-    wants_to_go: bool = False
-    """Whether it has asked to be let go."""
+    may_want_fence: bool = False
+    """Whether a heartbeat may be on its way that asks to be fenced: it shuts down, or one from its start was lost."""
     heard_ms: float = -1.0
     """When it sent the last heartbeat that was answered, -1 for never."""
     heard_in: int = -1
@@ -68,6 +70,10 @@ class Scene:
     unclean: dict[int, None] = field(default_factory=dict)
     wished_targets: dict[PartitionId, dict[tuple[int, ...], None]] = field(default_factory=dict)
     """What administrators wanted partitions to be moved to."""
+    lives: dict[KafkaUuid, int] = field(default_factory=dict)
+    """Which start of its broker an incarnation is."""
+    leads_since: dict[int, float] = field(default_factory=dict)
+    """When each epoch of the quorum came to have a leader."""
     now_ms: float = 0.0
     shortest_session_ms: float = 0.0
     """On the fastest of all clocks."""

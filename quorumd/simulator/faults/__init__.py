@@ -24,6 +24,7 @@ from quorumd.simulator.faults.brokers import (
     LostDisk,
     PausedBroker,
     SlowBroker,
+    UntimelyIsrChange,
 )
 from quorumd.simulator.faults.clocks import ClockJump
 from quorumd.simulator.faults.crashes import Kill, PowerLoss, PowerLossInDiskCall, ShutDown
@@ -80,4 +81,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     PausedBroker(),
     SlowBroker(),
     CutOffBroker(),
+    UntimelyIsrChange(),
 )

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
+from typing import Protocol
 
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.population import Brokers, Loss
+from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.event_heap import Process
 from quorumd.simulator.faults.links import block_for_a_while
 
 BEYOND_ALL_BEARING = 0.05
 """So often more disks are lost at once than there are copies: then records may be lost, and nothing else breaks."""
+
+PATIENT = 1.3
+"""Sessions."""
 
 
 class ToRunningBroker:
@@ -109,6 +114,109 @@ class CutOffBroker(ToRunningBroker):
         if random.random() < 0.3:
             ways = ways[random.randrange(2) :: 2]
         block_for_a_while(brokers.cluster, random, ways, 3.0 * brokers.options.session_timeout_ms)
+
+
+class UntimelyIsrChange:
+    """The next leader that wants somebody to join its ISR has bad luck: its request is late while the newcomer is
+    fenced, or loses its disk and starts anew (races R25 and R1); or the answer is lost while another member dies
+    (R26). Requests that were given up may still arrive."""
+
+    name = "untimely ISR change"
+
+    def available(self, cluster: Cluster) -> bool:
+        return cluster.brokers is not None
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        assert cluster.brokers is not None
+        # Where leaders give up before anybody is fenced, their next request comes too early for these.
+        options = cluster.brokers.options
+        is_patient = options.controller_timeout_ms > PATIENT * options.session_timeout_ms
+        late = (self._newcomer_is_fenced, self._newcomer_starts_anew)
+        happen: Misfortune = random.choice(
+            (self._answer_is_lost, *late) if is_patient else (self._answer_is_lost,)
+        )
+        cluster.brokers.observation.on_proposal = partial(self._proposed, cluster.brokers, random, happen)
+
+    def _proposed(
+        self, brokers: Brokers, random: Random, happen: Misfortune, leader: Broker, proposal: Proposal
+    ) -> None:
+        newcomers = [
+            member for member in proposal.members if member not in leader.replicas[proposal.where].isr
+        ]
+        if not newcomers or brokers.machines[newcomers[0]].broker is None:
+            return
+        brokers.observation.on_proposal = lambda broker, proposal: None
+        brokers.counters[f"{self.name}: {happen.__name__.strip('_').replace('_', ' ')}"] += 1
+        happen(brokers, random, leader, proposal, newcomers[0])
+
+    def _newcomer_is_fenced(
+        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+    ) -> None:
+        session_ms = brokers.options.session_timeout_ms
+        away_ms = session_ms * random.uniform(1.1, 1.5)
+        given_up_ms = max(away_ms, brokers.options.controller_timeout_ms)
+        delay_ms = given_up_ms + session_ms * random.uniform(0.2, 1.0)
+        _delay_request(brokers, leader, delay_ms)
+        own, other = brokers.machines[newcomer].host, brokers.machines[leader.id].host
+        nodes = [machine.host for machine in brokers.cluster.machines.values()]
+        _block(brokers, [way for node in nodes for way in ((own, node), (node, own))], away_ms)
+        apart = partial(_block, brokers, [(own, other), (other, own)], 3.0 * session_ms)
+        brokers.cluster.heap.call_later(0.8 * away_ms, apart, b"apart")
+
+    def _newcomer_starts_anew(
+        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+    ) -> None:
+        # Just before the leader would give up: a retry would come to an incarnation that is not the newest.
+        _delay_request(brokers, leader, 0.95 * brokers.options.controller_timeout_ms)
+        loss = Loss.EVERYTHING if may_lose(brokers, newcomer) else Loss.NOTHING
+        brokers.crash(newcomer, loss, random)
+        brokers.boot(newcomer)
+
+    def _answer_is_lost(
+        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+    ) -> None:
+        members = [member for member in proposal.members if member not in (leader.id, newcomer)]
+        if members:
+            brokers.crash(random.choice(members), Loss.NOTHING, random)
+        own = brokers.machines[leader.id].host
+        nodes = [machine.host for machine in brokers.cluster.machines.values()]
+        _block(
+            brokers,
+            [(node, own) for node in nodes],
+            brokers.options.session_timeout_ms * random.uniform(0.5, 2.5),
+        )
+
+
+class Misfortune(Protocol):
+    """What happens to a proposal that is about to be sent, to its leader, and to the newcomer."""
+
+    __name__: str
+
+    def __call__(
+        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+    ) -> None: ...
+
+
+def _delay_request(brokers: Brokers, broker: Broker, delay_ms: float) -> None:
+    """What the broker is about to ask of the controller, on the connection that is there or on a new one, is late."""
+    link = broker.isr_channel.link
+    for side in brokers.cluster.network.links:
+        if side.connection is link:
+            side.stream.delay_ms = delay_ms
+    broker.isr_network.delay_ms = delay_ms
+    brokers.cluster.heap.call_later(1.0, partial(setattr, broker.isr_network, "delay_ms", 0.0), b"as before")
+
+
+def _block(brokers: Brokers, ways: list[tuple[str, str]], duration_ms: float) -> None:
+    network = brokers.cluster.network
+    for way in ways:
+        network.block(*way)
+
+    def open_again() -> None:
+        for way in ways:
+            network.unblock(*way)
+
+    brokers.cluster.heap.call_later(duration_ms, open_again, b"unblock")
 
 
 def may_lose(brokers: Brokers, broker_id: int) -> bool:

@@ -82,12 +82,15 @@ class AnswersAreCommitted(BrokerChecker):
 
 
 class LiveBrokersKeepTheirEpoch(BrokerChecker):
-    """Nobody else registers under the id of a broker that runs (S14, race R22)."""
+    """Nobody else registers under the id of a broker that runs, but for a request of an earlier start of it that was
+    late: nothing tells the controller which of the two is the newer one (S14, race R22)."""
 
     promise = "a registered broker's epoch stays good as long as it lives"
 
     def heartbeat_answered(self, scene: Scene, broker: SeenBroker, answer: BrokerHeartbeatResponse) -> None:
-        if answer.error_code == ErrorCode.STALE_BROKER_EPOCH and broker.runs:
+        known = scene.image.brokers.get(broker.id)
+        is_late = known is not None and scene.lives.get(known.incarnation_id, 0) < broker.life
+        if answer.error_code == ErrorCode.STALE_BROKER_EPOCH and broker.runs and not is_late:
             raise self.broken(f"broker {broker.id} lives with epoch {broker.epoch}: {scene.image.brokers}")
 
 
@@ -126,16 +129,20 @@ class ProducerIdsAreGivenOnce(BrokerChecker):
 
 
 class WhoIsHeardOfIsNotFenced(BrokerChecker):
-    """A leader that has answered a heartbeat, and still leads, waits a whole session (KIP-631)."""
+    """A leader that has answered a heartbeat, and still leads, waits a whole session; so does one that has only begun
+    to lead, and cannot have heard of anybody (KIP-631)."""
 
     promise = "a broker that is heard of is not fenced"
 
     def fenced(self, scene: Scene, broker: SeenBroker, leader_epoch: int) -> None:
-        if not broker.runs or broker.wants_to_go or broker.heard_in != leader_epoch:
+        if broker.may_want_fence:
             return
-        silent_ms = scene.now_ms - broker.heard_ms
+        since_ms = scene.leads_since.get(leader_epoch, 0.0)
+        if broker.runs and broker.heard_in == leader_epoch:
+            since_ms = max(since_ms, broker.heard_ms)
+        silent_ms = scene.now_ms - since_ms
         if silent_ms < scene.shortest_session_ms:
             raise self.broken(
-                f"broker {broker.id} is fenced {silent_ms:.0f} ms after a heartbeat that was answered, sessions are "
-                f"{scene.shortest_session_ms:.0f} ms or longer"
+                f"broker {broker.id} is fenced {silent_ms:.0f} ms after its last heartbeat that was answered, or the "
+                f"beginning of the leader; sessions are {scene.shortest_session_ms:.0f} ms or longer"
             )
