@@ -1,0 +1,186 @@
+"""What the controller may answer, and what must come to be in the end: each of it can be broken."""
+
+from __future__ import annotations
+
+from quorumd.controller.partition import NO_LEADER
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from quorumd.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from quorumd.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from quorumd.simulator.brokers.checkers import answers, liveness
+from quorumd.simulator.brokers.replica import Proposal, Replica
+from quorumd.simulator.brokers.scene import RowChange, Scene
+from tests.support.broker_scenes import (
+    NAME,
+    TOPIC,
+    WHERE,
+    breaks,
+    broker,
+    commit,
+    host,
+    row,
+    scene_with,
+)
+
+
+def test_of_proposals() -> None:
+    checker, scene = answers.AnswersAreCommitted(), scene_with(row((1, 2), partition_epoch=5))
+    proposal = Proposal(WHERE, 0, 4, ((1, 10), (2, 20)))
+
+    def told(isr: tuple[int, ...], partition_epoch: int) -> bool:
+        answer = row(isr, partition_epoch=partition_epoch)
+        look = checker.proposal_answered
+        return breaks(look, scene, scene.brokers[1], proposal, ErrorCode.NONE, answer)
+
+    assert not told((2, 1), 5)
+    assert not told((1, 3), 4)
+    assert told((1, 2), 6)
+    assert told((1, 3), 5)
+
+
+def test_of_brokers() -> None:
+    checker, scene = answers.AnswersAreCommitted(), scene_with(None, broker(1), broker(2, is_fenced=True))
+    assert not breaks(checker.registration_answered, scene, scene.brokers[1])
+    scene.brokers[1].epoch = 11
+    assert breaks(checker.registration_answered, scene, scene.brokers[1])
+    unfenced = BrokerHeartbeatResponse(0, 0, True, False, False)
+    checker.batch_committed(scene, [])
+    scene.brokers[1].epoch = 10
+    assert not breaks(checker.heartbeat_answered, scene, scene.brokers[1], unfenced)
+    assert breaks(checker.heartbeat_answered, scene, scene.brokers[2], unfenced)
+
+
+def test_of_topics() -> None:
+    checker, scene = answers.AnswersAreCommitted(), scene_with(row())
+    created = CreateTopicsResponse(0, [CreatableTopicResult(NAME, TOPIC)])
+    assert breaks(checker.admin_answered, scene, CreateTopicsRequest(), created)
+    checker.row_changed(scene, RowChange(WHERE, None, row(), True, 1))
+    assert not breaks(checker.admin_answered, scene, CreateTopicsRequest(), created)
+    deleted = DeleteTopicsResponse(0, [DeletableTopicResult(NAME, TOPIC)])
+    assert breaks(checker.admin_answered, scene, DeleteTopicsRequest(), deleted)
+    del scene.image.topics[TOPIC]
+    assert not breaks(checker.admin_answered, scene, DeleteTopicsRequest(), deleted)
+
+
+def test_of_reassignments() -> None:
+    checker, scene = answers.AnswersAreCommitted(), scene_with(row())
+    moving = OngoingPartitionReassignment(0, [1, 2, 3], [1], [3])
+    listed = ListPartitionReassignmentsResponse(0, 0, None, [OngoingTopicReassignment(NAME, [moving])])
+    asked = ListPartitionReassignmentsRequest()
+    assert breaks(checker.admin_answered, scene, asked, listed)
+    checker.row_changed(scene, RowChange(WHERE, row(), row(adding=(1,), removing=(3,)), True, 1))
+    assert not breaks(checker.admin_answered, scene, asked, listed)
+
+
+def test_live_brokers_keep_their_epoch() -> None:
+    checker, scene = answers.LiveBrokersKeepTheirEpoch(), scene_with()
+    stale = BrokerHeartbeatResponse(0, int(ErrorCode.STALE_BROKER_EPOCH))
+    scene.lives[scene.image.brokers[1].incarnation_id] = 1
+    assert breaks(checker.heartbeat_answered, scene, scene.brokers[1], stale)
+    scene.brokers[1].life = 2
+    assert not breaks(checker.heartbeat_answered, scene, scene.brokers[1], stale)
+    assert not breaks(checker.heartbeat_answered, scene, scene.brokers[1], BrokerHeartbeatResponse())
+
+
+def test_who_may_go() -> None:
+    checker = answers.WhoMayGoLeadsNothing()
+    go = BrokerHeartbeatResponse(0, 0, True, True, True)
+    scene = scene_with(row())
+    assert breaks(checker.heartbeat_answered, scene, scene.brokers[1], go)
+    assert not breaks(checker.heartbeat_answered, scene, scene.brokers[2], go)
+
+
+def test_producer_ids() -> None:
+    checker, scene = answers.ProducerIdsAreGivenOnce(), scene_with()
+    scene.image._numbers["next producer id"] = 2000
+
+    def given(start: int) -> bool:
+        answer = AllocateProducerIdsResponse(0, 0, start, 1000)
+        return breaks(checker.admin_answered, scene, AllocateProducerIdsRequest(), answer)
+
+    assert not given(0)
+    assert given(999)
+    assert not given(1000)
+    assert given(2000)
+
+
+def test_who_is_heard_of() -> None:
+    checker, scene = answers.WhoIsHeardOfIsNotFenced(), scene_with()
+    scene.now_ms, scene.shortest_session_ms, scene.leads_since[4] = 1000.0, 100.0, 0.0
+    seen = scene.brokers[1]
+    assert not breaks(checker.fenced, scene, seen, 4)
+    seen.heard_ms, seen.heard_in = 950.0, 4
+    assert breaks(checker.fenced, scene, seen, 4)
+    seen.heard_in = 3
+    assert not breaks(checker.fenced, scene, seen, 4)
+    scene.leads_since[5] = 950.0
+    assert breaks(checker.fenced, scene, seen, 5)
+    seen.may_want_fence = True
+    assert not breaks(checker.fenced, scene, seen, 5)
+
+
+class TestWhatMustComeToBe:
+    def whole(self) -> tuple[Scene, list[Replica]]:
+        scene = scene_with(row((1, 2, 3)))
+        records = commit(scene, 2)
+        hosted = [host(scene, n, *(record.value for record in records), leads=n == 1) for n in (1, 2, 3)]
+        return scene, hosted
+
+    def test_nothing_is_missing(self) -> None:
+        assert liveness.missing(self.whole()[0]) == ""
+
+    def test_brokers_run_unfenced(self) -> None:
+        scene, _ = self.whole()
+        scene.image.brokers[2] = broker(2, is_fenced=True)
+        assert "broker 2 does not run" in liveness.missing(scene)
+        scene.image.brokers[2] = broker(2, epoch=21)
+        assert "broker 2 does not run" in liveness.missing(scene)
+
+    def test_proposals_end(self) -> None:
+        scene, (leads, _, _) = self.whole()
+        assert leads.leadership is not None
+        leads.leadership.proposal = Proposal(WHERE, 0, 0, ())
+        assert "waits for an answer about orders-0" in liveness.missing(scene)
+
+    def test_brokers_know_what_is_committed(self) -> None:
+        scene, (_, _, follows) = self.whole()
+        follows.known = row((1, 2, 3), partition_epoch=7)
+        assert "broker 3 takes orders-0 for" in liveness.missing(scene)
+
+    def test_producers_are_told(self) -> None:
+        scene, _ = self.whole()
+        scene.ledger(WHERE).waiting[5] = None
+        assert "what became of [5]" in liveness.missing(scene)
+
+    def test_records_get_everywhere(self) -> None:
+        scene, (_, _, follows) = self.whole()
+        follows.log.truncate(1)
+        assert "broker 3 has not all of orders-0" in liveness.missing(scene)
+
+    def test_reassignments_end_and_everybody_joins(self) -> None:
+        scene, _ = self.whole()
+        scene.image.topics[TOPIC].partitions[0] = row((1, 2))
+        assert "not all replicas of orders-0 are in sync" in liveness.missing(scene)
+        scene.image.topics[TOPIC].partitions[0] = moving = row((1, 2), adding=(3,))
+        scene.image.index.changed(WHERE, None, moving, [])
+        assert "the reassignment of orders-0 does not end" in liveness.missing(scene)
+
+    def test_somebody_leads_if_anybody_ever_can(self) -> None:
+        scene, _ = self.whole()
+        for partition, is_missing in (
+            (row((), NO_LEADER, elr=(2,)), True),
+            (row((), NO_LEADER, last_known_elr=(2,)), True),
+            (row((), NO_LEADER, last_known_elr=(9,)), False),
+        ):
+            scene.image.topics[TOPIC].partitions[0] = partition
+            assert ("nobody leads orders-0" in liveness.everybody_is_in_sync(scene)) == is_missing

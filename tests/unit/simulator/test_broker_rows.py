@@ -1,0 +1,218 @@
+"""What must hold of committed rows is broken by what breaks it, and by nothing that looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.controller.partition import NO_LEADER, RECOVERING
+from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.simulator.brokers.checkers import all_checkers, rows
+from quorumd.simulator.brokers.scene import Registration
+from tests.support.broker_scenes import (
+    NAME,
+    WHERE,
+    batch,
+    breaks,
+    broker,
+    row,
+    scene_with,
+    step,
+)
+
+
+def test_all_promises_are_different_and_can_be_broken() -> None:
+    checkers = all_checkers()
+    assert (
+        len({checker.promise for checker in checkers})
+        == len({type(checker) for checker in checkers})
+        == len(checkers)
+    )
+    for checker in checkers:
+        own = [name for name in vars(type(checker)) if not name.startswith("_") and name != "promise"]
+        assert own, checker
+
+
+def test_isr_and_elr() -> None:
+    checker = rows.IsrAndElrAreValid()
+    assert not batch(checker, row((1,), elr=(2, 3)))
+    assert batch(checker, row((1, 4)))
+    assert batch(checker, row((1,), elr=(4,)))
+    assert batch(checker, row((1,), elr=(1,)))
+    assert batch(checker, row((1, 2), elr=(3,)))
+    assert not batch(checker, row((1, 2), elr=(3,)), least="3")
+
+
+@pytest.mark.parametrize("facts", [{"is_fenced": True}, {"in_controlled_shutdown": True}])
+def test_the_fenced(facts: dict[str, bool]) -> None:
+    checker = rows.TheFencedAreNotInSync()
+    gone = broker(2, **facts)
+    assert batch(checker, row((1, 2)), broker(1), gone)
+    assert not batch(checker, row((1,)), broker(1), gone)
+    scene = scene_with(row((2,), NO_LEADER), broker(1), gone)
+    scene.image.features.clear()
+    assert not breaks(checker.batch_committed, scene, [WHERE])
+
+
+def test_epochs_of_partitions() -> None:
+    checker = rows.EpochsOfPartitionsGrow()
+    before = row(leader_epoch=3, partition_epoch=5)
+    assert not step(checker, before, row(leader_epoch=3, partition_epoch=6))
+    assert not step(checker, before, row(leader=2, leader_epoch=4, partition_epoch=6), names_leader=True)
+    assert step(checker, before, row(leader_epoch=3, partition_epoch=5))
+    assert step(checker, before, row(leader_epoch=4, partition_epoch=6))
+    assert step(checker, before, row(leader_epoch=3, partition_epoch=6), names_leader=True)
+    assert step(checker, before, row(leader=2, leader_epoch=3, partition_epoch=6))
+
+
+def test_dropped_replicas() -> None:
+    checker = rows.DroppedReplicasCostAnEpoch()
+    before = row(leader_epoch=3)
+    assert step(checker, before, row(replicas=(1, 2), leader_epoch=3))
+    assert not step(checker, before, row(replicas=(1, 2), leader_epoch=4))
+    assert not step(checker, before, row(replicas=(1, 2, 3, 4), leader_epoch=3))
+
+
+def test_leaders() -> None:
+    checker = rows.LeadersAreInSync()
+    assert batch(checker, row((2,), leader=1))
+    assert batch(checker, row((1, 2)), broker(1, is_fenced=True), broker(2))
+    assert batch(checker, row((2,), NO_LEADER))
+    assert batch(checker, row((), NO_LEADER, elr=(2,)))
+    assert not batch(checker, row((1,), NO_LEADER, elr=(2,)), broker(1, is_fenced=True), broker(2))
+    elsewhere = (ZERO_UUID, KafkaUuid(b"\x05" * 16), ZERO_UUID)
+    assert not batch(checker, row((), NO_LEADER, elr=(2,), directories=elsewhere))
+
+
+def test_reassignments() -> None:
+    checker = rows.ReassignmentsAreValid()
+    assert not batch(checker, row(adding=(1,), removing=(2,)))
+    assert batch(checker, row(adding=(1,), removing=(1,)))
+    assert batch(checker, row(adding=(4,)))
+    assert batch(checker, row(replicas=(1, 1, 2)))
+    assert batch(checker, row(replicas=()))
+
+
+def test_who_has_every_record_stays() -> None:
+    checker = rows.TheInSyncStay()
+    before = row((1, 4), replicas=(4, 1, 2), adding=(4,), original=(1, 2))
+    assert step(checker, before, row((1,), replicas=(5, 1, 2), adding=(5,), original=(1, 2)))
+    assert step(checker, row((), NO_LEADER, elr=(3,)), row((), NO_LEADER, replicas=(1,), adding=(1,)))
+    assert step(checker, before, row((1, 4), replicas=(5, 4, 1, 2), adding=(5,), original=(4, 1, 2)))
+    assert not step(
+        checker, before, row((1, 4), replicas=(5, 1, 2, 4), adding=(5,), removing=(4,), original=(1, 2))
+    )
+
+
+def test_the_end_of_a_reassignment() -> None:
+    checker = rows.CancelsGoBack()
+    before = row((1,), replicas=(4, 1, 2), adding=(4,), removing=(1,), original=(2, 1))
+    assert not step(checker, before, row((1,), replicas=(4, 2)))
+    assert not step(checker, before, row((1,), replicas=(2, 1)))
+    assert step(checker, before, row((1,), replicas=(1, 2)))
+    wished = scene_with(row((1,), replicas=(1, 2)))
+    wished.wished_targets[WHERE] = {(1, 2): None}
+    assert not step(checker, before, row((1,), replicas=(1, 2)), scene=wished)
+
+
+def test_who_joins() -> None:
+    checker = rows.WhoJoinsWasProposed()
+    assert not step(checker, row((1,)), row((1, 2)))
+    assert not step(checker, row((), NO_LEADER, elr=(2, 3)), row((2,), 2, elr=(3,)))
+    assert not step(checker, row((), NO_LEADER), row((2,), 2, recovery=RECOVERING))
+    assert step(checker, row((), NO_LEADER), row((2,), 2))
+    assert step(checker, row((), NO_LEADER, elr=(2,)), row((2, 3), 2))
+    assert step(checker, row((1,), NO_LEADER), row((1, 2), 1))
+    assert step(checker, row((1,)), row((1,), elr=(3,)))
+    assert not step(checker, row((1, 3)), row((1,), elr=(3,)))
+
+
+def test_who_ended_uncleanly() -> None:
+    for partition, broken in (
+        (row((1, 2)), True),
+        (row((1,), elr=(2,)), True),
+        (row((1,), leader=2), True),
+        (row((1, 3)), False),
+    ):
+        checker, scene = rows.WhoEndedUncleanlyIsOut(), scene_with(partition)
+        scene.unclean[20] = None
+        checker.registered(scene, Registration(None, broker(2)))
+        assert breaks(checker.batch_committed, scene, [WHERE]) == broken
+        assert not breaks(checker.batch_committed, scene, [WHERE])
+    checker, scene = rows.WhoEndedUncleanlyIsOut(), scene_with(row((1, 2)))
+    checker.registered(scene, Registration(None, broker(2)))
+    assert not breaks(checker.batch_committed, scene, [WHERE])
+    scene.unclean[20] = None
+    checker.registered(scene, Registration(broker(2), broker(2)))
+    assert not breaks(checker.batch_committed, scene, [WHERE])
+
+
+def test_new_incarnations() -> None:
+    fenced = broker(2, epoch=99, incarnation=2, is_fenced=True)
+    for before, after, partition, broken in (
+        (broker(2), fenced, row((1, 2)), True),
+        (broker(2), fenced, row((1,), leader=2), True),
+        (broker(2), fenced, row((1,), elr=(2,)), False),
+        (broker(2), broker(2), row((1, 2)), False),
+    ):
+        checker, scene = rows.NewIncarnationsLeadNothing(), scene_with(partition)
+        checker.registered(scene, Registration(before, after))
+        assert breaks(checker.batch_committed, scene, [WHERE]) == broken
+    unfenced = Registration(None, broker(2))
+    assert breaks(rows.NewIncarnationsLeadNothing().registered, scene_with(), unfenced)
+
+
+def test_who_is_added() -> None:
+    checker = rows.WhoIsAddedIsInSync()
+    before = row((1,), replicas=(4, 1, 2), adding=(4,), removing=(2,), original=(1, 2))
+    assert step(checker, before, row((1,), replicas=(4, 1)))
+    assert not step(checker, before, row((1, 4), replicas=(4, 1)))
+    assert not step(checker, before, row((1,), replicas=(1, 2)))
+    assert not step(checker, before, row((1,), replicas=(4, 1), recovery=RECOVERING))
+
+
+def test_enough_replicas() -> None:
+    checker = rows.EnoughReplicasAreKept()
+    before = row((1, 2, 3))
+    assert step(checker, before, row((1,), replicas=(1, 4)))
+    assert not step(checker, before, row((1,), replicas=(1,)))
+    assert not step(checker, before, row((1,), replicas=(1, 4), recovery=RECOVERING))
+    assert not step(checker, before, row((1,)))
+    allowed = scene_with(row((1,), replicas=(1, 4)))
+    allowed.image.set_config((2, NAME), "unclean.leader.election.enable", "true", [])
+    assert not step(checker, before, row((1,), replicas=(1, 4)), scene=allowed)
+    back = row((1,), replicas=(4, 1, 2), adding=(4,), original=(1, 2))
+    assert not step(checker, back, row((1,), replicas=(2, 1)))
+
+
+def test_broker_epochs() -> None:
+    scene, checker = scene_with(), rows.BrokerEpochsIncrease()
+    first, second = broker(2, epoch=5), broker(2, epoch=6, incarnation=2)
+    for registration in (
+        Registration(None, first),
+        Registration(first, first),
+        Registration(first, second),
+    ):
+        checker.registered(scene, registration)
+    assert breaks(checker.registered, scene, Registration(second, broker(2, epoch=6, incarnation=3)))
+    assert breaks(checker.registered, scene, Registration(second, broker(2, epoch=7, incarnation=2)))
+
+
+def test_who_recovers() -> None:
+    checker = rows.WhoRecoversIsAlone()
+    assert batch(checker, row((1, 2), recovery=RECOVERING))
+    assert not batch(checker, row((1,), recovery=RECOVERING))
+
+
+def test_unclean_elections() -> None:
+    checker = rows.UncleanElectionsAreTold()
+    lost = row((), NO_LEADER)
+    assert step(checker, lost, row((2,), 2, recovery=RECOVERING))
+    allowed = scene_with(row())
+    allowed.image.set_config((2, NAME), "unclean.leader.election.enable", "true", [])
+    assert not step(checker, lost, row((2,), 2, recovery=RECOVERING), scene=allowed)
+    assert step(checker, lost, row((2,), 2), scene=allowed)
+    was_last = row((), NO_LEADER, last_known_elr=(2,))
+    assert not step(checker, was_last, row((2,), 2, recovery=RECOVERING))
+    assert not step(checker, row((1,), elr=(2,)), row((2,), 2, elr=(1,)))
+    assert step(checker, row((1,), elr=(2,)), row((1,), 2))
+    assert step(checker, row((1, 3)), row((1, 3), 2))
