@@ -30,7 +30,11 @@ def main() -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     # What a job prints is no part of the outcome.
     sys.stdout = sys.stderr
-    job = pickle.load(stdin)
+    try:
+        job = pickle.load(stdin)
+    except EOFError:
+        # The node was gone before it could say what to do.
+        os._exit(1)
     take_rests()
     Thread(target=_end_with, args=(stdin,), daemon=True).start()
 

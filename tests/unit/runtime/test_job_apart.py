@@ -124,3 +124,10 @@ def test_it_ends_when_the_node_is_killed(tmp_path: Path) -> None:
     # The job shares this pipe; it ends with its last writer.
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+def test_it_ends_quietly_when_the_node_is_gone_before_it_said_what_to_do() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "quorumd.runtime.apart"], stdin=subprocess.DEVNULL, capture_output=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")

@@ -1,0 +1,72 @@
+"""Reassignments and elections through stock clients."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import TopicPartition as Partition
+from kafka.admin import KafkaAdminClient
+
+from tests.support.broker_stand_in import brokers
+from tests.support.daemons import Cluster, wait_for
+
+BROKERS = (101, 102, 103)
+PREFERRED = 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _brokers(cluster: Cluster) -> Iterator[None]:
+    with brokers(cluster, BROKERS, ("a", "b", "c")):
+        yield
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","), client_id="reassignments")
+    yield client
+    client.close()
+    for thing in gc.get_objects():
+        # kafka-python forgets sockets whose connection was refused.
+        if type(thing) is socket.socket and thing.fileno() != -1:
+            thing.close()
+
+
+def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:
+    return {p.partition: told for p, told in admin.list_partition_reassignments({name: [0, 1]}).items()}
+
+
+def leaders(cluster: Cluster, name: str) -> list[int]:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    return [p.leader for _, p in sorted(client.list_topics(name, 30).topics[name].partitions.items())]
+
+
+def test_a_reassignment_is_begun_listed_and_cancelled(cluster: Cluster, admin: KafkaAdminClient) -> None:
+    name = f"topic-{uuid.uuid4()}"
+    admin.create_topics({name: {"assignments": {0: [101, 102], 1: [102, 101]}}}, wait_for_metadata=True)
+    admin.alter_partition_reassignments({Partition(name, 0): [103, 101], Partition(name, 1): [101, 102]})
+    moving = {0: {"replicas": [103, 101, 102], "adding_replicas": [103], "removing_replicas": [102]}}
+    assert under_way(admin, name) == moving, "the other one was put in another order at once"
+    admin.alter_partition_reassignments({Partition(name, 0): None})
+    assert under_way(admin, name) == {}
+    admin.delete_topics([name])
+
+
+def test_preferred_leaders_are_elected(cluster: Cluster, admin: KafkaAdminClient) -> None:
+    name = f"topic-{uuid.uuid4()}"
+    admin.create_topics({name: {"assignments": {0: [101, 102], 1: [102, 101]}}}, wait_for_metadata=True)
+    admin.alter_partition_reassignments({Partition(name, 0): [102, 101], Partition(name, 1): [101, 102]})
+    wait_for("the leaders of before", lambda: leaders(cluster, name) == [101, 102])
+    admin.elect_leaders(PREFERRED, {name: [0]})
+    wait_for("one leader to change", lambda: leaders(cluster, name) == [102, 102])
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    elected = client.elect_leaders(ElectionType.PREFERRED, [TopicPartition(name, 1)]).result(30)
+    assert [error for error in elected.values() if error is not None] == []
+    wait_for("the other one to change", lambda: leaders(cluster, name) == [102, 101])
+    admin.delete_topics([name])
