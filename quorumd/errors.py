@@ -10,6 +10,8 @@
         DiskFull            no room: nothing was written, what is acknowledged stays
         FlushFailed         a flush failed: what is durable is unknown, the node must stop at once
       RequestFailed         a request of a client that got no answer or an error for an answer
+      JobFailed             a job of the data pipeline that failed
+      InputIncomplete       files that the data pipeline needs are not there, or damaged
 
 Every message says what is wrong, where, and what to do.
 """
@@ -61,6 +63,14 @@ class RequestFailed(QuorumdError):
     def __init__(self, message: str, error_code: int = 0) -> None:
         super().__init__(message)
         self.error_code = error_code
+
+
+class JobFailed(QuorumdError):
+    """A job of the data pipeline failed; the text is its cause in one line and names the log with the rest."""
+
+
+class InputIncomplete(QuorumdError):
+    """What the data pipeline shall read is not all there, or damaged; the text names file, position and offset."""
 
 
 class ErrorCode(IntEnum):

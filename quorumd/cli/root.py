@@ -24,7 +24,14 @@ from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot
 from quorumd.cli.start import start
 from quorumd.cli.topics import topics
-from quorumd.errors import ConfigError, FlushFailed, QuorumdError, StorageError
+from quorumd.errors import (
+    ConfigError,
+    FlushFailed,
+    InputIncomplete,
+    JobFailed,
+    QuorumdError,
+    StorageError,
+)
 
 EXIT_CODES = """\b
 Exit codes:
@@ -36,6 +43,7 @@ Exit codes:
   5    an address is taken
   6    the daemon found a promise of the protocol broken; its files are kept as they are
   130  interrupted
+Those of `quorumd pipeline` differ, see its --help.
 """
 
 
@@ -103,6 +111,10 @@ def exit_code_of(error: QuorumdError) -> int:
         return 3
     if isinstance(error, AddressTaken):
         return 5
+    if isinstance(error, JobFailed):
+        return 3
+    if isinstance(error, InputIncomplete):
+        return 4
     return 1
 
 

@@ -1,0 +1,12 @@
+"""Records as Arrow columns, decoded by numpy: no Python object a record.
+
+    decode_records(data, batches, node, segment, position, columns, packed) -> pyarrow.RecordBatch
+        The records of whole batches of a piece of a file (scan.Batches), as columns of schemas.RECORDS, those named
+        in `columns` and in that order. `position` is that of the piece in the file. Types and versions that are not
+        known give rows with `raw`, never an exception; records that cannot be told apart or read give `fault`.
+    plain_rows(data, batches, ...) -> list[dict]
+        The same rows by the node's own codec, a record at a time: the oracle of the tests, and what decodes the
+        types that are too rare to be worth arrays.
+
+Everything a record says is in its row: in columns of their own, or whole in `data`.
+"""

@@ -1,0 +1,100 @@
+"""Which files make up the copies of a log: the segments and snapshots in the folders of one or many nodes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorumd.errors import ConfigError, InputIncomplete
+
+PARTITION_FOLDER = "__cluster_metadata-0"
+_SEGMENT = re.compile(r"(\d{20})\.log")
+_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment of a node's copy; `size` in bytes, allocated blocks behind the last batch included."""
+
+    node: int
+    path: str
+    base_offset: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot in a node's folder; it holds what is below `end_offset`."""
+
+    node: int
+    path: str
+    end_offset: int
+    epoch: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """One node's copy: its files in the order of their offsets."""
+
+    node: int
+    path: str
+    segments: tuple[SegmentFile, ...]
+    snapshots: tuple[SnapshotFile, ...]
+
+
+def parse_folders(text: str) -> dict[int, str]:
+    """`1=/srv/n1,2=/srv/n2` as folders by node, a lone folder as that of node 0. Raises ConfigError."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if len(parts) == 1 and not re.match(r"\d+=", parts[0]):
+        return {0: parts[0]}
+    folders: dict[int, str] = {}
+    for part in parts:
+        id_text, equals, folder = part.partition("=")
+        if not equals or not id_text.isdecimal() or not folder:
+            raise ConfigError(f"{part!r} is not ID=FOLDER, such as 1=/srv/quorumd/node-1")
+        if int(id_text) in folders:
+            raise ConfigError(f"node {id_text} has two folders, {folders[int(id_text)]} and {folder}")
+        folders[int(id_text)] = folder
+    if not folders:
+        raise ConfigError("no folder is named; expected ID=FOLDER,... such as 1=/srv/quorumd/node-1")
+    return folders
+
+
+def read_folders(folders: Mapping[int, str]) -> list[LogFolder]:
+    """What is in these folders, by node. Raises InputIncomplete for one that is not there or holds no log."""
+    return [_read_folder(node, folders[node]) for node in sorted(folders)]
+
+
+def _read_folder(node: int, folder: str) -> LogFolder:
+    path = Path(folder)
+    if (path / PARTITION_FOLDER).is_dir():
+        path /= PARTITION_FOLDER
+    try:
+        entries = sorted((entry for entry in os.scandir(path)), key=lambda entry: entry.name)
+    except OSError as error:
+        raise InputIncomplete(f"{path} of node {node} cannot be listed: {error.strerror}") from None
+    segments, snapshots = [], []
+    for entry in entries:
+        if match := _SEGMENT.fullmatch(entry.name):
+            segments.append(SegmentFile(node, entry.path, int(match[1]), entry.stat().st_size))
+        elif match := _SNAPSHOT.fullmatch(entry.name):
+            end_offset, epoch = int(match[1]), int(match[2])
+            snapshots.append(SnapshotFile(node, entry.path, end_offset, epoch, entry.stat().st_size))
+    if not segments and not snapshots:
+        raise InputIncomplete(
+            f"{path} of node {node} holds no log: expected segments such as {0:020d}.log, "
+            f"or a data folder with {PARTITION_FOLDER} in it"
+        )
+    return LogFolder(node, str(path), tuple(segments), tuple(snapshots))
