@@ -61,10 +61,16 @@ class Profile:
     think_ms: Range = (3.0, 40.0)
     """The shortest wait of clients; the longest is some times that."""
     brokers: tuple[int, ...] = (0,)
-    """How many there are; what goes wrong with brokers goes wrong wherever there are some."""
+    """How many there are."""
+    broker_faults: tuple[str, ...] = BROKER_FAULT_NAMES
+    """What may be drawn where there are some."""
+    broker_session_ms: Range = (300.0, 3000.0)
+    controller_patience: Range = (0.3, 4.0)
+    """How many sessions a broker waits for the controller's answer."""
+    admin_ms: Range = (100.0, 1500.0)
 
 
-ALL = Profile("swarm", "Any mix of everything, each seed another.")
+ALL = Profile("swarm", "Any mix of everything, each seed another.", brokers=(0,) * 38 + (3, 4))
 _DISK_FAULTS = ("power loss", "power loss in a disk call", "disk stall", "disk full", "failed sync")
 _PARTITIONS = ("partition", "one-way partition", "ring partition", "isolated leader")
 _MISTAKES = ("wrong cluster id", "swapped folders", "copied folder")
@@ -195,6 +201,24 @@ PROFILES: dict[str, Profile] = {
             clients=(1,),
             brokers=(3, 3, 4, 4, 5),
         ),
+        Profile(
+            "isr changes",
+            "Requests of brokers that change who is in sync come late, twice, or with their answers lost.",
+            faults=("isolated leader",),
+            fault_share=(0.8, 1.0),
+            fault_interval_ms=(500.0, 2000.0),
+            voters=(1, 3),
+            observers=(0,),
+            safety_ms=(10e3, 20e3),
+            short_share=0.0,
+            election_timeout_ms=(100.0, 300.0),
+            clients=(1,),
+            brokers=(3, 4),
+            broker_faults=("untimely ISR change", "broker shutdown"),
+            broker_session_ms=(300.0, 800.0),
+            controller_patience=(0.8, 3.0),
+            admin_ms=(500.0, 4000.0),
+        ),
     )
 }  # fmt: skip
 
@@ -241,9 +265,9 @@ class _Draw:
 
     def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
         share = self._uniform(*profile.fault_share)
-        drawn = [name for name in BROKER_FAULT_NAMES if self._random.random() < share]
+        drawn = [name for name in profile.broker_faults if self._random.random() < share]
         faults = {name: self._by_magnitude(1.0, 10.0) for name in drawn}
-        session_timeout_ms = self._by_magnitude(300.0, 3000.0)
+        session_timeout_ms = self._by_magnitude(*profile.broker_session_ms)
         brokers = BrokerOptions(
             count=count,
             session_timeout_ms=session_timeout_ms,
@@ -253,8 +277,8 @@ class _Draw:
             flush_ms=self._by_magnitude(20.0, 3000.0),
             write_timeout_ms=self._by_magnitude(300.0, 3000.0),
             write_ms=self._by_magnitude(8.0, 80.0),
-            admin_ms=self._by_magnitude(100.0, 1500.0),
-            controller_timeout_ms=session_timeout_ms * self._by_magnitude(0.3, 4.0),
+            admin_ms=self._by_magnitude(*profile.admin_ms),
+            controller_timeout_ms=session_timeout_ms * self._by_magnitude(*profile.controller_patience),
             shutdown_timeout_ms=self._by_magnitude(500.0, 8000.0),
             raises_min_isr=self._random.random() < 0.25,
             unclean_topics=self._often_none(0.05, 0.5) if self._random.random() < 0.3 else 0.0,

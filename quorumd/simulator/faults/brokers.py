@@ -140,10 +140,11 @@ class UntimelyIsrChange:
     def _proposed(
         self, brokers: Brokers, random: Random, happen: Misfortune, leader: Broker, proposal: Proposal
     ) -> None:
-        newcomers = [
-            member for member in proposal.members if member not in leader.replicas[proposal.where].isr
-        ]
-        if not newcomers or brokers.machines[newcomers[0]].broker is None:
+        replica = leader.replicas[proposal.where]
+        newcomers = [member for member in proposal.members if member not in replica.isr]
+        # While too few are in sync nothing is committed, and nothing can be lost.
+        is_committing = len(replica.isr) >= replica.min_isr
+        if not newcomers or not is_committing or brokers.machines[newcomers[0]].broker is None:
             return
         brokers.observation.on_proposal = lambda broker, proposal: None
         brokers.counters[f"{self.name}: {happen.__name__.strip('_').replace('_', ' ')}"] += 1
@@ -152,16 +153,19 @@ class UntimelyIsrChange:
     def _newcomer_is_fenced(
         self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
     ) -> None:
-        session_ms = brokers.options.session_timeout_ms
-        away_ms = session_ms * random.uniform(1.1, 1.5)
-        given_up_ms = max(away_ms, brokers.options.controller_timeout_ms)
-        delay_ms = given_up_ms + session_ms * random.uniform(0.2, 1.0)
+        options = brokers.options
+        # It is away until the leader has given up, asked again, and been told that it is fenced; and the first
+        # request comes when it is back, before the leader hears of that.
+        away_ms = max(1.1 * options.session_timeout_ms, options.controller_timeout_ms) + random.uniform(
+            20.0, 200.0
+        )
+        delay_ms = away_ms + random.uniform(20.0, 1000.0)
         _delay_request(brokers, leader, delay_ms)
         own, other = brokers.machines[newcomer].host, brokers.machines[leader.id].host
         nodes = [machine.host for machine in brokers.cluster.machines.values()]
         _block(brokers, [way for node in nodes for way in ((own, node), (node, own))], away_ms)
-        apart = partial(_block, brokers, [(own, other), (other, own)], 3.0 * session_ms)
-        brokers.cluster.heap.call_later(0.8 * away_ms, apart, b"apart")
+        apart = partial(_block, brokers, [(own, other), (other, own)], delay_ms - away_ms + 500.0)
+        brokers.cluster.heap.call_later(away_ms - 10.0, apart, b"apart")
 
     def _newcomer_starts_anew(
         self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int

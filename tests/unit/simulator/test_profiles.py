@@ -16,7 +16,8 @@ def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
     drawn = [draw_options(seed) for seed in SEEDS]
     assert {options.voters for options in drawn} == set(range(1, 8))
     assert {options.observers for options in drawn} == set(range(6))
-    assert {name for options in drawn for name in options.faults} == set(FAULT_NAMES)
+    assert {name for options in drawn for name in options.faults} == {*FAULT_NAMES, *BROKER_FAULT_NAMES}
+    assert {options.brokers.count for options in drawn} == {0, 3, 4}
     shares = [options.workload.list_share for options in drawn]
     assert 0.0 in shares
     assert 1.0 in shares
@@ -51,7 +52,7 @@ def test_a_profile_draws_only_its_faults(name: str) -> None:
     profile = PROFILES[name]
     assert set(profile.faults) <= set(FAULT_NAMES)
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
-    of_brokers = set(BROKER_FAULT_NAMES) if any(profile.brokers) else set()
+    of_brokers = set(profile.broker_faults) if any(profile.brokers) else set()
     assert drawn == set(profile.faults) | of_brokers
 
 
