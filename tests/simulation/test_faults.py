@@ -69,7 +69,11 @@ EFFECTS_ON_BROKERS = {
     "paused broker": ("waits for a busy process",),
     "slow broker": ("waits for a busy process",),
     "cut-off broker": ("records unknown",),
-    "untimely ISR change": ("untimely ISR change: answer is lost",),
+    "untimely ISR change": (
+        "untimely ISR change: answer is lost",
+        "untimely ISR change: newcomer is fenced",
+        "untimely ISR change: newcomer starts anew",
+    ),
 }
 
 

@@ -89,9 +89,8 @@ class Brokers:
         machine, cluster = self.machines[broker_id], self.cluster
         if machine.broker is not None:
             return
-        cluster_id = next(
-            (m.node.cluster_id for m in cluster.running() if m.node and m.node.cluster_id), None
-        )
+        known = (m.node.cluster_id for m in cluster.running() if m.node is not None and m.set_aside is None)
+        cluster_id = next(filter(None, known), None)
         if cluster_id is None:
             self._later(RETRY_MS, broker_id)
             return

@@ -6,7 +6,10 @@ from random import Random
 
 import pytest
 
+from quorumd.ids import KafkaUuid
 from quorumd.simulator import folders
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.population import FIRST_BROKER, Brokers
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.faults.folders import CopiedFolder, ReplacedDisk, SwappedFolders, WrongClusterId
@@ -146,3 +149,18 @@ def test_repair_ends_mistakes_and_restores_files() -> None:
     assert cluster.machines[1].set_aside is None
     assert cluster.machines[1].disk.contents() == folders_before
     assert not cluster.machines[2].disk.is_rotten
+
+
+def test_brokers_belong_to_the_cluster_and_not_to_a_folder_that_is_set_aside() -> None:
+    cluster = settled(3)
+    (cluster_id,) = {machine.node.cluster_id for machine in cluster.running() if machine.node is not None}
+    first = cluster.machines[1]
+    cluster.kill(1)
+    folders.set_aside(cluster, first, str(KafkaUuid(bytes(range(16)))))
+    cluster.boot(1)
+    assert first.node is not None
+    assert first.node.cluster_id != cluster_id
+    brokers = Brokers(cluster, BrokerOptions(count=1), [])
+    brokers.boot(FIRST_BROKER)
+    (broker,) = brokers.running()
+    assert broker.lifecycle.registration.cluster_id == cluster_id
