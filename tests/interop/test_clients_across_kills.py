@@ -1,0 +1,173 @@
+"""Admin clients before and after a kill -9 of the leader: reassign, list, cancel, elect, create and delete.
+
+kafka-python keeps the node that it took for the controller until that node itself answers NOT_CONTROLLER, which a
+dead one never does (`_send_request_to_controller`): whoever uses it makes a new client when one fails, or waits until
+the node is back. That is so with Kafka's own brokers too. confluent-kafka goes on by itself once it has asked for the
+metadata again, every five minutes if it is not told otherwise.
+"""
+
+from __future__ import annotations
+
+import gc
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import ElectionType
+from confluent_kafka import TopicPartition as PartitionOfConfluent
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import (
+    KafkaConnectionError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    UnknownBrokerIdError,
+)
+
+from tests.support.broker_stand_in import brokers
+from tests.support.daemons import PATIENCE_S, Cluster, Daemon, wait_for
+
+T = TypeVar("T")
+
+BROKERS = (101, 102, 103)
+PREFERRED = 0
+TRY_AGAIN = (KafkaConnectionError, NodeNotReadyError, UnknownBrokerIdError, RequestTimedOutError)
+METADATA_AGE_MS = 500
+"""After how long a client asks anew where everybody is."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _brokers(cluster: Cluster) -> Iterator[None]:
+    with brokers(cluster, BROKERS):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _sockets_that_kafka_python_forgets() -> Iterator[None]:
+    """It leaves those open whose connection was refused."""
+    yield
+    for thing in gc.get_objects():
+        if type(thing) is socket.socket and thing.fileno() != -1:
+            thing.close()
+
+
+@pytest.fixture
+def name(cluster: Cluster) -> Iterator[str]:
+    """Of a topic whose two partitions 101 and 102 lead. Afterwards it is gone, and all nodes run."""
+    name = f"topic-{uuid.uuid4()}"
+    with closing(client_of(cluster)) as admin:
+        admin.create_topics({name: {"assignments": {0: [101, 102], 1: [102, 101]}}})
+    yield name
+    cluster.heal()
+    with closing(client_of(cluster)) as admin:
+        admin.delete_topics([name])
+
+
+def client_of(cluster: Cluster) -> KafkaAdminClient:
+    return KafkaAdminClient(
+        bootstrap_servers=cluster.bootstrap.split(","), metadata_max_age_ms=METADATA_AGE_MS
+    )
+
+
+def insist(action: Callable[[], T]) -> T:
+    """Again until somebody answers."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return action()
+        except TRY_AGAIN as error:
+            assert time.monotonic() < deadline, f"nobody answered, in the end: {error!r}"
+            time.sleep(0.05)
+
+
+def ask(cluster: Cluster, action: Callable[[KafkaAdminClient], T]) -> T:
+    """What `action` returns of a client that found somebody: a new one for every attempt."""
+
+    def attempt() -> T:
+        with closing(client_of(cluster)) as admin:
+            return action(admin)
+
+    return insist(attempt)
+
+
+def reassign(cluster: Cluster, name: str, wanted: dict[int, list[int] | None]) -> None:
+    plan = {TopicPartition(name, number): replicas for number, replicas in wanted.items()}
+    told = ask(cluster, lambda admin: admin.alter_partition_reassignments(plan))
+    assert set(told.values()) == {None}, told
+
+
+def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:
+    return {p.partition: told for p, told in admin.list_partition_reassignments({name: [0, 1]}).items()}
+
+
+def lasting_client_of(cluster: Cluster) -> AdminClient:
+    """One that finds the next leader by itself."""
+    return AdminClient(
+        {"bootstrap.servers": cluster.bootstrap, "topic.metadata.refresh.interval.ms": METADATA_AGE_MS}
+    )
+
+
+def leaders(client: AdminClient, name: str) -> list[int]:
+    return [p.leader for _, p in sorted(client.list_topics(name, 30).topics[name].partitions.items())]
+
+
+def kill_leader(cluster: Cluster) -> Daemon:
+    cluster.heal()
+    leader = cluster.leader()
+    leader.kill()
+    return leader
+
+
+def test_a_reassignment_outlives_leaders_and_is_cancelled_under_another_one(
+    cluster: Cluster, name: str
+) -> None:
+    reassign(cluster, name, {0: [103, 101]})
+    moving = {0: {"replicas": [103, 101, 102], "adding_replicas": [103], "removing_replicas": [102]}}
+    kill_leader(cluster)
+    assert ask(cluster, lambda admin: under_way(admin, name)) == moving
+    reassign(cluster, name, {0: None, 1: [103, 102]})
+    kill_leader(cluster)
+    assert ask(cluster, lambda admin: sorted(under_way(admin, name))) == [1], "the first one is cancelled"
+    reassign(cluster, name, {1: None})
+    assert ask(cluster, lambda admin: under_way(admin, name)) == {}
+
+
+def test_preferred_leaders_are_elected_under_another_leader(cluster: Cluster, name: str) -> None:
+    reassign(cluster, name, {0: [102, 101], 1: [101, 102]})
+    client = lasting_client_of(cluster)
+    kill_leader(cluster)
+    ask(cluster, lambda admin: admin.elect_leaders(PREFERRED, {name: [0]}))
+    wait_for("one leader to change", lambda: leaders(client, name) == [102, 102])
+    kill_leader(cluster)
+    partitions = [PartitionOfConfluent(name, 1)]
+    elected = client.elect_leaders(ElectionType.PREFERRED, partitions).result(PATIENCE_S)
+    assert [error for error in elected.values() if error is not None] == []
+    wait_for("the other one to change", lambda: leaders(client, name) == [102, 101])
+
+
+def test_topics_are_made_and_deleted_under_another_leader(cluster: Cluster, name: str) -> None:
+    made = f"{name}-made"
+    client = lasting_client_of(cluster)
+    kill_leader(cluster)
+    # The answer to one that was carried out may be lost; the next attempt is told that the topic is there.
+    ask(cluster, lambda admin: admin.create_topics({made: {"num_partitions": 3}}, raise_errors=False))
+    wait_for("the topic to be seen", lambda: made in client.list_topics(timeout=30).topics)
+    kill_leader(cluster)
+    ask(cluster, lambda admin: admin.delete_topics([made], raise_errors=False))
+    wait_for("the topic to be gone", lambda: made not in client.list_topics(timeout=30).topics)
+    client.create_topics([NewTopic(made, 1)], request_timeout=PATIENCE_S)[made].result(PATIENCE_S)
+    client.delete_topics([made], request_timeout=PATIENCE_S)[made].result(PATIENCE_S)
+
+
+def test_a_client_of_before_goes_on_once_its_node_is_back(cluster: Cluster, name: str) -> None:
+    with closing(client_of(cluster)) as admin:
+        assert under_way(admin, name) == {}
+        kill_leader(cluster)
+        reassign(cluster, name, {0: [103, 101]})
+        cluster.heal()
+        assert sorted(insist(lambda: under_way(admin, name))) == [0]
