@@ -19,6 +19,7 @@ from quorumd.cli.format import format_command
 from quorumd.cli.local_cluster import AddressTaken
 from quorumd.cli.log import log
 from quorumd.cli.partitions import partitions
+from quorumd.cli.pipeline import pipeline
 from quorumd.cli.quorum import quorum
 from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot
@@ -72,7 +73,7 @@ def quorumd() -> None:
 _COMMANDS = (
     *(format_command, start, cluster, quorum),
     *(topics, partitions, brokers, configs),
-    *(log, snapshot, simulate, bench, config),
+    *(log, snapshot, pipeline, simulate, bench, config),
 )
 
 for _command in _COMMANDS:

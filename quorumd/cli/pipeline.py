@@ -1,0 +1,36 @@
+"""`quorumd pipeline`: history, audit and plans from the metadata log, on Spark."""
+
+from __future__ import annotations
+
+import click
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    done, and there are findings
+  2    the command line cannot be used
+  3    a job failed, or Spark cannot run here: Java or a package is missing
+  4    the input is incomplete: not there, damaged, or not answering
+  130  interrupted
+"""
+
+
+@click.group(epilog=EXIT_CODES)
+def pipeline() -> None:
+    """History, audit and plans from the metadata log, on Spark.
+
+    Reads the folders of quorumd and of stock Kafka controllers, or a cluster at work as an observer. Runs on this
+    machine unless --master names a Spark cluster. Results go to stdout, progress to stderr, and what Spark itself
+    has to say to a file. Needs Java 17 and `pip install 'quorumd[pipeline]'`.
+
+    \b
+    Examples:
+      quorumd pipeline audit 1=/srv/n1 2=/srv/n2 3=/srv/n3
+      quorumd pipeline history build --from 1=/srv/n1 --to history
+    """
+
+
+_COMMANDS: tuple[click.Command, ...] = ()
+
+for _command in _COMMANDS:
+    pipeline.add_command(_command)

@@ -1,0 +1,74 @@
+"""What Spark raises, as one line and an error of quorumd.
+
+An error of quorumd that was raised in a Python worker, or while Spark planned, comes back as text inside of Spark's
+own: it is given its class again.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quorumd import errors
+from quorumd.errors import InputIncomplete, JobFailed, QuorumdError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_RAISED = re.compile(r"^\s*(?:[\w.]+\.)?([A-Z]\w+): (.+)$")
+_TRACEBACK = re.compile(r"^\s*(Traceback|File |at |During handling|The above exception|\^|==|JVM stacktrace)")
+_DEATH = re.compile(
+    r"java\.lang\.OutOfMemoryError.*|There is insufficient memory.*|Error occurred during init.*"
+)
+
+
+def failure_of(error: BaseException, log: Path | None) -> QuorumdError:
+    """The error of quorumd that stands for one of PySpark or Py4J: its cause in one line, and where the rest is."""
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    where = f" (Spark's log: {log})" if log is not None else ""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        text = str(error.java_exception)
+    ours = raised_by_quorumd(text.splitlines())
+    if ours is not None:
+        return ours
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        return JobFailed(f"Spark's Java process ended{_cause_of_death(log)}{where}")
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return JobFailed(f"Spark: {first_line(text)}{where}")
+    return JobFailed(f"{first_line(text)}{where}")
+
+
+def raised_by_quorumd(lines: Iterable[str]) -> QuorumdError | None:
+    """The last error of quorumd that a text of Spark names, such as `InputIncomplete: /srv/n1 holds no log`."""
+    for line in reversed(list(lines)):
+        match = _RAISED.match(line)
+        kind = getattr(errors, match[1], None) if match else None
+        if match and isinstance(kind, type) and issubclass(kind, QuorumdError):
+            return kind(match[2])
+        if match and match[1] == "FileNotFoundError":
+            return InputIncomplete(match[2])
+    return None
+
+
+def first_line(text: str) -> str:
+    """What a text of Spark says in one line: without Python's and Java's stack traces."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if any(line.startswith("Traceback") for line in lines):
+        raised = [line for line in lines if _RAISED.match(line) and not _TRACEBACK.match(line)]
+        lines = raised[-1:] or lines
+    said = [line for line in lines if not _TRACEBACK.match(line)]
+    return said[0].rstrip(";") if said else "the job failed"
+
+
+def _cause_of_death(log: Path | None) -> str:
+    if log is None:
+        return ""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    match = _DEATH.search(text)
+    return f": {match[0].strip()}" if match else ""

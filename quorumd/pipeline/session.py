@@ -1,0 +1,174 @@
+"""A Spark session as it should be: quiet, on loopback, quick to start, and gone when it is done."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from quorumd.errors import JobFailed
+from quorumd.pipeline.failures import failure_of
+from quorumd.pipeline.java import find_java, need_extra
+from quorumd.pipeline.settings import environment, settings
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession as SparkSession
+
+Profile = Literal["small", "big"]
+STOP_TIMEOUT_S = 15.0
+"""So long may the Java process take to end before it is killed."""
+
+
+@contextmanager
+def spark_session(
+    master: str = "local[*]",
+    profile: Profile = "big",
+    conf: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> Iterator[SparkSession]:
+    """A session for as long as the block runs; its Java process and Python workers end with it.
+
+    `profile` is what Spark is set to (settings.settings): small for what takes seconds, big for what takes minutes.
+    `conf` goes before it. What Java and the Python workers print goes to the file `log`, else to a temporary one that
+    is kept only if a job fails. The block may raise Spark's errors: they leave as errors of quorumd.
+
+    Raises JobFailed where Java or a package is missing, where Spark does not start and where one of its jobs fails,
+    and what the pipeline raises in workers (InputIncomplete, ConfigError, ...). One session at a time in a process.
+    """
+    need_extra()
+    java = find_java(os.environ)
+    file = log if log is not None else _temporary_log()
+    keep = log is not None
+    scratch = tempfile.TemporaryDirectory(prefix="quorumd-spark-", ignore_cleanup_errors=True)
+    try:
+        with (
+            _log_for_appending(file) as sink,
+            _environment(environment(os.environ, java, master, conf or {})),
+        ):
+            yield from _run(java, master, profile, conf or {}, sink, file)
+    except JobFailed:
+        keep = True
+        raise
+    finally:
+        if not keep:
+            file.unlink(missing_ok=True)
+
+
+def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSession]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    # It prints each failure again as 10 kB of JSON, on stderr.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    interrupt = signal.getsignal(signal.SIGINT)
+    gateway: Any = None
+    try:
+        gateway = _start_java(conf, sink)
+        yield _start_session(gateway, conf)
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise failure_of(error, file) from error
+    finally:
+        if gateway is not None:
+            _stop(gateway)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
+
+
+def _start_java(conf: Mapping[str, str], sink: int) -> Any:
+    from pyspark import java_gateway
+
+    launch: Any = java_gateway.launch_gateway  # it has no types
+    return launch(_spark_conf(conf), {"stdout": sink, "stderr": sink})
+
+
+def _start_session(gateway: Any, conf: Mapping[str, str]) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession as SparkSession
+
+    context = SparkContext(gateway=gateway, conf=_spark_conf(conf))
+    session = SparkSession(context)
+    source = _source()
+    if source is not None:
+        session.dataSource.register(source)
+    return session
+
+
+def _source() -> Any:
+    from quorumd.pipeline import source
+
+    return getattr(source, "QuorumdSource", None)
+
+
+def _spark_conf(conf: Mapping[str, str]) -> SparkConf:
+    from pyspark import SparkConf
+
+    return SparkConf(loadDefaults=False).setAll(list(conf.items()))
+
+
+def _stop(gateway: Any) -> None:
+    """End the session and its Java process, whatever state they are in."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession as SparkSession
+
+    session = SparkSession.getActiveSession()
+    try:
+        if session is not None:
+            session.stop()
+        gateway.shutdown()
+    except (Py4JError, OSError):
+        # It is gone already, or does not answer: its end is forced below.
+        pass
+    finally:
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+    process: subprocess.Popen[bytes] = gateway.proc
+    if process.stdin is not None:
+        # Spark's gateway ends when its standard input does.
+        process.stdin.close()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _temporary_log() -> Path:
+    handle, name = tempfile.mkstemp(prefix="quorumd-spark-", suffix=".log")
+    os.close(handle)
+    return Path(name)
+
+
+@contextmanager
+def _log_for_appending(file: Path) -> Iterator[int]:
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise JobFailed(f"Spark's log {file} cannot be written: {error.strerror}") from None
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """These variables while the block runs: Spark's scripts and workers are told by no other way."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

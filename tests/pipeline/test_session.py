@@ -1,0 +1,70 @@
+"""The session of all Spark tests is quiet, on loopback and of this Python."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from quorumd.errors import InputIncomplete, JobFailed
+from quorumd.pipeline.failures import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+def test_listens_on_loopback_only(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def test_times_are_utc(spark: SparkSession) -> None:
+    assert spark.sql("select string(timestamp_millis(0)) as epoch").toArrow()["epoch"][0].as_py() == (
+        "1970-01-01 00:00:00"
+    )
+
+
+def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:
+    def executable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+
+    rows = spark.range(1).mapInArrow(executable, "python STRING").toArrow()
+    assert set(rows["python"].to_pylist()) == {sys.executable}
+
+
+def test_an_error_of_ours_in_a_worker_keeps_its_class(spark: SparkSession) -> None:
+    def damaged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise InputIncomplete("00000000000000000000.log, position 512: CRC differs")
+        yield
+
+    with pytest.raises(PySparkException) as raised:
+        spark.range(1).mapInArrow(damaged, "id BIGINT").collect()
+    failure = failure_of(raised.value, None)
+    assert type(failure) is InputIncomplete
+    assert str(failure) == "00000000000000000000.log, position 512: CRC differs"
+
+
+def test_a_failed_job_is_one_line(spark: SparkSession) -> None:
+    def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise ValueError("no such thing")
+        yield
+
+    with pytest.raises(PySparkException) as raised:
+        spark.range(1).mapInArrow(broken, "id BIGINT").collect()
+    failure = failure_of(raised.value, None)
+    assert type(failure) is JobFailed
+    assert str(failure) == "ValueError: no such thing"
+
+
+def test_a_wrong_query_is_one_line(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException) as raised:
+        spark.sql("select nothing from nowhere").collect()
+    assert "nowhere" in str(failure_of(raised.value, None))
+    assert "\n" not in str(failure_of(raised.value, None))
