@@ -45,15 +45,18 @@ def spark_session(
     """
     need_extra()
     java = find_java(os.environ)
+    conf = conf or {}
     file = log if log is not None else _temporary_log()
     keep = log is not None
-    scratch = tempfile.TemporaryDirectory(prefix="quorumd-spark-", ignore_cleanup_errors=True)
     try:
         with (
             _log_for_appending(file) as sink,
-            _environment(environment(os.environ, java, master, conf or {})),
+            tempfile.TemporaryDirectory(prefix="quorumd-spark-", ignore_cleanup_errors=True) as scratch,
+            _environment(environment(os.environ, java, master, conf)),
         ):
-            yield from _run(java, master, profile, conf or {}, sink, file)
+            # Spark makes this folder where it is started, even if no table is ever put into it.
+            own = {"spark.sql.warehouse.dir": scratch}
+            yield from _run(settings(java, master, profile, conf) | own, sink, file)
     except JobFailed:
         keep = True
         raise
