@@ -357,7 +357,7 @@ class AdminClient(ClusterClient):
 
         Raises RequestFailed.
         """
-        request = DescribeClusterRequest(False, _ENDPOINTS_OF_BROKERS, True)
+        request = DescribeClusterRequest(False, _ENDPOINTS_OF_BROKERS, True, True)
         response = await self.ask(request, DescribeClusterResponse, "leader")
         raise_for(response.error_code, response.error_message, "DescribeCluster")
         return response

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from quorumd.controller.cluster_image import KRAFT_VERSION
@@ -11,6 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
+from quorumd.node.proposals import Outcome
 from quorumd.node.registered_brokers import add_registered, endpoint_for_clients
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
@@ -23,7 +24,9 @@ from quorumd.protocol.messages import (
     describe_cluster_response,
     metadata_response,
 )
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
+from quorumd.protocol.wire import Message
 from quorumd.raft.engine import RaftEngine
 
 Node = tuple[int, str, int]
@@ -36,9 +39,11 @@ OLDEST_FEATURES_ANSWER = 4
 
 
 class ClusterRequests:
-    """Answers from what this node knows. Only what is told of topics may wait, see `TopicRequests`.
+    """Answers from what this node knows. What is told of topics may wait, see `TopicRequests`, and so may
+    DescribeCluster; whoever looks for the leader does not.
 
-    `listener_name`: of the listener that clients ask at; they are told the listeners of brokers that have its name.
+    `when_committed`: as that of `TopicRequests`. `listener_name`: of the listener that clients ask at; they are told
+    the listeners of brokers that have its name.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class ClusterRequests:
         discovery: Discovery,
         state_machine: StateMachine,
         topics: TopicRequests,
+        when_committed: Callable[[Outcome], None],
         spoken: VersionRanges,
         listener_name: str,
     ) -> None:
@@ -56,6 +62,7 @@ class ClusterRequests:
         self._discovery = discovery
         self._state_machine = state_machine
         self._topics = topics
+        self._when_committed = when_committed
         self._spoken = spoken
         self._listener_name = listener_name
 
@@ -133,8 +140,8 @@ class ClusterRequests:
         )
 
     def describe_cluster(self, session: Session, request: Request) -> None:
-        """Endpoint type 1: all nodes and registered brokers, as brokers (KIP-1073: fenced ones if asked for).
-        Type 2: voters and leader, as controllers; the leader is active."""
+        """Endpoint type 1: all nodes and registered brokers, as brokers (KIP-1073: fenced ones if asked for), once
+        that is committed. Type 2: voters and leader, as controllers; the leader is active."""
         message: Any = request.message
         wire = describe_cluster_response
         if message.endpoint_type not in (BROKERS, CONTROLLERS):
@@ -142,27 +149,45 @@ class ClusterRequests:
             text = f"Endpoint type {message.endpoint_type} is neither 1 (brokers) nor 2 (controllers)."
             session.answer(request, wire.DescribeClusterResponse(0, int(error), text))
             return
-        nodes = self._nodes()
         if message.endpoint_type == CONTROLLERS:
             session.asked_as_controller_client = True
-            voters = self._engine.voters.current.ids
-            nodes = [node for node in nodes if node[0] in voters or node[0] == self._engine.leader_id]
-        brokers = {node_id: wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes}
-        if message.endpoint_type == BROKERS:
-            add_registered(brokers, self._state_machine.image, message.include_fenced_brokers)
-        session.answer(
-            request,
-            wire.DescribeClusterResponse(
-                0,
-                0,
-                None,
-                message.endpoint_type,
-                self._identity.cluster_id or "",
-                self._controller_among(nodes)
-                if message.endpoint_type == BROKERS
-                else self._leader_among(nodes),
-                [broker for _, broker in sorted(brokers.items())],
-            ),
+            session.answer(request, self._controllers())
+            return
+        answer = self._brokers(message)
+        self._when_committed(
+            lambda committed: session.answer(request, answer if committed else self._brokers(message))
+        )
+
+    def _brokers(self, message: DescribeClusterRequest) -> Message:
+        nodes = self._nodes()
+        brokers = _by_id(nodes)
+        add_registered(
+            brokers,
+            self._state_machine.image,
+            message.include_fenced_brokers,
+            message.include_registrations,
+        )
+        return self._cluster(BROKERS, self._controller_among(nodes), brokers)
+
+    def _controllers(self) -> Message:
+        leader_id, voters = self._engine.leader_id, self._engine.voters.current.ids
+        nodes = [node for node in self._nodes() if node[0] in voters or node[0] == leader_id]
+        return self._cluster(CONTROLLERS, self._leader_among(nodes), _by_id(nodes))
+
+    def _cluster(
+        self,
+        endpoint_type: int,
+        controller_id: int,
+        brokers: dict[int, describe_cluster_response.DescribeClusterBroker],
+    ) -> Message:
+        return describe_cluster_response.DescribeClusterResponse(
+            0,
+            0,
+            None,
+            endpoint_type,
+            self._identity.cluster_id or "",
+            controller_id,
+            [broker for _, broker in sorted(brokers.items())],
         )
 
     def _finalized(self, features: dict[str, int]) -> list[tuple[str, int]]:
@@ -206,6 +231,11 @@ class ClusterRequests:
             int(error), METADATA_PARTITION, leader_id, self._engine.epoch, voters, voters, []
         )
         return wire.MetadataResponseTopic(0, METADATA_TOPIC, METADATA_TOPIC_ID, True, [partition])
+
+
+def _by_id(nodes: list[Node]) -> dict[int, describe_cluster_response.DescribeClusterBroker]:
+    wire = describe_cluster_response
+    return {node_id: wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes}
 
 
 def _is_metadata_log(asked: MetadataRequestTopic) -> bool:

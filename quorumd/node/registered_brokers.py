@@ -1,4 +1,4 @@
-"""Registered brokers as clients are told of them: DescribeCluster says besides what only quorumd's tools read."""
+"""Registered brokers as clients are told of them: quorumd's own tools are told more (DescribeCluster)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, Listener
 
 
-def add_registered(told: dict[int, DescribeClusterBroker], image: ClusterImage, include_fenced: bool) -> None:
+def add_registered(
+    told: dict[int, DescribeClusterBroker],
+    image: ClusterImage,
+    include_fenced: bool,
+    include_registrations: bool,
+) -> None:
     """Add the registered brokers to what is told by id. One that is a node of the quorum too keeps the address that
-    was found for the node, which clients look for."""
+    was found for the node, which clients look for. `include_registrations`: with what quorumd's own tools ask for."""
     for broker_id, broker in image.brokers.items():
         if include_fenced or not broker.is_fenced:
-            registered = described(broker, image.index.leader_count(broker_id))
+            registered = described(broker)
+            if include_registrations:
+                add_registration(registered, broker, image.index.leader_count(broker_id))
             node = told.get(broker_id)
             if node is not None:
                 registered.host, registered.port = node.host, node.port
@@ -26,17 +33,16 @@ def endpoint_for_clients(broker: Broker, listener_name: str) -> BrokerEndpoint |
     return next(named, broker.endpoints[0] if broker.endpoints else None)
 
 
-def described(broker: Broker, leader_count: int) -> DescribeClusterBroker:
+def described(broker: Broker) -> DescribeClusterBroker:
     """One registered broker, at the first of its listeners."""
     first = broker.endpoints[0] if broker.endpoints else None
-    return DescribeClusterBroker(
-        broker.id,
-        first.host if first is not None else "",
-        first.port if first is not None else -1,
-        broker.rack,
-        broker.is_fenced,
-        broker.epoch,
-        broker.in_controlled_shutdown,
-        leader_count,
-        [Listener(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
-    )
+    host, port = (first.host, first.port) if first is not None else ("", -1)
+    return DescribeClusterBroker(broker.id, host, port, broker.rack, broker.is_fenced)
+
+
+def add_registration(told: DescribeClusterBroker, broker: Broker, leader_count: int) -> None:
+    """What no public answer can carry, in tagged fields of quorumd's own."""
+    told.broker_epoch = broker.epoch
+    told.in_controlled_shutdown = broker.in_controlled_shutdown
+    told.leader_count = leader_count
+    told.listeners = [Listener(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints]

@@ -125,6 +125,7 @@ def _cluster_requests(parts: Parts, topics: TopicRequests, router: RequestRouter
         parts.discovery,
         parts.state_machine,
         topics,
+        parts.proposals.follow,
         router.spoken,
         parts.settings.advertised.name,
     )

@@ -42,5 +42,5 @@ themselves let a cancel return to what was there. Other readers skip the tag.
 
 One addition to Kafka's answers: DescribeCluster tells of a registered broker what no public answer can carry, in
 tagged fields 10000 to 10003: its epoch, whether it is in controlled shutdown, how many partitions it leads, and all
-its listeners.
+its listeners. Only whoever asks for that, in tagged field 10000 of the request, is told: not every reader skips tags.
 """

@@ -22,6 +22,8 @@ from kafka.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from kio.schema.describe_cluster.v1 import request as describe_cluster
+from kio.static.primitive import i8
 
 from tests.support.broker_stand_in import brokers
 from tests.support.daemons import Cluster, wait_for
@@ -172,6 +174,16 @@ def test_registered_brokers_are_told_beside_the_nodes_of_the_quorum(
 ) -> None:
     told = {node["broker_id"]: node["rack"] for node in admin.describe_cluster()["brokers"]}
     assert told == {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
+
+
+def test_a_reader_that_skips_no_tags_is_told_of_brokers_too(cluster: Cluster) -> None:
+    request = describe_cluster.DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=i8(1)
+    )
+    for daemon in cluster:
+        with daemon.connect() as wire:
+            told = {broker.broker_id: broker.rack for broker in wire.ask(request).brokers}
+        assert told == {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
 
 
 def test_confluent_kafka_does_all_of_it_too(cluster: Cluster) -> None:

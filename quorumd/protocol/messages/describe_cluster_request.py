@@ -9,7 +9,10 @@ from struct import Struct
 
 from quorumd.protocol.primitives import (
     not_carried,
-    skip_tagged_fields,
+    read_tag,
+    read_uvarint,
+    write_tag,
+    wrong_tag_size,
 )
 from quorumd.protocol.wire import Message
 
@@ -31,6 +34,9 @@ class DescribeClusterRequest(Message):
         "endpoint_type",
         # bool 2+. Also the brokers that may not lead.
         "include_fenced_brokers",
+        # bool 0+, tag 10000 in 0+. Also what only quorumd tells of registered brokers: a reader that knows no
+        # such tag may fail on it. quorumd's own: other servers skip it.
+        "include_registrations",
     )
     NAME = "DescribeClusterRequest"
     API_KEY = 60
@@ -43,10 +49,12 @@ class DescribeClusterRequest(Message):
         include_cluster_authorized_operations: bool = False,
         endpoint_type: int = 1,
         include_fenced_brokers: bool = False,
+        include_registrations: bool = False,
     ) -> None:
         self.include_cluster_authorized_operations = include_cluster_authorized_operations
         self.endpoint_type = endpoint_type
         self.include_fenced_brokers = include_fenced_brokers
+        self.include_registrations = include_registrations
 
 
 def encode_v0(message: DescribeClusterRequest, out: bytearray) -> None:
@@ -55,7 +63,11 @@ def encode_v0(message: DescribeClusterRequest, out: bytearray) -> None:
     if message.include_fenced_brokers:
         raise not_carried("include_fenced_brokers")
     out += PACK_t(message.include_cluster_authorized_operations)
-    out.append(0)
+    if message.include_registrations:
+        out.append(1)
+        write_tag(out, 10000, PACK_t(message.include_registrations))
+    else:
+        out.append(0)
 
 
 def encode_v1(message: DescribeClusterRequest, out: bytearray) -> None:
@@ -65,7 +77,11 @@ def encode_v1(message: DescribeClusterRequest, out: bytearray) -> None:
         message.include_cluster_authorized_operations,
         message.endpoint_type,
     )
-    out.append(0)
+    if message.include_registrations:
+        out.append(1)
+        write_tag(out, 10000, PACK_t(message.include_registrations))
+    else:
+        out.append(0)
 
 
 def encode_v2(message: DescribeClusterRequest, out: bytearray) -> None:
@@ -74,37 +90,86 @@ def encode_v2(message: DescribeClusterRequest, out: bytearray) -> None:
         message.endpoint_type,
         message.include_fenced_brokers,
     )
-    out.append(0)
+    if message.include_registrations:
+        out.append(1)
+        write_tag(out, 10000, PACK_t(message.include_registrations))
+    else:
+        out.append(0)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
+    include_registrations: bool = False
     (include_cluster_authorized_operations,) = UNPACK_t(buf, pos)
     pos += 1
     if buf[pos] == 0:
         pos += 1
     else:
-        pos = skip_tagged_fields(buf, pos)
-    return DescribeClusterRequest(include_cluster_authorized_operations, 1, False), pos
+        tag_count, pos = read_uvarint(buf, pos)
+        for _ in range(tag_count):
+            tag, pos, end = read_tag(buf, pos)
+            if tag == 10000:
+                (include_registrations,) = UNPACK_t(buf, pos)
+                pos += 1
+            else:
+                pos = end
+            if pos != end:
+                raise wrong_tag_size(tag, pos, end)
+    return DescribeClusterRequest(
+        include_cluster_authorized_operations,
+        1,
+        False,
+        include_registrations,
+    ), pos
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
+    include_registrations: bool = False
     include_cluster_authorized_operations, endpoint_type = UNPACK_tb(buf, pos)
     pos += 2
     if buf[pos] == 0:
         pos += 1
     else:
-        pos = skip_tagged_fields(buf, pos)
-    return DescribeClusterRequest(include_cluster_authorized_operations, endpoint_type, False), pos
+        tag_count, pos = read_uvarint(buf, pos)
+        for _ in range(tag_count):
+            tag, pos, end = read_tag(buf, pos)
+            if tag == 10000:
+                (include_registrations,) = UNPACK_t(buf, pos)
+                pos += 1
+            else:
+                pos = end
+            if pos != end:
+                raise wrong_tag_size(tag, pos, end)
+    return DescribeClusterRequest(
+        include_cluster_authorized_operations,
+        endpoint_type,
+        False,
+        include_registrations,
+    ), pos
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
+    include_registrations: bool = False
     include_cluster_authorized_operations, endpoint_type, include_fenced_brokers = UNPACK_tbt(buf, pos)
     pos += 3
     if buf[pos] == 0:
         pos += 1
     else:
-        pos = skip_tagged_fields(buf, pos)
-    return DescribeClusterRequest(include_cluster_authorized_operations, endpoint_type, include_fenced_brokers), pos
+        tag_count, pos = read_uvarint(buf, pos)
+        for _ in range(tag_count):
+            tag, pos, end = read_tag(buf, pos)
+            if tag == 10000:
+                (include_registrations,) = UNPACK_t(buf, pos)
+                pos += 1
+            else:
+                pos = end
+            if pos != end:
+                raise wrong_tag_size(tag, pos, end)
+    return DescribeClusterRequest(
+        include_cluster_authorized_operations,
+        endpoint_type,
+        include_fenced_brokers,
+        include_registrations,
+    ), pos
 
 
 ENCODE = {

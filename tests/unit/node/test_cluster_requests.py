@@ -83,6 +83,7 @@ class World:
             cast(Discovery, self.addresses),
             cast(StateMachine, self.state),
             TopicRequests(cast(StateMachine, self.state), self._when_committed, lambda turn: turn()),
+            self._when_committed,
             {18: (0, 4), 3: (0, 13)},
             "CLIENTS",
         )
@@ -103,8 +104,8 @@ class World:
         self.requests.metadata(self.session, request_of(MetadataRequest(list(topics)), version))
         return self.session.answers[-1]
 
-    def describe(self, endpoint_type: int, version: int = 1) -> Any:
-        message = DescribeClusterRequest(endpoint_type=endpoint_type)
+    def describe(self, endpoint_type: int, version: int = 1, include_registrations: bool = False) -> Any:
+        message = DescribeClusterRequest(False, endpoint_type, True, include_registrations)
         self.requests.describe_cluster(self.session, request_of(message, version))
         return self.session.answers[-1]
 
@@ -359,3 +360,27 @@ def test_registered_brokers_are_brokers_and_no_controllers(world: World) -> None
     world.state.image.brokers[10] = broker
     assert [node.broker_id for node in world.describe(1).brokers] == [1, 2, 3, 4, 10]
     assert [node.broker_id for node in world.describe(2).brokers] == [1, 2, 3]
+    assert world.describe(1).brokers[-1].broker_epoch == -1
+    assert world.describe(1, include_registrations=True).brokers[-1].broker_epoch == 7
+
+
+def test_brokers_are_told_of_once_they_are_committed_and_the_leader_at_once(world: World) -> None:
+    broker = Broker(10, 7, ZERO_UUID, (BrokerEndpoint("B", "ten", 9092, 0),), (), None, False, False, ())
+    world.is_behind = True
+    world.state.image.brokers[10] = broker
+    world.requests.describe_cluster(world.session, request_of(DescribeClusterRequest(), 1))
+    assert world.session.answers == []
+    assert world.describe(2).controller_id == 1
+    del world.state.image.brokers[10]
+    world.waiting.pop()(False)
+    told = world.session.answers[-1]
+    assert [node.broker_id for node in told.brokers] == [1, 2, 3, 4], "what was taken back is not told"
+
+
+def test_what_was_asked_before_it_changed_is_told_as_it_was(world: World) -> None:
+    world.is_behind = True
+    world.requests.describe_cluster(world.session, request_of(DescribeClusterRequest(), 1))
+    broker = Broker(10, 7, ZERO_UUID, (BrokerEndpoint("B", "ten", 9092, 0),), (), None, False, False, ())
+    world.state.image.brokers[10] = broker
+    world.waiting.pop()(True)
+    assert [node.broker_id for node in world.session.answers[-1].brokers] == [1, 2, 3, 4]

@@ -34,16 +34,23 @@ def quorum() -> dict[int, DescribeClusterBroker]:
 
 def test_fenced_brokers_are_told_to_those_who_ask_for_them(image: ClusterImage) -> None:
     without, having = quorum(), quorum()
-    add_registered(without, image, False)
-    add_registered(having, image, True)
+    add_registered(without, image, False, False)
+    add_registered(having, image, True, False)
     assert sorted(without) == [1, 2, 10]
     assert sorted(having) == [1, 2, 10, 11]
     assert [having[broker_id].is_fenced for broker_id in (1, 10, 11)] == [False, False, True]
 
 
-def test_a_broker_is_told_with_all_that_is_known(image: ClusterImage) -> None:
+def test_a_broker_is_told_as_kafka_tells_it(image: ClusterImage) -> None:
+    """Not every reader skips tagged fields that it does not know."""
     told = quorum()
-    add_registered(told, image, False)
+    add_registered(told, image, False, False)
+    assert told[10] == DescribeClusterBroker(10, "ten", 9092, "rack a", False)
+
+
+def test_whoever_asks_is_told_all_that_is_known_of_a_broker(image: ClusterImage) -> None:
+    told = quorum()
+    add_registered(told, image, False, True)
     listeners = [Listener("PLAINTEXT", "ten", 9092, 0), Listener("SSL", "ten", 9093, 1)]
     assert told[10] == DescribeClusterBroker(10, "ten", 9092, "rack a", False, 510, False, 3, listeners)
     answer = DescribeClusterResponse(brokers=[told[10]])
@@ -52,7 +59,7 @@ def test_a_broker_is_told_with_all_that_is_known(image: ClusterImage) -> None:
 
 def test_a_node_of_the_quorum_stays_where_it_was_found(image: ClusterImage) -> None:
     told = quorum()
-    add_registered(told, image, False)
+    add_registered(told, image, False, True)
     assert (told[1].host, told[1].port, told[1].broker_epoch) == ("node-1", 9192, 501)
     assert told[2] == DescribeClusterBroker(2, "node-2", 9192)
 
@@ -60,5 +67,5 @@ def test_a_node_of_the_quorum_stays_where_it_was_found(image: ClusterImage) -> N
 def test_a_broker_without_listeners_is_nowhere(image: ClusterImage) -> None:
     image.brokers[10] = image.brokers[10]._replace(endpoints=())
     told = quorum()
-    add_registered(told, image, False)
+    add_registered(told, image, False, False)
     assert (told[10].host, told[10].port) == ("", -1)
