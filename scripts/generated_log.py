@@ -5,10 +5,11 @@
 
     python scripts/generated_log.py /tmp/log --records 100000000 --batch-records 32 --nodes 3
 
-The same shape gives the same bytes. A history begins with brokers, topics and partitions. Then partitions change (replicas leave the ISR and come back, leaders move, reassignments, unclean elections, ELR),
-brokers are fenced and unfenced, and topics come and go. All changes of an epoch undo each other. So every epoch can
-have the bytes of the one before it, but for offsets, epoch, times, the ids and names of its topics, and CRCs: that is
-what makes a billion records a matter of minutes.
+The same shape gives the same bytes. A history begins with brokers, topics and partitions. Then partitions change
+(replicas leave the ISR and come back, leaders move, reassignments, unclean elections, ELR), brokers are fenced and
+unfenced, and topics come and go. All changes of an epoch undo each other. So every epoch can have the bytes of the
+one before it, but for offsets, epoch, times, the ids and names of its topics, and CRCs: that is what makes a billion
+records a matter of minutes.
 """
 
 from __future__ import annotations

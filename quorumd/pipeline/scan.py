@@ -1,18 +1,46 @@
 """Batches in a piece of a file, as arrays: where they are, what their headers say, whether their CRCs hold.
 
-A piece is whatever was read of a segment or a snapshot, or fetched from a node, beginning where a batch begins;
-after damage, `resync` finds the next place where one does. Batches have no mark of their own, so that a place counts
-as one only if magic, length and CRC say so.
+    scan(data, START) -> Scanned            of a piece: batches, faults, and the place where the next piece begins
+    read_pieces(path) -> (data, Scanned)    of a whole file, or a range of one, some megabytes at a time
+    resync(data, start) -> position         the next place where a batch begins, whatever lies before it
+
+A piece is whatever was read of a segment or a snapshot, or fetched from a node. Batches have no mark of their own: a
+place counts as a batch after damage only if magic, length, counts and CRC say so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from quorumd.protocol.record_batch import HEADER_SIZE, MAGIC
+
+Data: TypeAlias = bytes | bytearray | memoryview
+PIECE_BYTES: Final = 4 << 20
+"""Larger pieces do not fit the caches while they are decoded."""
+
+LARGEST_BATCH: Final = 64 << 20
+"""Eight times what Kafka writes at most: a longer length is damage."""
+
+_LENGTH_END: Final = 12
+_BODY: Final = 21
+"""Where the bytes that a CRC covers begin."""
+_LEAST_LENGTH: Final = HEADER_SIZE - _LENGTH_END
+_LARGEST_LENGTH: Final = LARGEST_BATCH - _LENGTH_END
+_LENGTH_AND_MAGIC = Struct(">8xi4xb").unpack_from
+_COUNTS = Struct(">q15xi30xi").unpack_from
+"""Base offset, last offset delta, count."""
+_STORED_CRC = Struct(">17xI").unpack_from
+_NO_PRODUCER = b"\xff" * 14
+_PRODUCER: Final = 43
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +64,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Whole batches of a piece, one element each of every array, in their order."""
+    """Whole batches of a piece, one element each of every array, in their order.
+
+    Those whose CRC does not match are among them, as long as their headers lead to the next batch: see `sound`.
+    Not among them are those with offsets or counts below zero.
+    """
 
     position: npt.NDArray[np.int64]
     """In the piece, in bytes."""
@@ -54,3 +86,396 @@ class Batches:
 
     def __len__(self) -> int:
         return len(self.position)
+
+    @property
+    def sound(self) -> npt.NDArray[np.bool_]:
+        """Of which batches the CRC matches."""
+        sound: npt.NDArray[np.bool_] = self.crc == self.stored_crc
+        return sound
+
+    def select(self, which: Any) -> Batches:
+        """Some of them: a mask, indexes or a slice."""
+        return Batches(*(getattr(self, field.name)[which] for field in fields(self)))
+
+
+class Lost(NamedTuple):
+    """The chain of batches broke at `since`, and no batch was found behind it yet.
+
+    `announced_end` is where the batch there ends if its length is right, -1 for no such length. `is_blank`: zeros
+    only so far. Room that is reserved ahead is no fault, unless something follows. Both positions are in the file.
+    """
+
+    since: int
+    announced_end: int = -1
+    is_blank: bool = False
+
+
+class Place(NamedTuple):
+    """Where reading goes on, and what is to be expected there.
+
+    `position` is in the file. `expected_offset` and `epoch` are the end offset and epoch of the batch before; -1
+    where anything may come. `is_aligned` is False before the first batch of a range that begins anywhere: what lies
+    before that batch belongs to the range before.
+    """
+
+    position: int = 0
+    expected_offset: int = -1
+    epoch: int = -1
+    lost: Lost | None = None
+    is_aligned: bool = True
+
+
+START: Final = Place()
+
+
+class Scanned(NamedTuple):
+    """Of a piece: its whole batches, what is wrong, and where the next piece has to begin.
+
+    `end` is that place in this piece. With nothing scanned (`end` 0) a batch is larger than the piece: a larger one
+    is needed.
+    """
+
+    batches: Batches
+    faults: list[Fault]
+    end: int
+    next: Place
+
+
+def scan(data: Data, place: Place = START, is_last: bool = True, with_crc: bool = True) -> Scanned:
+    """The batches of a piece that begins at `place` of its file; never raises for what the bytes are.
+
+    `is_last`: the file ends where the piece does. Else a batch that is cut off by its end is left to the next piece.
+    Without `with_crc` the CRCs are believed: twice as fast, and good for nothing but a first look.
+    """
+    piece = _Piece(data, place, is_last, with_crc)
+    while piece.goes_on():
+        pass
+    return piece.scanned()
+
+
+def read_pieces(
+    path: str | Path,
+    start: int = 0,
+    stop: int | None = None,
+    base_offset: int = -1,
+    with_crc: bool = True,
+    piece_bytes: int = PIECE_BYTES,
+) -> Iterator[tuple[bytes, int, Scanned]]:
+    """(data, its position in the file, what is in it) of a file, in pieces that end between batches.
+
+    `base_offset` is what the first batch of the file has to have; -1 for anything. Of a range, [start, stop) in
+    bytes, the batches from the first sound one that begins at or behind `start` up to the first sound one that
+    begins at or behind `stop`: ranges that touch have each batch once. Raises OSError.
+    """
+    place = Place(start, base_offset) if start == 0 else Place(start, is_aligned=False)
+    wanted = piece_bytes
+    with open(path, "rb", buffering=0) as stream:
+        while True:
+            stream.seek(place.position)
+            data = _read(stream, wanted)
+            scanned = scan(data, place, len(data) < wanted, with_crc)
+            if stop is not None and (cut := _cut_at(scanned, stop - place.position)) is not None:
+                yield data, place.position, cut
+                return
+            if len(scanned.batches) or scanned.faults:
+                yield data, place.position, scanned
+            if len(data) < wanted:
+                return
+            wanted = piece_bytes if scanned.end else 2 * wanted
+            place = scanned.next
+
+
+def _read(stream: Any, size: int) -> bytes:
+    """So many bytes unless the file ends: an unbuffered stream may give fewer at a time."""
+    data: bytes = stream.read(size)
+    while len(data) < size and (more := stream.read(size - len(data))):
+        data += more
+    return data
+
+
+def _cut_at(scanned: Scanned, stop: int) -> Scanned | None:
+    """Without what belongs to the range that begins at `stop` of the piece; None if that was not reached."""
+    batches = scanned.batches
+    behind = np.flatnonzero((batches.position >= stop) & batches.sound)
+    if not len(behind):
+        return None
+    first = int(behind[0])
+    end = int(batches.position[first])
+    place = scanned.next
+    position = place.position - scanned.end + end
+    # How the first batch behind fits to the last one before is seen here only.
+    seams = ("GAP", "OVERLAP", "EPOCH_REGRESSION")
+    faults = [
+        fault
+        for fault in scanned.faults
+        if fault.position < position or (fault.position == position and fault.code in seams)
+    ]
+    return Scanned(batches.select(slice(first)), faults, end, Place(position))
+
+
+def resync(data: Data, start: int = 0) -> int:
+    """The first place at or behind `start` where a batch with a CRC that matches begins; -1 for none."""
+    view = memoryview(data)
+    return next((at for at, size in _candidates(view, start) if _is_sound(view, at, size)), -1)
+
+
+class _Piece:
+    """The state of one scan: it follows the chain of batches, or looks for a batch where the chain broke."""
+
+    def __init__(self, data: Data, place: Place, is_last: bool, with_crc: bool) -> None:
+        self._view = memoryview(data)
+        self._size = len(self._view)
+        self._origin = place.position
+        self._at = 0
+        self._expected = place.expected_offset
+        self._epoch = place.epoch
+        self._lost = place.lost
+        self._is_aligned = place.is_aligned
+        self._is_last = is_last
+        self._with_crc = with_crc
+        self._parts: list[Batches] = []
+        self._faults: list[Fault] = []
+
+    def scanned(self) -> Scanned:
+        place = Place(self._origin + self._at, self._expected, self._epoch, self._lost, self._is_aligned)
+        return Scanned(_joined(self._parts), self._faults, self._at, place)
+
+    def goes_on(self) -> bool:
+        """One step; False when the rest, if there is any, is for the next piece."""
+        if self._lost is not None:
+            return self._find(self._lost)
+        if not self._is_aligned:
+            return self._find(Lost(self._origin))
+        return self._follow()
+
+    def _follow(self) -> bool:
+        bounds = _chain(self._view, self._at, self._size)
+        batches = _headers(self._view, bounds, self._with_crc)
+        trusted = self._trusted(batches, bounds)
+        self._accept(batches if trusted == len(batches) else batches.select(slice(trusted)))
+        self._at = bounds[trusted]
+        rest = self._size - self._at
+        if rest == 0:
+            return False
+        if not self._is_last and (rest < HEADER_SIZE or self._may_go_on(batches, bounds, trusted)):
+            return False
+        if trusted == len(batches) and not any(self._view[self._at : self._at + HEADER_SIZE]):
+            self._lost = Lost(self._origin + self._at, is_blank=True)
+            return True
+        size = _announced_size(self._view, self._at)
+        self._lost = Lost(self._origin + self._at, self._origin + self._at + size if size else -1)
+        return True
+
+    def _trusted(self, batches: Batches, bounds: list[int]) -> int:
+        """How many batches are where their neighbours say so. One whose CRC does not match may have a wrong length:
+        it is believed when no sound batch is inside, and one that fits follows."""
+        for index in np.flatnonzero(~batches.sound).tolist():
+            start, end = bounds[index], bounds[index + 1]
+            inside = resync(self._view[start + 1 : end])
+            if inside >= 0 or not self._fits_behind(batches, index, end):
+                return int(index)
+        return len(batches)
+
+    def _fits_behind(self, batches: Batches, index: int, end: int) -> bool:
+        if index + 1 < len(batches) and batches.sound[index + 1]:
+            return True
+        if self._size - end < HEADER_SIZE:
+            return self._is_last and not any(self._view[end:])
+        if not any(self._view[end : end + HEADER_SIZE]):
+            return True
+        base_offset, _, _ = _COUNTS(self._view, end)
+        return _announced_size(self._view, end) > 0 and base_offset == batches.end_offset[index]
+
+    def _may_go_on(self, batches: Batches, bounds: list[int], trusted: int) -> bool:
+        """Whether a larger piece could tell more of the batch at the end of the trusted ones."""
+        if trusted == len(batches):
+            return _announced_size(self._view, self._at) > 0
+        # The last whole batch of this piece does not match; whether it leads on is seen once the next one is whole.
+        return (
+            trusted == len(batches) - 1
+            and resync(self._view[self._at + 1 : bounds[-1]]) < 0
+            and (self._size - bounds[-1] < HEADER_SIZE or _announced_size(self._view, bounds[-1]) > 0)
+        )
+
+    def _find(self, lost: Lost) -> bool:
+        if lost.is_blank:
+            if not _has_any(self._view[self._at :]):
+                # A header that begins in these zeros must not be cut.
+                self._at = self._size if self._is_last else max(self._at, self._size - HEADER_SIZE + 1)
+                return False
+            lost = lost._replace(is_blank=False)
+        for position, size in _candidates(self._view, self._at):
+            if position + size > self._size:
+                if not self._is_last:
+                    self._lost, self._at = self._kept(lost), position
+                    return False
+            elif _is_sound(self._view, position, size):
+                self._found(lost, position)
+                return True
+        if self._is_last:
+            self._found(lost, -1)
+            self._at = self._size
+        else:
+            self._lost = self._kept(lost)
+            self._at = max(self._at, self._size - HEADER_SIZE + 1)
+        return False
+
+    def _kept(self, lost: Lost) -> Lost | None:
+        return lost if self._is_aligned else None
+
+    def _found(self, lost: Lost, at: int) -> None:
+        """Report what was lost, and go on at the batch that was found; -1 for none up to the end of the file."""
+        if self._is_aligned:
+            end = self._origin + (at if at >= 0 else self._size)
+            self._faults.append(_broken(lost, end, at >= 0, self._expected))
+            self._expected = -1
+        self._lost = None
+        if at >= 0:
+            self._is_aligned = True
+            self._at = at
+
+    def _accept(self, batches: Batches) -> None:
+        """Take batches in, and report what is wrong in and between them."""
+        if not len(batches):
+            return
+        expected = np.concatenate(([self._expected], batches.end_offset[:-1]))
+        # What a damaged batch says of its end says nothing of the next one.
+        expected[1:][~batches.sound[:-1]] = -1
+        epochs = np.concatenate(([self._epoch], batches.epoch[:-1]))
+        is_known = expected >= 0
+        wrong = (is_known & (batches.base_offset != expected)) | (batches.epoch < epochs)
+        wrong |= batches.count != batches.end_offset - batches.base_offset
+        wrong |= _is_impossible(batches)
+        for index in np.flatnonzero(wrong | ~batches.sound).tolist():
+            position = self._origin + int(batches.position[index])
+            self._faults += _faults_of(batches, index, position, int(expected[index]), int(epochs[index]))
+        self._expected = int(batches.end_offset[-1]) if batches.sound[-1] else -1
+        self._epoch = int(batches.epoch[-1])
+        impossible = _is_impossible(batches)
+        self._parts.append(batches.select(~impossible) if impossible.any() else batches)
+
+
+def _chain(view: memoryview, at: int, size: int) -> list[int]:
+    """Where the whole batches from `at` begin, by their lengths, and where the last one ends."""
+    bounds = [at]
+    last = size - HEADER_SIZE
+    while at <= last:
+        length, magic = _LENGTH_AND_MAGIC(view, at)
+        if magic != MAGIC or not _LEAST_LENGTH <= length <= _LARGEST_LENGTH:
+            break
+        at += length + _LENGTH_END
+        if at > size:
+            break
+        bounds.append(at)
+    return bounds
+
+
+def _headers(view: memoryview, bounds: list[int], with_crc: bool) -> Batches:
+    starts = np.array(bounds, np.int64)
+    positions = starts[:-1]
+
+    def column(offset: int, kind: str, dtype: type) -> Any:
+        if not len(positions):
+            return np.empty(0, dtype)
+        # Fields stand at any byte: a view of every byte as the beginning of one, and of those the ones asked for.
+        whole = np.dtype(kind)
+        every = np.ndarray((len(view) - whole.itemsize + 1,), whole, view, 0, (1,))
+        return every[positions + offset].astype(dtype)
+
+    base_offset = column(0, ">i8", np.int64)
+    stored_crc = column(17, ">u4", np.uint32)
+    crc = stored_crc
+    if with_crc:
+        crc = np.array([crc32c(view[start + _BODY : end]) for start, end in pairwise(bounds)], np.uint32)
+    return Batches(
+        positions,
+        np.diff(starts).astype(np.int32),
+        base_offset,
+        base_offset + column(23, ">i4", np.int64) + 1,
+        column(12, ">i4", np.int32),
+        column(21, ">i2", np.int16),
+        column(27, ">i8", np.int64),
+        column(35, ">i8", np.int64),
+        column(57, ">i4", np.int32),
+        stored_crc,
+        crc,
+    )
+
+
+def _is_impossible(batches: Batches) -> Any:
+    return (batches.base_offset < 0) | (batches.end_offset <= batches.base_offset) | (batches.count <= 0)
+
+
+def _joined(parts: list[Batches]) -> Batches:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _headers(memoryview(b""), [0], with_crc=True)
+    return Batches(
+        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batches))
+    )
+
+
+def _announced_size(view: memoryview, at: int) -> int:
+    """How large the batch at `at` says it is; 0 where no batch can begin."""
+    if at + HEADER_SIZE > len(view):
+        return 0
+    length, magic = _LENGTH_AND_MAGIC(view, at)
+    return length + _LENGTH_END if magic == MAGIC and _LEAST_LENGTH <= length <= _LARGEST_LENGTH else 0
+
+
+def _candidates(view: memoryview, start: int) -> Iterator[tuple[int, int]]:
+    """Places from `start` where a header could be, and the size of the batch; it may reach over the end."""
+    array = np.frombuffer(view, np.uint8)
+    last = len(array) - HEADER_SIZE
+    if last < start:
+        return
+    magic = array[start + 16 : last + 17] == MAGIC
+    # The producer of no batch of this log is known, and its first byte thins out all the twos in the records.
+    producer = array[start + _PRODUCER : last + _PRODUCER + 1] == 0xFF
+    for at in (np.flatnonzero(magic & producer) + start).tolist():
+        size = _announced_size(view, at)
+        if size and view[at + _PRODUCER : at + _PRODUCER + len(_NO_PRODUCER)] == _NO_PRODUCER:
+            base_offset, last_delta, count = _COUNTS(view, at)
+            if base_offset >= 0 and count == last_delta + 1 > 0:
+                yield at, size
+
+
+def _is_sound(view: memoryview, at: int, size: int) -> bool:
+    (stored,) = _STORED_CRC(view, at)
+    return at + size <= len(view) and bool(crc32c(view[at + _BODY : at + size]) == stored)
+
+
+def _has_any(view: memoryview) -> bool:
+    """Whether not all of these bytes are zero."""
+    return bool(np.frombuffer(view, np.uint8).any())
+
+
+def _broken(lost: Lost, end: int, is_found: bool, expected_offset: int) -> Fault:
+    size = end - lost.since
+    if not is_found:
+        text = f"no whole batch in the last {size} bytes"
+        return Fault("TORN_TAIL", lost.since, expected_offset, text, size)
+    if end == lost.announced_end:
+        return Fault("BAD_HEADER", lost.since, expected_offset, f"{size} bytes are no batch", size)
+    return Fault("BROKEN_CHAIN", lost.since, expected_offset, f"no batch for {size} bytes", size)
+
+
+def _faults_of(batches: Batches, index: int, position: int, expected: int, epoch: int) -> Iterator[Fault]:
+    """What is wrong with one batch, `expected` (-1: any offset) and `epoch` being those of the one before."""
+    base_offset, end_offset = int(batches.base_offset[index]), int(batches.end_offset[index])
+    stored, computed = int(batches.stored_crc[index]), int(batches.crc[index])
+    if stored != computed:
+        text = f"CRC {computed:#010x} over the bytes, {stored:#010x} is stored"
+        yield Fault("BAD_CRC", position, base_offset, text, int(batches.size[index]))
+    elif _is_impossible(batches)[index] or batches.count[index] != end_offset - base_offset:
+        text = f"{batches.count[index]} records for offsets from {base_offset} to {end_offset}, exclusive"
+        lost = int(batches.size[index]) if _is_impossible(batches)[index] else 0
+        yield Fault("BAD_HEADER", position, base_offset, text, lost)
+    if 0 <= expected < base_offset:
+        yield Fault("GAP", position, expected, f"offsets {expected} to {base_offset - 1} are missing")
+    elif base_offset < expected:
+        yield Fault("OVERLAP", position, base_offset, f"offset {base_offset} where {expected} was expected")
+    if batches.epoch[index] < epoch:
+        text = f"epoch {batches.epoch[index]} after epoch {epoch}"
+        yield Fault("EPOCH_REGRESSION", position, base_offset, text)
