@@ -194,7 +194,10 @@ class Cluster:
         self.heap.call_later(delay, partial(self.boot, node_id), b"boot")
 
     def repair(self) -> None:
-        """No fault is left, and none is about to come; processes that are down stay down."""
+        """No fault is left, and none is about to come; processes that are down stay down.
+
+        What is rotten under a process that runs is restored when that has noticed it, and not before.
+        """
         self.network.heal()
         self.network.conditions = CALM_LINKS
         for machine in self.machines.values():
@@ -206,7 +209,9 @@ class Cluster:
             machine.disk.repair()
             machine.disk.latency = CALM_DISK
             machine.unlucky_calls = 0
-            if machine.process is not None:
+            if machine.process is None:
+                machine.disk.restore()
+            else:
                 machine.process.callback_ms = 0.0
 
     def retire(self, node_id: int) -> None:

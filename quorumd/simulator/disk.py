@@ -178,12 +178,12 @@ class SimulatedDisk:
         self._busy_until = max(self._busy_until, self._heap.now_ms + duration_ms)
 
     def repair(self) -> None:
-        """No fault is left and none is about to come; a stall that has begun ends in its time."""
+        """No fault is about to come and there is room; a stall that has begun ends in its time, and what is rotten
+        stays so until `restore`."""
         self.capacity = ROOMY_BYTES
         self._calls_to_power_loss = 0
         self._syncs_to_power_loss = 0
         self._syncs_to_failure = 0
-        self.restore()
 
     def rot(self, path: str, position: int, bits: int) -> None:
         """From now on these bits of one byte of a file are read wrong, until `restore`."""

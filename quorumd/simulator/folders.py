@@ -49,13 +49,14 @@ def format_durably(
 
 
 def sound_voters(cluster: Cluster, without: Machine) -> int:
-    """How many other voters have what they ever promised, and the beginning of what is committed."""
+    """How many other voters still have what they ever promised, and the beginning of what is committed."""
     informed = _best_informed(cluster)
     if informed is None:
         return 0
     first = informed.mirror.batches[:1]
     return sum(
         machine is not without
+        and not machine.retired
         and machine.folder == 0
         and not machine.disk.is_rotten
         and machine.set_aside is None

@@ -141,14 +141,36 @@ def test_a_node_that_starts_with_what_is_not_its_own_is_told() -> None:
 def test_repair_ends_mistakes_and_restores_files() -> None:
     cluster = settled(3)
     folders_before = cluster.machines[1].disk.contents()
-    cluster.kill(1)
-    folders.set_aside(cluster, cluster.machines[1], "another-cluster")
     path = next(path for path in folders_before if path.endswith(".log"))
+    for node_id in (1, 2):
+        cluster.kill(node_id)
+    folders.set_aside(cluster, cluster.machines[1], "another-cluster")
     cluster.machines[2].disk.rot(path, 70, 1)
     cluster.repair()
     assert cluster.machines[1].set_aside is None
     assert cluster.machines[1].disk.contents() == folders_before
     assert not cluster.machines[2].disk.is_rotten
+
+
+def test_repair_leaves_what_is_rotten_to_the_process_that_has_not_noticed_it() -> None:
+    cluster = settled(3)
+    machine = cluster.machines[2]
+    machine.disk.rot(f"{folders.DATA_FOLDER}/meta.properties", 0, 1)
+    cluster.repair()
+    assert machine.disk.is_rotten
+    cluster.kill(2)
+    cluster.boot(2)
+    run(cluster, 2 * folders.MENDED_WITHIN_MS)
+    assert cluster.counters["damage noticed"] == 1
+    assert not machine.disk.is_rotten
+    assert machine.node is not None
+
+
+def test_a_machine_that_is_off_for_good_makes_up_for_no_folder() -> None:
+    cluster = settled(3)
+    assert folders.can_do_without(cluster, cluster.machines[1])
+    cluster.retire(3)
+    assert not folders.can_do_without(cluster, cluster.machines[1])
 
 
 def test_brokers_belong_to_the_cluster_and_not_to_a_folder_that_is_set_aside() -> None:
