@@ -242,7 +242,7 @@ BROKERS = Table(
         Column("rack", "STRING"),
         Column("endpoints", _ENDPOINTS),
         Column("log_dirs", "ARRAY<BINARY>"),
-        Column("event", "STRING", "register, fence, unfence, shutdown, directories, unregister"),
+        Column("event", "STRING", "register, fence, unfence, shutdown, directories, unregister, snapshot, other"),
         Column("fenced", "BOOLEAN"),
         Column("from_offset", "BIGINT"),
         Column("from_ts", "TIMESTAMP"),
@@ -287,9 +287,17 @@ PARTITION_STATES = Table(
         Column("adding", INTS),
         Column("removing", INTS),
         Column("recovering", "BOOLEAN"),
-        Column("cause", "STRING", "see history: what the record did"),
+        Column("cause", "STRING", "see history.causes: what the record did"),
         Column("under_replicated", "BOOLEAN", "not all replicas are in sync"),
-        Column("under_min_isr", "BOOLEAN", "fewer in sync than min.insync.replicas of the topic at that time"),
+        Column(
+            "under_min_isr",
+            "BOOLEAN",
+            "fewer in sync than min.insync.replicas of the topic at that time, or than there are replicas if these "
+            "are fewer",
+        ),
+        Column("leader_before", "INT", "who led in the state before; -1 for none"),
+        Column("isr_left", "INT", "how many left the ISR with this record"),
+        Column("isr_joined", "INT", "how many joined it"),
     ),
 )  # fmt: skip
 

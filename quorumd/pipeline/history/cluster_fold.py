@@ -1,0 +1,311 @@
+"""What a cluster is besides its partitions, out of the records that are about all of it: topics, brokers, epochs,
+voters and min.insync.replicas. These records are few: they are folded one by one, in the order of their offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, Moment, Setting, Surroundings
+
+REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, CONFIG = 0, 1, 2, 4
+FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, BROKER_CHANGE, CLEARED_ELR = 7, 8, 9, 17, 28
+METADATA_TYPES: Final = (
+    *(REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, CONFIG),
+    *(FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, BROKER_CHANGE, CLEARED_ELR),
+)
+LEADER_CHANGE, KRAFT_VERSION, VOTERS = 2, 5, 6
+CONTROL_TYPES: Final = (LEADER_CHANGE, KRAFT_VERSION, VOTERS)
+COLUMNS: Final = (
+    *("offset", "epoch", "ts", "control", "type", "topic_id", "topic", "broker_id", "broker_epoch", "leader"),
+    *("fenced", "in_controlled_shutdown", "data"),
+)
+"""Those of the source that a row of these records needs; `ts` is a datetime."""
+
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+_TOPIC_CONFIG, _BROKER_CONFIG = 2, 4
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """Everything up to an offset; the dictionaries are rows of the tables by their names."""
+
+    cluster_id: str | None = None
+    kraft_version: int = 0
+    topics: dict[bytes, Row] = field(default_factory=dict)
+    """By id, removed ones too."""
+    brokers: list[Row] = field(default_factory=list)
+    epochs: dict[int, Row] = field(default_factory=dict)
+    voters: list[Row] = field(default_factory=list)
+    min_isr: dict[str, int] = field(default_factory=dict)
+    """By the name of a topic, "" for the default of all."""
+    changed: set[str] = field(default_factory=set)
+    """Names of tables that are no longer as they were read."""
+    _open_brokers: dict[int, Row] = field(default_factory=dict)
+    _ids: dict[str, bytes] = field(default_factory=dict)
+
+    def index(self) -> None:
+        """To be called once after the tables were filled by others than `apply`."""
+        self._open_brokers = {row["broker_id"]: row for row in self.brokers if row["to_offset"] is None}
+        self._ids = {
+            row["topic"]: topic_id for topic_id, row in self.topics.items() if row["deleted_offset"] is None
+        }
+
+    def surroundings(self) -> Surroundings:
+        """What partitions are folded with, before any more records; `apply` adds to it."""
+        settings = [Setting(-1, name, value) for name, value in self.min_isr.items()]
+        return Surroundings(settings=settings)
+
+    def apply(self, rows: Iterable[Row], around: Surroundings, snapshot: bool = False) -> None:
+        """Fold these records in, and note in `around` what they mean to partitions.
+
+        `snapshot`: they are from a snapshot, where things are that came to be long ago.
+        """
+        for row in rows:
+            if row["control"]:
+                self._apply_control(row)
+            else:
+                self._apply_metadata(row, around, snapshot)
+
+    def _apply_metadata(self, row: Row, around: Surroundings, snapshot: bool) -> None:
+        number = row["type"]
+        if number == TOPIC:
+            self._add_topic(row, snapshot)
+        elif number == REMOVE_TOPIC:
+            self._remove_topic(row, around)
+        elif number == CONFIG:
+            self._configure(row, around)
+        elif number == CLEARED_ELR:
+            name = fields_of(row).get("topicName") or ""
+            topic_id = self._ids.get(name) if name else None
+            if topic_id is not None or not name:
+                around.moments.append(_moment(CLEAR_ELR, row, topic_id))
+        else:
+            self._apply_broker(row, snapshot)
+
+    # Topics and their configs
+
+    def _add_topic(self, row: Row, snapshot: bool) -> None:
+        self.changed.add("topics")
+        self._ids[row["topic"]] = row["topic_id"]
+        known = self.topics.get(row["topic_id"])
+        if known is not None:
+            # A snapshot in the middle of a history says again what is known.
+            return
+        self.topics[row["topic_id"]] = {
+            "topic_id": row["topic_id"],
+            "topic": row["topic"],
+            "created_offset": None if snapshot else row["offset"],
+            "created_ts": None if snapshot else row["ts"],
+            "deleted_offset": None,
+            "deleted_ts": None,
+            "partitions": 0,
+        }
+
+    def _remove_topic(self, row: Row, around: Surroundings) -> None:
+        topic = self.topics.get(row["topic_id"])
+        if topic is None:
+            return
+        self.changed.add("topics")
+        topic["deleted_offset"], topic["deleted_ts"] = row["offset"], row["ts"]
+        name = topic["topic"]
+        self._ids.pop(name, None)
+        around.moments.append(_moment(REMOVE, row, row["topic_id"]))
+        if self.min_isr.pop(name, None) is not None:
+            around.settings.append(Setting(row["offset"], name, None))
+
+    def _configure(self, row: Row, around: Surroundings) -> None:
+        fields = fields_of(row)
+        resource, name = fields.get("resourceType"), fields.get("resourceName", "")
+        is_default = resource == _BROKER_CONFIG and name == ""
+        if fields.get("name") != MIN_INSYNC_REPLICAS or not (is_default or (resource == _TOPIC_CONFIG and name)):
+            return
+        value = _min_isr(fields.get("value"))
+        if value is None:
+            self.min_isr.pop(name, None)
+        else:
+            self.min_isr[name] = value
+        around.settings.append(Setting(row["offset"], name, value))
+        topic_id = self._ids.get(name)
+        if is_default or topic_id is not None:
+            around.moments.append(_moment(MIN_ISR, row, topic_id))
+
+    def count_partitions(self, counts: Mapping[bytes, int]) -> None:
+        """`counts`: how many partitions a topic has at least, by its id."""
+        for topic_id, count in counts.items():
+            topic = self.topics.get(topic_id)
+            if topic is not None and topic["partitions"] < count:
+                topic["partitions"] = count
+                self.changed.add("topics")
+
+    # Brokers
+
+    def _apply_broker(self, row: Row, snapshot: bool) -> None:
+        fields = fields_of(row)
+        broker_id = row["broker_id"] if row["broker_id"] is not None else fields.get("brokerId", fields.get("id"))
+        before = self._open_brokers.pop(broker_id, None)
+        after = _broker_after(row, fields, before, snapshot)
+        if after is None:
+            return
+        self.changed.add("brokers")
+        if before is not None:
+            before["to_offset"], before["to_ts"] = row["offset"], row["ts"]
+        after["broker_id"] = broker_id
+        self.brokers.append(after)
+        if after["event"] != "unregister":
+            self._open_brokers[broker_id] = after
+
+    # The quorum itself
+
+    def _apply_control(self, row: Row) -> None:
+        fields = fields_of(row)
+        if row["type"] == LEADER_CHANGE:
+            voters = [voter["voterId"] for voter in fields.get("voters", [])]
+            granting = [voter["voterId"] for voter in fields.get("grantingVoters", [])]
+            epoch = self._epoch(row["epoch"], row)
+            leader = fields.get("leaderId", row["leader"])
+            epoch.update(leader_id=leader, voters=voters, granting=granting)
+            if self.kraft_version == 0 and (not self.voters or self.voters[-1]["voters"] != voters):
+                self._set_voters(row, [{"voterId": voter} for voter in voters])
+        elif row["type"] == KRAFT_VERSION:
+            self.kraft_version = fields.get("kRaftVersion", 0)
+        elif row["type"] == VOTERS:
+            self.cluster_id = fields.get("clusterId") or self.cluster_id
+            self._set_voters(row, fields.get("voters", []))
+
+    def _set_voters(self, row: Row, voters: list[dict[str, Any]]) -> None:
+        self.changed.add("voters")
+        ids = [voter["voterId"] for voter in voters]
+        before: list[int] = []
+        if self.voters:
+            before = self.voters[-1]["voters"]
+            self.voters[-1]["to_offset"] = row["offset"]
+        changes = [f"+{voter}" for voter in ids if voter not in before]
+        changes += [f"-{voter}" for voter in before if voter not in ids]
+        self.voters.append(
+            {
+                "from_offset": row["offset"],
+                "to_offset": None,
+                "epoch": row["epoch"],
+                "from_ts": row["ts"],
+                "kraft_version": self.kraft_version,
+                "change": " ".join(changes),
+                "voters": ids,
+                "directories": [_uuid(voter.get("voterDirectoryId")) for voter in voters],
+                "endpoints": [_listeners(voter.get("endpoints", [])) for voter in voters],
+            }
+        )
+
+    def count_epoch(self, epoch: int, first: Row, records: int, batches: int) -> None:
+        """`records` in `batches` more of an epoch; `first` has offset and ts of the first of them."""
+        row = self._epoch(epoch, first)
+        row["records"] += records
+        row["batches"] += batches
+        self.changed.add("epochs")
+
+    def _epoch(self, epoch: int, first: Row) -> Row:
+        if epoch in self.epochs:
+            return self.epochs[epoch]
+        for row in self.epochs.values():
+            if row["end_offset"] is None and row["epoch"] < epoch:
+                row["end_offset"], row["end_ts"] = first["offset"], first["ts"]
+        self.changed.add("epochs")
+        self.epochs[epoch] = {
+            "epoch": epoch,
+            "leader_id": None,
+            "start_offset": first["offset"],
+            "end_offset": None,
+            "start_ts": first["ts"],
+            "end_ts": None,
+            "records": 0,
+            "batches": 0,
+            "voters": None,
+            "granting": None,
+        }
+        return self.epochs[epoch]
+
+
+def fields_of(row: Row) -> dict[str, Any]:
+    """The fields that have no column."""
+    found: dict[str, Any] = json.loads(row["data"]) if row["data"] else {}
+    return found
+
+
+def _moment(kind: int, row: Row, topic_id: bytes | None) -> Moment:
+    return Moment(kind, row["offset"], micros(row["ts"]), row["epoch"], topic_id)
+
+
+def micros(ts: Any) -> int:
+    """Microseconds since 1970 of a datetime with a time zone, exactly."""
+    from datetime import UTC, datetime, timedelta
+
+    return int((ts - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
+
+
+def _min_isr(value: str | None) -> int | None:
+    """None where it is removed; what was never meant to be read counts as 1, as everywhere in quorumd."""
+    if value is None:
+        return None
+    try:
+        return max(1, int(value or 1))
+    except ValueError:
+        return 1
+
+
+def _broker_after(row: Row, fields: dict[str, Any], before: Row | None, snapshot: bool) -> Row | None:
+    """What a broker is after a record; None where it changes a broker that is not known."""
+    number = row["type"]
+    if number == REGISTER_BROKER:
+        after = {
+            "broker_epoch": fields.get("brokerEpoch", row["broker_epoch"]),
+            "incarnation_id": _uuid(fields.get("incarnationId")),
+            "rack": fields.get("rack"),
+            "endpoints": [
+                {name: end.get(key) for name, key in _END_POINT.items()} for end in fields.get("endPoints", [])
+            ],
+            "log_dirs": [_uuid(folder) for folder in fields.get("logDirs", [])],
+            "event": "snapshot" if snapshot else "register",
+            "fenced": bool(fields.get("fenced", row["fenced"])),
+        }
+    elif before is None:
+        return None
+    else:
+        after = dict(before)
+        after["event"], after["fenced"] = _event(row, fields, before["fenced"])
+        if fields.get("logDirs"):
+            after["log_dirs"] = [_uuid(folder) for folder in fields["logDirs"]]
+    gone = number == UNREGISTER_BROKER
+    after["from_offset"], after["from_ts"] = row["offset"], row["ts"]
+    after["to_offset"], after["to_ts"] = (row["offset"], row["ts"]) if gone else (None, None)
+    return after
+
+
+_END_POINT = {"name": "name", "host": "host", "port": "port", "security": "securityProtocol"}
+
+
+def _event(row: Row, fields: dict[str, Any], was_fenced: bool) -> tuple[str, bool]:
+    """What a change record did to a broker, and whether it is fenced after it."""
+    if row["type"] in (FENCE_BROKER, UNFENCE_BROKER):
+        fenced = row["type"] == FENCE_BROKER
+        return ("fence" if fenced else "unfence"), fenced
+    if row["type"] == UNREGISTER_BROKER:
+        return "unregister", was_fenced
+    fenced_now = row["fenced"] if row["fenced"] is not None else fields.get("fenced", 0)
+    if fenced_now:
+        return ("fence", True) if fenced_now > 0 else ("unfence", False)
+    shutdown = row["in_controlled_shutdown"]
+    if shutdown if shutdown is not None else fields.get("inControlledShutdown", 0):
+        return "shutdown", was_fenced
+    return ("directories" if fields.get("logDirs") else "other"), was_fenced
+
+
+def _uuid(text: str | None) -> bytes:
+    return bytes(KafkaUuid.parse(text)) if text else bytes(ZERO_UUID)
+
+
+def _listeners(endpoints: list[dict[str, Any]]) -> str:
+    return ",".join(f"{end['name']}://{end['host']}:{end['port']}" for end in endpoints)

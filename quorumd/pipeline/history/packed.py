@@ -1,0 +1,106 @@
+"""Lists of ids as Arrow binaries, 4 bytes little-endian an id: how long they are, who is missing in another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+ID_BYTES = 4
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLists:
+    """A column of packed lists that is looked at by row numbers; null counts as empty."""
+
+    column: Any
+    """pyarrow.BinaryArray."""
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    """In ids."""
+    ids: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, column: Any) -> PackedLists:
+        """Of a pyarrow.BinaryArray without chunks."""
+        _, offset_buffer, data = column.buffers()
+        offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
+        offsets = offsets.astype(np.int64) // ID_BYTES
+        ids = np.frombuffer(data, np.int32) if data is not None else np.empty(0, np.int32)
+        return cls(column, offsets[:-1], np.diff(offsets), ids)
+
+    def take(self, rows: Ints) -> Any:
+        """The lists of these rows as a BinaryArray."""
+        return self.column.take(pa.array(rows))
+
+    def differ(self, some: Ints, others: Ints) -> Flags:
+        """Whether the list in each row of `some` is another one than that in the row of `others`."""
+        lengths = self.lengths[some]
+        different = lengths != self.lengths[others]
+        for place in range(int(lengths.max(initial=0))):
+            there = ~different & (lengths > place)
+            different[there] = (
+                self.ids[self.starts[some[there]] + place] != self.ids[self.starts[others[there]] + place]
+            )
+        return different
+
+    def missing(self, some: Ints, others: Ints) -> npt.NDArray[np.int32]:
+        """How many ids of the list in each row of `some` are not in that in the row of `others`."""
+        missing = np.zeros(len(some), np.int32)
+        lengths, other_lengths = self.lengths[some], self.lengths[others]
+        for place in range(int(lengths.max(initial=0))):
+            rows = np.nonzero(lengths > place)[0]
+            wanted = self.ids[self.starts[some[rows]] + place]
+            found = np.zeros(len(rows), np.bool_)
+            for other_place in range(int(other_lengths[rows].max(initial=0))):
+                there = np.nonzero(other_lengths[rows] > other_place)[0]
+                ids = self.ids[self.starts[others[rows[there]]] + other_place]
+                found[there] |= ids == wanted[there]
+            missing[rows] += ~found
+        return missing
+
+    def contain(self, rows: Ints, wanted: npt.NDArray[np.int32]) -> Flags:
+        """Whether the list in each row has the id that is wanted there."""
+        found = np.zeros(len(rows), np.bool_)
+        lengths = self.lengths[rows]
+        for place in range(int(lengths.max(initial=0))):
+            there = np.nonzero(lengths > place)[0]
+            found[there] |= self.ids[self.starts[rows[there]] + place] == wanted[there]
+        return found
+
+
+def pack(lists: Any) -> Any:
+    """A column of `list<int32>` as packed lists, without copying an id."""
+    lists = lists.combine_chunks() if isinstance(lists, pa.ChunkedArray) else lists
+    offsets = np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
+    packed_offsets = pa.py_buffer((offsets * ID_BYTES).astype(np.int32))
+    values = lists.values.buffers()[1]
+    if lists.values.offset:
+        values = values.slice(lists.values.offset * ID_BYTES)
+    return pa.Array.from_buffers(pa.binary(), len(lists), [_validity(lists), packed_offsets, values])
+
+
+def unpack(column: Any) -> Any:
+    """Packed lists as a column of `list<int32>`, without copying an id."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    _, offset_buffer, data = column.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
+    count = 0 if data is None else data.size // ID_BYTES
+    values = pa.Array.from_buffers(pa.int32(), count, [None, data if data is not None else pa.py_buffer(b"")])
+    list_type = pa.list_(pa.field("element", pa.int32()))
+    list_offsets = pa.py_buffer((offsets // ID_BYTES).astype(np.int32))
+    return pa.Array.from_buffers(
+        list_type, len(column), [_validity(column), list_offsets], children=[values]
+    )
+
+
+def _validity(column: Any) -> Any:
+    """The bitmap of what is not null, as of a column that begins at its first element."""
+    if column.null_count == 0:
+        return None
+    return pa.array(column.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]

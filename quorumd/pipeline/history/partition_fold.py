@@ -1,0 +1,249 @@
+"""The states of partitions out of their records (schemas.PARTITION_STATES), in numpy.
+
+A change says only what it changes, and each state has all: what was said last is filled forward, partition by
+partition. Partition and leader epochs are counted, as every reader of the log does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorumd.pipeline.history.causes import CAUSES, Transitions, causes_of
+from quorumd.pipeline.history.packed import Flags, Ints, PackedLists
+from quorumd.pipeline.history.partition_rows import (
+    CHANGE,
+    CLEAR_ELR,
+    CREATE,
+    LEADER_UNCHANGED,
+    LISTS,
+    MIN_ISR,
+    NO_LEADER,
+    RECOVERY_UNCHANGED,
+    REMOVE,
+    STATE,
+    Rows,
+    Setting,
+    Surroundings,
+    arrange,
+)
+from quorumd.pipeline.schemas import PARTITION_STATES, Table
+
+STATES = Table(
+    "partition_states",
+    "Without what is the same in all rows.",
+    tuple(column for column in PARTITION_STATES.packed().columns if column.name != "cluster_id"),
+)
+_NOT_THERE = np.iinfo(np.int64).min
+
+
+class Folded(NamedTuple):
+    """Tables of STATES: those that ended, and those that last."""
+
+    closed: Any
+    open: Any
+    orphans: int
+    """Changes of partitions that no record made: their creation is missing."""
+
+
+def fold(states: Any, records: Any, surroundings: Surroundings) -> Folded:
+    """The states that partitions went through, from `states` (Table of STATES) by `records` (RECORD_COLUMNS)."""
+    rows = arrange(states, records, surroundings)
+    orphans = len(records) - int(((rows.kind == CREATE) | (rows.kind == CHANGE)).sum())
+    timeline = _Timeline(states, records, rows, surroundings)
+    timeline.drop_what_changes_nothing()
+    table, is_open = timeline.states(states)
+    return Folded(table.filter(pa.array(~is_open)), table.filter(pa.array(is_open)), orphans)
+
+
+class _Timeline:
+    """Rows, and for each field of a state the row that said it last."""
+
+    def __init__(self, states: Any, records: Any, rows: Rows, surroundings: Surroundings) -> None:
+        self.rows = rows
+        self.surroundings = surroundings
+        self.leader = _ints(rows.inputs["leader"], LEADER_UNCHANGED)
+        recovering = np.concatenate(
+            [
+                pc.cast(states["recovering"], pa.int8()).to_numpy(),
+                _ints(records["recovering"], RECOVERY_UNCHANGED),
+            ]
+        )
+        self.recovering = recovering.astype(np.int8)
+        self.leader_epoch = _ints(rows.inputs["leader_epoch"], -1)
+        self.partition_epoch = _ints(rows.inputs["partition_epoch"], -1)
+        self.lists: dict[str, PackedLists] = {}
+        self.said: dict[str, Flags] = {}
+        empty = pa.array([b""], pa.binary())
+        for name in LISTS:
+            column = rows.inputs[name].combine_chunks()
+            self.said[name] = np.append(column.is_valid().to_numpy(zero_copy_only=False), True)
+            # The last row is an empty list: that of what was removed or cleared.
+            self.lists[name] = PackedLists.of(pa.concat_arrays([column.fill_null(b""), empty]))
+        self.empty = len(rows.inputs)
+
+    def last_said(self, name: str) -> Ints:
+        """For each row the row of `inputs` with the list of that name that holds there."""
+        rows = self.rows
+        said = (rows.kind <= CREATE) | (rows.kind == REMOVE)
+        said |= (rows.kind == CHANGE) & self.said[name][rows.source]
+        source = np.where(rows.kind == REMOVE, self.empty, rows.source)
+        if name in ("elr", "last_known_elr"):
+            said |= rows.kind == CLEAR_ELR
+            source = np.where(rows.kind == CLEAR_ELR, self.empty, source)
+        return source[_filled(said)]
+
+    def under_min_isr(self, isr: Ints, replicas: Ints) -> Flags:
+        """No more can be asked for than there are: so does the broker that leads the partition."""
+        replica_count = self.lists["replicas"].lengths[replicas]
+        required = np.minimum(min_isr(self.rows, self.surroundings), replica_count)
+        return self.lists["isr"].lengths[isr] < required
+
+    def drop_what_changes_nothing(self) -> None:
+        """An ELR that was empty was not cleared; most partitions have enough in sync whatever the minimum is; and a
+        snapshot may say what is known."""
+        rows = self.rows
+        keep = np.ones(len(rows), np.bool_)
+        cleared, minimum = rows.kind == CLEAR_ELR, rows.kind == MIN_ISR
+        if cleared.any():
+            lengths = sum(self.lists[name].lengths[self.last_said(name)] for name in ("elr", "last_known_elr"))
+            keep &= ~cleared | (_before(lengths) > 0)
+        if minimum.any():
+            under = self.under_min_isr(self.last_said("isr"), self.last_said("replicas"))
+            keep &= ~minimum | (_before(under) != under)
+        if not keep.all():
+            self.rows = rows.keep(keep)
+
+    def states(self, before: Any) -> tuple[Any, Flags]:
+        """Table of STATES with a row for each row, and which of them last."""
+        rows = self.rows
+        first = rows.first
+        said = {name: self.last_said(name) for name in LISTS}
+        leader, leader_epoch, partition_epoch, recovering = self._numbers()
+        under = self.under_min_isr(said["isr"], said["replicas"])
+        causes = causes_of(
+            Transitions(rows, first, leader, recovering, said, self.lists, self.surroundings.snapshot_offset)
+        )
+        last = np.append(first[1:], True) if len(rows) else first
+        is_open = last & (rows.kind != REMOVE)
+        end = np.minimum(np.arange(1, len(rows) + 1), len(rows) - 1)
+        end = np.where(rows.kind == REMOVE, np.arange(len(rows)), end)
+        isr_length = self.lists["isr"].lengths[said["isr"]]
+        replica_count = self.lists["replicas"].lengths[said["replicas"]]
+        known = (rows.kind == STATE).nonzero()[0]
+        source = rows.source[known]
+
+        def kept(name: str, computed: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            """What was computed, but for states from before: those have it."""
+            computed[known] = before[name].to_numpy()[source]
+            return computed
+
+        columns = {
+            "topic_id": rows.topic_ids.take(pa.array(rows.topic)),
+            "topic": _names(rows.topic_ids, self.surroundings).take(pa.array(rows.topic)),
+            "partition": (rows.key & 0xFFFFFFFF).astype(np.int32),
+            "from_offset": rows.offset,
+            "from_ts": _times(rows.ts),
+            "to_offset": pa.array(rows.offset[end], mask=is_open),
+            "to_ts": _times(rows.ts[end], is_open),
+            "epoch": rows.epoch,
+            "partition_epoch": partition_epoch,
+            "leader_epoch": leader_epoch,
+            "leader": leader,
+            **{name: self.lists[name].take(said[name]) for name in LISTS},
+            "recovering": recovering == 1,
+            "cause": _with_causes_before(causes.cause, known, before, source),
+            "under_replicated": isr_length < replica_count,
+            "under_min_isr": under,
+            "leader_before": kept("leader_before", causes.leader_before),
+            "isr_left": kept("isr_left", causes.isr_left),
+            "isr_joined": kept("isr_joined", causes.isr_joined),
+        }
+        return pa.table([columns[name] for name in STATES.names], schema=STATES.arrow()), is_open
+
+    def _numbers(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """Leader, leader epoch, partition epoch and recovery state at each row."""
+        rows = self.rows
+        full, change = rows.kind <= CREATE, rows.kind == CHANGE
+        base = _filled(full)
+        names_leader = change & (self.leader[rows.source] != LEADER_UNCHANGED)
+        leader = self.leader[rows.source[_filled(full | names_leader)]]
+        leader[rows.kind == REMOVE] = NO_LEADER
+        elections = np.cumsum(names_leader)
+        leader_epoch = self.leader_epoch[rows.source[base]] + elections - elections[base]
+        changes = np.cumsum(change | (rows.kind == CLEAR_ELR))
+        partition_epoch = self.partition_epoch[rows.source[base]] + changes - changes[base]
+        says_recovery = full | (change & (self.recovering[rows.source] != RECOVERY_UNCHANGED))
+        recovering = self.recovering[rows.source[_filled(says_recovery)]]
+        recovering[rows.kind == REMOVE] = 0
+        return (
+            leader.astype(np.int32),
+            leader_epoch.astype(np.int32),
+            partition_epoch.astype(np.int32),
+            recovering.astype(np.int32),
+        )
+
+
+def min_isr(rows: Rows, surroundings: Surroundings) -> Ints:
+    """min.insync.replicas at each row: the topic's own, else that of all, else 1."""
+    common = [setting for setting in surroundings.settings if setting.topic == ""]
+    values = np.maximum(1, _values_at(rows.offset, common))
+    values = np.where(values == _NOT_THERE, 1, values)
+    own: dict[str, list[Setting]] = {}
+    for setting in surroundings.settings:
+        if setting.topic:
+            own.setdefault(setting.topic, []).append(setting)
+    if not own:
+        return values
+    names = _names(rows.topic_ids, surroundings).to_pylist()
+    order = np.argsort(rows.topic, kind="stable")
+    topics = rows.topic[order]
+    for number, name in enumerate(names):
+        if name in own:
+            low, high = np.searchsorted(topics, [number, number + 1])
+            these = order[low:high]
+            found = _values_at(rows.offset[these], own[name])
+            values[these] = np.where(found == _NOT_THERE, values[these], np.maximum(1, found))
+    return values
+
+
+def _values_at(offsets: Ints, settings: list[Setting]) -> Ints:
+    """The value that holds at each offset, _NOT_THERE where none does."""
+    starts = np.array([setting.offset for setting in settings], np.int64)
+    found = [_NOT_THERE, *(_NOT_THERE if s.value is None else s.value for s in settings)]
+    return np.array(found, np.int64)[np.searchsorted(starts, offsets, side="right")]
+
+
+def _names(topic_ids: Any, surroundings: Surroundings) -> Any:
+    names = surroundings.names
+    return pa.array([names.get(topic_id) for topic_id in topic_ids.to_pylist()], pa.string())
+
+
+def _filled(said: Flags) -> Ints:
+    """For each row the last one up to it that is flagged."""
+    filled: Ints = np.maximum.accumulate(np.where(said, np.arange(len(said)), 0))
+    return filled
+
+
+def _before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate([values[:1], values[:-1]])
+
+
+def _ints(column: Any, null: int) -> npt.NDArray[np.int64]:
+    values: npt.NDArray[np.int64] = pc.cast(column.fill_null(null), pa.int64()).to_numpy()
+    return values
+
+
+def _times(micros: Ints, mask: Flags | None = None) -> Any:
+    return pa.array(micros, pa.int64(), mask=mask).cast(pa.timestamp("us", "UTC"))
+
+
+def _with_causes_before(codes: npt.NDArray[np.int8], known: Ints, before: Any, source: Ints) -> Any:
+    names = pa.array(CAUSES)
+    if len(known):
+        codes[known] = pc.index_in(before["cause"], names).combine_chunks().to_numpy()[source]
+    return names.take(pa.array(codes))
