@@ -242,7 +242,9 @@ BROKERS = Table(
         Column("rack", "STRING"),
         Column("endpoints", _ENDPOINTS),
         Column("log_dirs", "ARRAY<BINARY>"),
-        Column("event", "STRING", "register, fence, unfence, shutdown, directories, unregister, snapshot, other"),
+        Column(
+            "event", "STRING", "register, fence, unfence, shutdown, directories, unregister, snapshot, other"
+        ),
         Column("fenced", "BOOLEAN"),
         Column("from_offset", "BIGINT"),
         Column("from_ts", "TIMESTAMP"),

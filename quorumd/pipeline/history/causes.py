@@ -1,18 +1,18 @@
 """Why a partition came to be as it is: what the record did, the first of these that holds.
 
-    deleted         its topic was removed; ends at once
-    snapshot        the log begins behind a snapshot that has it so
-    created         a record made it
-    unclean         a leader was elected that may lack committed records: it begins to recover (KIP-704), or, before
-                    that was recorded, it was neither in sync nor eligible and is now alone in the ISR
-    reassign_start  replicas are added or removed that were not before: a reassignment began, or another took its place
-    reassign_done   none are any more: it was completed or cancelled
-    leader          another one leads, or none, whatever else that did to the ISR
-    isr_shrink      somebody left the ISR
-    isr_expand      somebody joined the ISR
-    elr             who is eligible though not in sync has changed (KIP-966)
-    min_isr         another min.insync.replicas: enough are in sync now, or no longer; no record of the partition
-    other           anything else: directories, the order of replicas, the end of a recovery
+deleted         its topic was removed; ends at once
+snapshot        the log begins behind a snapshot that has it so
+created         a record made it
+unclean         a leader was elected that may lack committed records: it begins to recover (KIP-704), or, before
+                that was recorded, it was neither in sync nor eligible and is now alone in the ISR
+reassign_start  replicas are added or removed that were not before: a reassignment began, or another took its place
+reassign_done   none are any more: it was completed or cancelled
+leader          another one leads, or none, whatever else that did to the ISR
+isr_shrink      somebody left the ISR
+isr_expand      somebody joined the ISR
+elr             who is eligible though not in sync has changed (KIP-966)
+min_isr         another min.insync.replicas: enough are in sync now, or no longer; no record of the partition
+other           anything else: directories, the order of replicas, the end of a recovery
 """
 
 from __future__ import annotations
@@ -123,4 +123,4 @@ def _unclean(t: Transitions, leader_before: npt.NDArray[np.int32]) -> Flags:
         foreign &= ~t.lists[name].contain(t.said[name][rows - 1], leader)
     unclean = begins_to_recover | (elected & (t.recovering == 1))
     unclean[rows] |= foreign
-    return unclean
+    return np.asarray(unclean)

@@ -122,7 +122,9 @@ class ClusterState:
         fields = fields_of(row)
         resource, name = fields.get("resourceType"), fields.get("resourceName", "")
         is_default = resource == _BROKER_CONFIG and name == ""
-        if fields.get("name") != MIN_INSYNC_REPLICAS or not (is_default or (resource == _TOPIC_CONFIG and name)):
+        if fields.get("name") != MIN_INSYNC_REPLICAS or not (
+            is_default or (resource == _TOPIC_CONFIG and name)
+        ):
             return
         value = _min_isr(fields.get("value"))
         if value is None:
@@ -146,7 +148,7 @@ class ClusterState:
 
     def _apply_broker(self, row: Row, snapshot: bool) -> None:
         fields = fields_of(row)
-        broker_id = row["broker_id"] if row["broker_id"] is not None else fields.get("brokerId", fields.get("id"))
+        broker_id = int(fields.get("brokerId", fields.get("id", row["broker_id"])))
         before = self._open_brokers.pop(broker_id, None)
         after = _broker_after(row, fields, before, snapshot)
         if after is None:
@@ -265,7 +267,8 @@ def _broker_after(row: Row, fields: dict[str, Any], before: Row | None, snapshot
             "incarnation_id": _uuid(fields.get("incarnationId")),
             "rack": fields.get("rack"),
             "endpoints": [
-                {name: end.get(key) for name, key in _END_POINT.items()} for end in fields.get("endPoints", [])
+                {name: end.get(key) for name, key in _END_POINT.items()}
+                for end in fields.get("endPoints", [])
             ],
             "log_dirs": [_uuid(folder) for folder in fields.get("logDirs", [])],
             "event": "snapshot" if snapshot else "register",

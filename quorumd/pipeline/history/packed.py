@@ -30,9 +30,9 @@ class PackedLists:
         """Of a pyarrow.BinaryArray without chunks."""
         _, offset_buffer, data = column.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
-        offsets = offsets.astype(np.int64) // ID_BYTES
+        ends = offsets.astype(np.int64) // ID_BYTES
         ids = np.frombuffer(data, np.int32) if data is not None else np.empty(0, np.int32)
-        return cls(column, offsets[:-1], np.diff(offsets), ids)
+        return cls(column, ends[:-1], np.diff(ends), ids)
 
     def take(self, rows: Ints) -> Any:
         """The lists of these rows as a BinaryArray."""
@@ -47,7 +47,7 @@ class PackedLists:
             different[there] = (
                 self.ids[self.starts[some[there]] + place] != self.ids[self.starts[others[there]] + place]
             )
-        return different
+        return np.asarray(different)
 
     def missing(self, some: Ints, others: Ints) -> npt.NDArray[np.int32]:
         """How many ids of the list in each row of `some` are not in that in the row of `others`."""
@@ -94,9 +94,7 @@ def unpack(column: Any) -> Any:
     values = pa.Array.from_buffers(pa.int32(), count, [None, data if data is not None else pa.py_buffer(b"")])
     list_type = pa.list_(pa.field("element", pa.int32()))
     list_offsets = pa.py_buffer((offsets // ID_BYTES).astype(np.int32))
-    return pa.Array.from_buffers(
-        list_type, len(column), [_validity(column), list_offsets], children=[values]
-    )
+    return pa.Array.from_buffers(list_type, len(column), [_validity(column), list_offsets], children=[values])
 
 
 def _validity(column: Any) -> Any:

@@ -110,8 +110,9 @@ class _Timeline:
         keep = np.ones(len(rows), np.bool_)
         cleared, minimum = rows.kind == CLEAR_ELR, rows.kind == MIN_ISR
         if cleared.any():
-            lengths = sum(self.lists[name].lengths[self.last_said(name)] for name in ("elr", "last_known_elr"))
-            keep &= ~cleared | (_before(lengths) > 0)
+            eligible = self.lists["elr"].lengths[self.last_said("elr")]
+            eligible = eligible + self.lists["last_known_elr"].lengths[self.last_said("last_known_elr")]
+            keep &= ~cleared | (_before(eligible) > 0)
         if minimum.any():
             under = self.under_min_isr(self.last_said("isr"), self.last_said("replicas"))
             keep &= ~minimum | (_before(under) != under)

@@ -1,0 +1,199 @@
+"""The first half of a micro-batch, in workers: what a task reads of the log is put aside, with a summary of it.
+
+Nothing is shuffled by Spark. Each task writes its records, as they come, to one Arrow file, and those of partitions
+to another one, where they lie by bucket: whoever folds a bucket picks its parts out of all files.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorumd.pipeline.history.cluster_fold import COLUMNS, CONTROL_TYPES, METADATA_TYPES, Row
+from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD, RECORD_COLUMNS
+from quorumd.pipeline.history.tables import BUCKETS
+from quorumd.pipeline.schemas import EVENTS
+
+CHUNK_ROWS = 1 << 18
+"""So many records are sorted by bucket at a time: what a task holds in memory."""
+EVENT_COLUMNS = EVENTS.packed().select(tuple(name for name in EVENTS.names if name != "cluster_id"))
+CONFIG = 4
+UUID_BYTES = 16
+
+
+@dataclass(slots=True)
+class EpochPart:
+    """Of one epoch, in one task."""
+
+    epoch: int
+    first: Row
+    """offset and ts."""
+    records: int
+    batches: int
+
+
+@dataclass(slots=True)
+class Staged:
+    """What a task put aside: offsets [low, high) in files `{low:020d}.events` and `.partitions` of the folder."""
+
+    low: int
+    high: int
+    records: int = 0
+    parts: dict[int, list[int]] = field(default_factory=dict)
+    """By bucket the numbers of the batches of the file of partitions."""
+    partition_records: int = 0
+    cluster_rows: list[Row] = field(default_factory=list)
+    """Records for `cluster_fold`."""
+    epochs: list[EpochPart] = field(default_factory=list)
+    partition_counts: dict[bytes, int] = field(default_factory=dict)
+    """By topic id: the highest partition that is created + 1."""
+    topic_ids: set[bytes] = field(default_factory=set)
+    """Of all records."""
+
+    def file(self, folder: Path, kind: str) -> Path:
+        """`kind` is events or partitions."""
+        return folder / f"{self.low:020d}.{kind}"
+
+
+def stage(batches: Iterator[Any], folder: Path, start: int) -> Iterator[Any]:
+    """Put aside what `batches` (pyarrow.RecordBatch of the records level, packed) has from offset `start` on.
+
+    Yields one RecordBatch with one pickled `Staged` in its column `staged`, or nothing if there is no record.
+    """
+    chunks = _chunks(batches, start)
+    first = next(chunks, None)
+    if first is None:
+        return
+    staged = Staged(int(first["offset"][0].as_py()), 0)
+    events, partitions = staged.file(folder, "events"), staged.file(folder, "partitions")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        _arrow_file(events, EVENT_COLUMNS.arrow()) as event_file,
+        _arrow_file(partitions, RECORD_COLUMNS) as partition_file,
+    ):
+        number = 0
+        while first is not None:
+            event_file.write_table(first.select(EVENT_COLUMNS.names).cast(EVENT_COLUMNS.arrow()))
+            for bucket, part in _by_bucket(first):
+                partition_file.write_batch(part)
+                staged.parts.setdefault(bucket, []).append(number)
+                staged.partition_records += len(part)
+                number += 1
+            _summarize(first, staged)
+            first = next(chunks, None)
+    yield pa.record_batch({"staged": pa.array([pickle.dumps(staged)], pa.binary())})
+
+
+class _arrow_file:
+    """A file in Arrow's format that has its name only once it is whole."""
+
+    def __init__(self, path: Path, schema: Any) -> None:
+        self._path = path
+        self._temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        self._writer = pa.ipc.new_file(self._temporary, schema)
+
+    def __enter__(self) -> Any:
+        return self._writer
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._writer.close()
+        if kind is None:
+            self._temporary.replace(self._path)
+
+
+def _chunks(batches: Iterator[Any], start: int) -> Iterator[Any]:
+    """Tables of about CHUNK_ROWS."""
+    held: list[Any] = []
+    rows = 0
+    for batch in batches:
+        if len(batch) and batch.column("offset")[0].as_py() < start:
+            batch = batch.filter(pc.greater_equal(batch.column("offset"), start))
+        if not len(batch):
+            continue
+        held.append(batch)
+        rows += len(batch)
+        if rows >= CHUNK_ROWS:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, rows = [], 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.int64]:
+    """The bucket of each partition, the same for ever. `topic_ids` are 16 bytes each."""
+    column = topic_ids.combine_chunks()
+    _, offset_buffer, data = column.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
+    ids = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, UUID_BYTES)
+    mixed = np.ascontiguousarray(ids[:, 12:]).view("<u4")[:, 0].astype(np.int64)
+    return np.asarray((mixed + partitions.to_numpy()) % BUCKETS)
+
+
+def _by_bucket(chunk: Any) -> Iterator[tuple[int, Any]]:
+    types = chunk["type"].to_numpy()
+    wanted = (types == PARTITION_RECORD) | (types == PARTITION_CHANGE)
+    wanted &= ~chunk["control"].to_numpy()
+    if not wanted.any():
+        return
+    records = chunk.select(RECORD_COLUMNS.names).filter(pa.array(wanted)).cast(RECORD_COLUMNS)
+    buckets = bucket_of(records["topic_id"], records["partition"])
+    order = np.argsort(buckets, kind="stable")
+    bounds = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
+    (ordered,) = records.take(pa.array(order)).combine_chunks().to_batches()
+    for bucket in range(BUCKETS):
+        low, high = int(bounds[bucket]), int(bounds[bucket + 1])
+        if low < high:
+            yield bucket, ordered.slice(low, high - low)
+
+
+def _summarize(chunk: Any, staged: Staged) -> None:
+    offsets = chunk["offset"].to_numpy()
+    staged.high = int(offsets[-1]) + 1
+    staged.records += len(chunk)
+    staged.cluster_rows.extend(_cluster_rows(chunk))
+    _count_epochs(chunk, offsets, staged)
+    staged.topic_ids.update(pc.unique(chunk["topic_id"]).drop_null().to_pylist())
+    creations = chunk.filter(_metadata(chunk, (PARTITION_RECORD,)))
+    if len(creations):
+        counts = creations.group_by("topic_id").aggregate([("partition", "max")])
+        for topic_id, highest in zip(
+            counts["topic_id"].to_pylist(), counts["partition_max"].to_pylist(), strict=True
+        ):
+            staged.partition_counts[topic_id] = max(highest + 1, staged.partition_counts.get(topic_id, 0))
+
+
+def _metadata(chunk: Any, types: tuple[int, ...]) -> Any:
+    return pc.and_(pc.is_in(chunk["type"], pa.array(types, pa.int16())), pc.invert(chunk["control"]))
+
+
+def _cluster_rows(chunk: Any) -> list[Row]:
+    control = pc.and_(pc.is_in(chunk["type"], pa.array(CONTROL_TYPES, pa.int16())), chunk["control"])
+    wanted = pc.or_(_metadata(chunk, METADATA_TYPES), control)
+    # Of configs, which may be very many, one matters.
+    other = pc.invert(pc.match_substring(pc.fill_null(chunk["data"], ""), "min.insync.replicas"))
+    wanted = pc.and_not(wanted, pc.and_(_metadata(chunk, (CONFIG,)), other))
+    rows: list[Row] = chunk.select(COLUMNS).filter(wanted).to_pylist()
+    return rows
+
+
+def _count_epochs(chunk: Any, offsets: npt.NDArray[np.int64], staged: Staged) -> None:
+    epochs = chunk["epoch"].to_numpy()
+    bases = chunk["base_offset"].to_numpy()
+    starts = np.nonzero(np.diff(epochs, prepend=epochs[0] - 1))[0]
+    ends = np.append(starts[1:], len(epochs))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        batches = 1 + int(np.count_nonzero(np.diff(bases[start:end])))
+        if start == 0 and bases[0] < offsets[0]:
+            # Its batch was counted where it began.
+            batches -= 1
+        first = {"offset": int(offsets[start]), "ts": chunk["ts"][start].as_py()}
+        staged.epochs.append(EpochPart(int(epochs[start]), first, end - start, batches))

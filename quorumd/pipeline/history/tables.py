@@ -1,0 +1,163 @@
+"""The folder of a history: Parquet files of each table, and `history.json`, which says what belongs to them.
+
+A file is written under a name of its own and never changed. It counts from the moment on when history.json, replaced
+atomically, names it: readers see all of a micro-batch or nothing, and what a crash left behind belongs to nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.pipeline.schemas import HISTORY_TABLES
+
+MANIFEST = "history.json"
+FORMAT = 1
+STAGING = "staging"
+CHECKPOINT = "checkpoint"
+BUCKETS = 16
+"""Partitions are folded in so many parts, each of which has its own file of partition_current."""
+
+APPENDED = ("events", "partition_states", "lag")
+"""Each micro-batch adds a file to them; the other tables are written anew when they change."""
+
+
+@dataclass(slots=True)
+class Manifest:
+    """`begin` and `end` are the offsets [begin, end) that are in the history."""
+
+    begin: int = 0
+    end: int = 0
+    cluster_id: str | None = None
+    kraft_version: int = 0
+    min_isr: dict[str, int] = field(default_factory=dict)
+    """min.insync.replicas where it is set at `end`, by the name of the topic, "" for the default of all."""
+    transaction: int | None = None
+    """Where a transaction begins that is open at `end`: partitions and topics are those of before it."""
+    files: dict[str, list[str]] = field(default_factory=dict)
+    """Paths below the folder by table; of partition_current by bucket."""
+    obsolete: list[str] = field(default_factory=list)
+    """Files that the manifest before named and this one does not: a reader may be at them still."""
+    source: str = ""
+    """What it was built from."""
+
+    def paths(self, table: str) -> list[str]:
+        """Files of a table that are there: buckets without a partition have none."""
+        return [path for path in self.files.get(table, []) if path]
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """What belongs to the history in a folder, None where none was begun. Raises InputIncomplete."""
+    try:
+        document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        version = document.pop("format")
+        if version != FORMAT:
+            raise ConfigError(
+                f"{folder / MANIFEST} has format {version}, only {FORMAT} is known: build it anew"
+            )
+        return Manifest(**document)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputIncomplete(f"{folder / MANIFEST} cannot be read: {error}") from None
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace it atomically and durably."""
+    path, temporary = folder / MANIFEST, folder / f".{MANIFEST}"
+    with temporary.open("w", encoding="utf-8") as stream:
+        json.dump({"format": FORMAT} | asdict(manifest), stream, indent=1)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """No other process writes this history while the block runs. Raises ConfigError if one does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"{folder} is being written by another `history build`") from None
+        yield
+
+
+def remove_leftovers(folder: Path, manifest: Manifest) -> None:
+    """Remove what a run that was killed left behind: files that the manifest does not name."""
+    shutil.rmtree(folder / STAGING, ignore_errors=True)
+    known = {path for paths in manifest.files.values() for path in paths} | set(manifest.obsolete)
+    for table in HISTORY_TABLES:
+        for file in (folder / table).rglob("*.parquet*"):
+            if str(file.relative_to(folder)) not in known:
+                file.unlink()
+    _remove_empty_folders(folder)
+
+
+def remove_obsolete(folder: Path, paths: list[str]) -> None:
+    """Remove files that no manifest names any more."""
+    for path in paths:
+        (folder / path).unlink(missing_ok=True)
+        parent = (folder / path).parent
+        if not any(parent.iterdir()):
+            parent.rmdir()
+
+
+def _remove_empty_folders(folder: Path) -> None:
+    for table in HISTORY_TABLES:
+        for inside in (folder / table).glob("lo=*"):
+            if not any(inside.iterdir()):
+                inside.rmdir()
+
+
+def path_in(table: str, low: int, name: str) -> str:
+    """Where a micro-batch that begins at offset `low` writes a file of a table."""
+    return f"{table}/lo={low:020d}/{name}.parquet"
+
+
+def write_table(folder: Path, path: str, table: Any) -> None:
+    """Write a pyarrow.Table, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    pq.write_table(table, temporary, compression="zstd", compression_level=1)
+    temporary.replace(target)
+
+
+def write_rows(
+    folder: Path, path: str, table: str, rows: list[dict[str, Any]], cluster_id: str | None
+) -> None:
+    """Write dictionaries as a table of HISTORY_TABLES."""
+    import pyarrow as pa
+
+    schema = HISTORY_TABLES[table].arrow()
+    content = [row | {"cluster_id": cluster_id} for row in rows]
+    write_table(folder, path, pa.Table.from_pylist(content, schema=schema))
+
+
+def read_files(folder: Path, paths: list[str], table: str, columns: list[str] | None = None) -> Any:
+    """The rows of these files as a pyarrow.Table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = HISTORY_TABLES[table].arrow()
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
+    parts = [pq.ParquetFile(folder / path).read(columns=columns) for path in paths]
+    return pa.concat_tables(parts).select(schema.names) if parts else schema.empty_table()

@@ -1,0 +1,166 @@
+"""Metadata records that make sense after those before them, drawn by lot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import Partition, PartitionId
+from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
+from quorumd.protocol.messages.register_broker_record import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
+
+BROKERS = range(1, 6)
+NAMES = ["a", "b", "c"]
+
+
+def partitions_of(image: ClusterImage) -> dict[PartitionId, Partition]:
+    return {
+        PartitionId(topic.id, number): partition
+        for topic in image.topics.values()
+        for number, partition in topic.partitions.items()
+    }
+
+
+def uuid(number: int) -> KafkaUuid:
+    return KafkaUuid(bytes(15) + bytes([number]))
+
+
+class Lots:
+    """Records that make sense after those before them, drawn by lot."""
+
+    def __init__(self, seed: int, ahead: ClusterImage) -> None:
+        self._lots = Random(seed)
+        self._ahead = ahead
+        self._kinds: dict[Callable[[], Any], int] = {
+            self._register: 2,
+            self._change_broker: 3,
+            self._topic: 2,
+            self._remove_topic: 1,
+            self._partition: 4,
+            self._change_partition: 12,
+            self._clear_elr: 1,
+            self._setting: 5,
+        }
+
+    def between(self, least: int, most: int) -> int:
+        return self._lots.randint(least, most)
+
+    def record(self) -> Any:
+        """None where what was drawn makes no sense now."""
+        (kind,) = self._lots.choices(list(self._kinds), list(self._kinds.values()))
+        return kind()
+
+    def _some(self, most: int = 3, least: int = 0) -> list[int]:
+        return self._lots.sample(BROKERS, self.between(least, most))
+
+    def _maybe(self, values: list[int]) -> list[int] | None:
+        return self._lots.choice([None, None, values])
+
+    def _register(self) -> Any:
+        epoch, folder = self.between(0, 3), uuid(self.between(1, 4))
+        return RegisterBrokerRecord(
+            self._lots.choice(BROKERS),
+            False,
+            folder,
+            epoch,
+            [BrokerEndpoint("L", f"host{epoch}", 9092, 0)],
+            [BrokerFeature("metadata.version", 1, 20 + epoch)],
+            self._lots.choice([None, *NAMES]),
+            self._lots.random() < 0.5,
+            False,
+            [folder],
+        )
+
+    def _change_broker(self) -> Any:
+        if not self._ahead.brokers:
+            return None
+        broker = self._ahead.brokers[self._lots.choice(list(self._ahead.brokers))]
+        kind = self._lots.choice([FenceBrokerRecord, UnfenceBrokerRecord, UnregisterBrokerRecord, None])
+        if kind is not None:
+            return kind(broker.id, broker.epoch)
+        folders = [uuid(number) for number in self._some(2)]
+        return BrokerRegistrationChangeRecord(
+            broker.id, broker.epoch, self.between(-1, 1), self.between(0, 1), folders
+        )
+
+    def _topic(self) -> Any:
+        name, topic_id = self._lots.choice(NAMES), uuid(self.between(1, 4))
+        is_there = name in self._ahead.topic_ids or topic_id in self._ahead.topics
+        return None if is_there else TopicRecord(name, topic_id)
+
+    def _remove_topic(self) -> Any:
+        topics = list(self._ahead.topics)
+        return RemoveTopicRecord(self._lots.choice(topics)) if topics else None
+
+    def _partition(self) -> Any:
+        topics = list(self._ahead.topics)
+        if not topics:
+            return None
+        replicas = self._some(4, 1)
+        record = PartitionRecord(
+            self.between(0, 2),
+            self._lots.choice(topics),
+            replicas,
+            self._some(),
+            self._some(1),
+            self._some(1),
+            self._lots.choice([-1, *BROKERS]),
+            self.between(0, 1),
+            3,
+            4,
+            self._lots.choice([[], [uuid(1)] * len(replicas)]),
+        )
+        record.eligible_leader_replicas = self._maybe(self._some(2, 1))
+        record.last_known_elr = self._maybe(self._some(1, 1))
+        record.original_replicas = self._maybe(self._some(3, 1))
+        return record
+
+    def _change_partition(self) -> Any:
+        partitions = list(partitions_of(self._ahead))
+        if not partitions:
+            return None
+        where = self._lots.choice(partitions)
+        record = PartitionChangeRecord(where.number, where.topic_id)
+        record.isr = self._maybe(self._some())
+        record.eligible_leader_replicas = self._maybe(self._some(2))
+        record.last_known_elr = self._maybe(self._some(1))
+        record.adding_replicas = self._maybe(self._some(1))
+        record.removing_replicas = self._maybe(self._some(1))
+        record.original_replicas = self._maybe(self._some())
+        record.leader = self._lots.choice([-2, -2, -1, *BROKERS])
+        record.leader_recovery_state = self.between(-1, 1)
+        record.replicas = self._maybe(self._some(4, 1))
+        if record.replicas is not None:
+            record.directories = [uuid(self.between(1, 4)) for _ in record.replicas]
+        return record
+
+    def _clear_elr(self) -> Any:
+        return ClearElrRecord(self._lots.choice(["", *self._ahead.topic_ids]))
+
+    def _setting(self) -> Any:
+        name, value = self._lots.choice(NAMES), self._lots.choice([None, "", "1", "2"])
+        return self._lots.choice(
+            [
+                ConfigRecord(self._lots.choice([2, 4, 32]), name, self._lots.choice(NAMES), value),
+                FeatureLevelRecord(name, self.between(0, 2)),
+                ProducerIdsRecord(1, 1, self.between(0, 3)),
+            ]
+        )

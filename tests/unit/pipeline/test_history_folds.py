@@ -1,0 +1,118 @@
+"""Whatever happens to partitions in whatever order, and wherever the log is cut: the fold in numpy gives the states
+that a state machine in plain Python does, and ends with the partitions of the node's own image."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.ids import KafkaUuid
+from quorumd.pipeline.history.cluster_fold import ClusterState
+from quorumd.pipeline.history.partition_fold import STATES, fold
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
+from tests.support.history_rows import no_states, partition_records, plain_states, surroundings
+from tests.support.naive_history import Logged, NaiveHistory
+from tests.support.record_lots import NAMES, Lots, partitions_of
+
+RECORDS = 400
+
+
+class Happenings(Lots):
+    """As others, but a topic has an id of its own, and min.insync.replicas changes."""
+
+    def __init__(self, seed: int, ahead: ClusterImage) -> None:
+        super().__init__(seed, ahead)
+        self._kinds[self._min_isr] = 2
+        self._topics = 0
+
+    def _topic(self) -> Any:
+        record = super()._topic()
+        if record is None:
+            return None
+        self._topics += 1
+        return TopicRecord(record.name, KafkaUuid(bytes(8) + self._topics.to_bytes(8, "big")))
+
+    def _min_isr(self) -> Any:
+        resource = self._lots.choice([(2, self._lots.choice(NAMES)), (4, ""), (4, "1"), (32, "a")])
+        value = self._lots.choice([None, "1", "2", "3", "-1", "none"])
+        return ConfigRecord(*resource, "min.insync.replicas", value)
+
+
+def history(seed: int, records: int = RECORDS) -> tuple[list[Logged], ClusterImage]:
+    """A log, and the image at its end."""
+    image, lots, log = ClusterImage(), Random(seed), []
+    happenings = Happenings(seed, image)
+    offset = lots.randint(0, 5)
+    while len(log) < records:
+        message = happenings.record()
+        if message is not None:
+            image.apply(message, [])
+            log.append(Logged(offset, offset // 50, offset * 1000, message))
+            offset += lots.choice([1, 1, 1, 2])
+    return log, image
+
+
+def by_time(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(states, key=lambda state: (state["topic_id"], state["partition"], state["from_offset"]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_states_are_those_of_a_plain_state_machine_wherever_the_log_is_cut(seed: int) -> None:
+    log, image = history(seed)
+    naive = NaiveHistory()
+    naive.apply(log)
+    lots = Random(-seed)
+    cuts = sorted({0, len(log), *(lots.randint(0, len(log)) for _ in range(lots.choice([0, 1, 5])))})
+    cluster, states, closed = ClusterState(), no_states(), []
+    for low, high in pairwise(cuts):
+        around = surroundings(cluster, log[low:high])
+        folded = fold(states, partition_records(log[low:high]), around)
+        assert folded.orphans == 0
+        states = folded.open
+        closed.append(folded.closed)
+    assert by_time(plain_states(states)) == by_time(list(naive.open.values()))
+    assert by_time(plain_states(pa.concat_tables(closed))) == by_time(naive.closed)
+    assert image_states(image) == {
+        (row["topic_id"], row["partition"]): {name: row[name] for name in FACTS}
+        for row in plain_states(states)
+    }
+
+
+FACTS = (
+    *("topic", "leader", "leader_epoch", "partition_epoch", "replicas", "isr", "elr", "last_known_elr"),
+    *("adding", "removing", "recovering", "under_min_isr"),
+)
+
+
+def image_states(image: ClusterImage) -> dict[tuple[bytes, int], dict[str, Any]]:
+    """What the node says of each partition."""
+    states = {}
+    for where, partition in partitions_of(image).items():
+        topic = image.topics[where.topic_id].name
+        facts = [topic, partition.leader, partition.leader_epoch, partition.partition_epoch]
+        facts += map(list, (partition.replicas, partition.isr, partition.elr, partition.last_known_elr))
+        required = min(image.min_isr(topic), len(partition.replicas))
+        facts += [list(partition.adding), list(partition.removing), partition.recovery == 1]
+        facts += [len(partition.isr) < required]
+        states[where.topic_id, where.number] = dict(zip(FACTS, facts, strict=True))
+    return states
+
+
+def test_a_log_without_partitions_gives_no_states() -> None:
+    folded = fold(no_states(), partition_records([]), surroundings(ClusterState(), []))
+    assert folded.closed.num_rows == folded.open.num_rows == folded.orphans == 0
+    assert folded.open.schema.equals(STATES.arrow())
+
+
+def test_changes_of_partitions_that_nothing_made_are_counted_and_give_no_state() -> None:
+    log, _ = history(1)
+    changes = [logged for logged in log if type(logged.message).__name__ == "PartitionChangeRecord"]
+    folded = fold(no_states(), partition_records(changes), surroundings(ClusterState(), []))
+    assert folded.orphans == len(changes)
+    assert folded.closed.num_rows == folded.open.num_rows == 0
