@@ -13,10 +13,8 @@ from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, 
 
 REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, CONFIG = 0, 1, 2, 4
 FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, BROKER_CHANGE, CLEARED_ELR = 7, 8, 9, 17, 28
-METADATA_TYPES: Final = (
-    *(REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, CONFIG),
-    *(FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, BROKER_CHANGE, CLEARED_ELR),
-)
+BROKER_TYPES: Final = (REGISTER_BROKER, UNREGISTER_BROKER, FENCE_BROKER, UNFENCE_BROKER, BROKER_CHANGE)
+METADATA_TYPES: Final = (*BROKER_TYPES, TOPIC, REMOVE_TOPIC, CONFIG, CLEARED_ELR)
 LEADER_CHANGE, KRAFT_VERSION, VOTERS = 2, 5, 6
 CONTROL_TYPES: Final = (LEADER_CHANGE, KRAFT_VERSION, VOTERS)
 COLUMNS: Final = (
@@ -84,7 +82,7 @@ class ClusterState:
             topic_id = self._ids.get(name) if name else None
             if topic_id is not None or not name:
                 around.moments.append(_moment(CLEAR_ELR, row, topic_id))
-        else:
+        elif number in BROKER_TYPES:
             self._apply_broker(row, snapshot)
 
     # Topics and their configs
@@ -148,7 +146,8 @@ class ClusterState:
 
     def _apply_broker(self, row: Row, snapshot: bool) -> None:
         fields = fields_of(row)
-        broker_id = int(fields.get("brokerId", fields.get("id", row["broker_id"])))
+        named = {"brokerId": row["broker_id"], "id": row["broker_id"]} | fields
+        broker_id: int = named["id"] if row["type"] in (FENCE_BROKER, UNFENCE_BROKER) else named["brokerId"]
         before = self._open_brokers.pop(broker_id, None)
         after = _broker_after(row, fields, before, snapshot)
         if after is None:
