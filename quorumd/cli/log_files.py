@@ -17,15 +17,14 @@ from struct import Struct
 from typing import IO, Any, TypeAlias
 
 from quorumd.errors import ConfigError, MalformedMessage, UnsupportedVersion
-from quorumd.ids import KafkaUuid
 from quorumd.log.snapshot_file import PART, SUFFIX, snapshot_of
 from quorumd.protocol import record_batch
 from quorumd.protocol.control_record import decode_control
+from quorumd.protocol.json_values import plain
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.metadata_record import decode_frame
 from quorumd.protocol.record_batch import HEADER_SIZE, BatchHeader, Record
-from quorumd.protocol.wire import MessageStruct
 
 KINDS = {
     SUFFIX: "snapshot",
@@ -246,24 +245,6 @@ def _decoded(record: Record, is_control: bool) -> dict[str, Any]:
         return shown | {"type": message.NAME, "version": version, "data": plain(message)}
     except UnsupportedVersion as error:
         return shown | {"unknown": str(error), "value": value.hex()}
-
-
-def plain(value: Any) -> Any:
-    """A message or a part of one as JSON-ready values: Kafka's field names, Uuids as Kafka prints them."""
-    if isinstance(value, MessageStruct):
-        return {_camel_case(name): plain(getattr(value, name)) for name in value.__slots__}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, KafkaUuid):
-        return str(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    return value
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.replace("kraft", "k_raft").split("_")
-    return first + "".join(part.capitalize() for part in others)
 
 
 def _zeros(stream: IO[bytes], position: int, size: int) -> Piece:

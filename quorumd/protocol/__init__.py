@@ -10,6 +10,7 @@
     connection      ServerConnection and ClientConnection: headers, correlation, order, version negotiation
     record_batch    RecordBatch v2: encode, headers, CRC-32C, records
     metadata_record frames of metadata records: (frame version, api key, version, body)
+    json_values     messages as JSON says them
     control_record  keys and values of control records 2 to 6
     layouts         the same layouts declared with construct: readable description and independent oracle
 

@@ -1,12 +1,22 @@
 """Records as Arrow columns, decoded by numpy: no Python object a record.
 
-    decode_records(data, batches, node, segment, position, columns, packed) -> pyarrow.RecordBatch
+    decode_records(data, batches, node, segment, position, columns, packed) -> pyarrow.RecordBatch     (.records)
         The records of whole batches of a piece of a file (scan.Batches), as columns of schemas.RECORDS, those named
         in `columns` and in that order. `position` is that of the piece in the file. Types and versions that are not
         known give rows with `raw`, never an exception; records that cannot be told apart or read give `fault`.
-    plain_rows(data, batches, ...) -> list[dict]
+    plain_rows(data, batches, node, segment, position) -> list[dict]                                     (.plain)
         The same rows by the node's own codec, a record at a time: the oracle of the tests, and what decodes the
         types that are too rare to be worth arrays.
 
 Everything a record says is in its row: in columns of their own, or whole in `data`.
+
+    record_walk   where the records are, and what stands around their values
+    layouts       the frequent types: their fields, and the columns these go to
+    bodies        fields of many records of one type at once
+    gather        numbers at many places of a buffer at once
+    cells         rows while they are filled, and Arrow columns made of them
 """
+
+from quorumd.pipeline.decode.plain import plain_rows as plain_rows
+from quorumd.pipeline.decode.records import decode_records as decode_records
+from quorumd.pipeline.decode.records import records_table as records_table

@@ -1,0 +1,222 @@
+"""Rows of schemas.RECORDS by the node's own codec, a record at a time.
+
+It is the oracle of the vectorised decode, and does what that leaves out: types that are too rare to be worth arrays,
+and whatever is odd enough that only the codec shall say what is wrong with it.
+
+A row is a dict of the columns that are not null. Lists of ids are lists, uuids bytes, `ts` microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.pipeline.scan import Batches, Data
+from quorumd.protocol import messages, record_batch
+from quorumd.protocol.control_record import ControlType, control_type, decode_control
+from quorumd.protocol.json_values import plain
+from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
+from quorumd.protocol.primitives import read_uvarint
+from quorumd.protocol.record_batch import BatchHeader, Record
+from quorumd.protocol.wire import Message
+
+Row: TypeAlias = dict[str, Any]
+
+LATEST_MS = (2**63 - 1) // 1000
+"""Later times, and earlier ones than its negative, do not fit the column `ts`."""
+_LARGEST_INT16 = 2**15 - 1
+
+CONTROL_NAMES = {
+    ControlType.LEADER_CHANGE: "LeaderChangeMessage",
+    ControlType.SNAPSHOT_HEADER: "SnapshotHeaderRecord",
+    ControlType.SNAPSHOT_FOOTER: "SnapshotFooterRecord",
+    ControlType.KRAFT_VERSION: "KRaftVersionRecord",
+    ControlType.KRAFT_VOTERS: "VotersRecord",
+}
+
+_PARTITION = {
+    "partition": "partition_id",
+    "topic_id": "topic_id",
+    "replicas": "replicas",
+    "isr": "isr",
+    "elr": "eligible_leader_replicas",
+    "last_known_elr": "last_known_elr",
+    "adding": "adding_replicas",
+    "removing": "removing_replicas",
+    "original_replicas": "original_replicas",
+    "directories": "directories",
+    "leader": "leader",
+    "recovering": "leader_recovery_state",
+}
+_BROKER = {"broker_id": "broker_id", "broker_epoch": "broker_epoch"}
+_OLD_BROKER = {"broker_id": "id", "broker_epoch": "epoch"}
+COLUMNS: dict[str, dict[str, str]] = {
+    "PartitionRecord": {**_PARTITION, "leader_epoch": "leader_epoch", "partition_epoch": "partition_epoch"},
+    "PartitionChangeRecord": _PARTITION,
+    "TopicRecord": {"topic": "name", "topic_id": "topic_id"},
+    "RemoveTopicRecord": {"topic_id": "topic_id"},
+    "BrokerRegistrationChangeRecord": {
+        **_BROKER,
+        "fenced": "fenced",
+        "in_controlled_shutdown": "in_controlled_shutdown",
+    },
+    "FenceBrokerRecord": _OLD_BROKER,
+    "UnfenceBrokerRecord": _OLD_BROKER,
+    "UnregisterBrokerRecord": _BROKER,
+    "RegisterBrokerRecord": _BROKER,
+    "LeaderChangeMessage": {"leader": "leader_id"},
+    "NoOpRecord": {},
+}
+"""The columns that types have, and the fields they are from."""
+
+
+def plain_rows(
+    data: Data, batches: Batches, node: int, segment: str | None, position: int | None
+) -> list[Row]:
+    """The rows of all batches whose CRC matches, as decode_records has them; never raises for what they are."""
+    rows: list[Row] = []
+    whole = bytes(data)
+    for index in range(len(batches)):
+        if batches.sound[index]:
+            place: Row = {"node": node}
+            if segment is not None:
+                place["segment"] = segment
+            if position is not None:
+                place["position"] = position + int(batches.position[index])
+            rows += (place | row for row in batch_rows(whole, batches, index))
+    return rows
+
+
+def batch_rows(data: bytes, batches: Batches, index: int) -> Iterator[Row]:
+    """The rows of one batch, without their place; the last one tells what is wrong if not all can be read."""
+    header = _header(batches, index)
+    shared: Row = {
+        "base_offset": header.base_offset,
+        "epoch": header.epoch,
+        "control": header.is_control,
+    }
+    offset = header.base_offset
+    try:
+        for record in record_batch.records(data, header):
+            row = shared | {"offset": record.offset} | _time(record.timestamp_ms)
+            yield row | record_row(record, header.is_control)
+            offset = record.offset + 1
+    except MalformedMessage as error:
+        yield shared | {"offset": offset, "fault": f"BAD_RECORD: {error}"} | _time(header.timestamp_ms)
+
+
+def _header(batches: Batches, index: int) -> BatchHeader:
+    return BatchHeader(
+        int(batches.position[index]),
+        int(batches.size[index]),
+        int(batches.base_offset[index]),
+        int(batches.end_offset[index]),
+        int(batches.epoch[index]),
+        int(batches.stored_crc[index]),
+        int(batches.attributes[index]),
+        int(batches.base_timestamp[index]),
+        int(batches.max_timestamp[index]),
+        int(batches.count[index]),
+    )
+
+
+def _time(timestamp_ms: int) -> Row:
+    return {"ts": timestamp_ms * 1000} if abs(timestamp_ms) <= LATEST_MS else {}
+
+
+def record_row(record: Record, is_control: bool) -> Row:
+    """What a record itself says: its type, its fields, or why they cannot be read."""
+    value = record.value or b""
+    row = _control_type(record.key or b"") if is_control else _frame(value)
+    try:
+        if is_control:
+            return row | _fields(decode_control(record.key or b"", value))
+        message, _ = decode_frame(value)
+        return row | _fields(message)
+    except UnsupportedVersion:
+        return row | {"raw": value}
+    except MalformedMessage as error:
+        return row | {"raw": value, "fault": f"BAD_RECORD: {error}"}
+
+
+def _control_type(key: bytes) -> Row:
+    try:
+        number = control_type(key)
+    except MalformedMessage:
+        return {}
+    name = CONTROL_NAMES.get(ControlType(number)) if number in CONTROL_NAMES else None
+    return {"type": number} | ({"type_name": name} if name else {})
+
+
+def _frame(value: bytes) -> Row:
+    """Type and version as far as the frame says them, and they fit their columns."""
+    row: Row = {}
+    try:
+        frame_version, position = read_uvarint(value, 0)
+        if frame_version == FRAME_VERSION:
+            api_key, position = read_uvarint(value, position)
+            if api_key <= _LARGEST_INT16:
+                row["type"] = api_key
+            if api_key in messages.RECORDS:
+                row["type_name"] = messages.RECORDS[api_key]
+            version, position = read_uvarint(value, position)
+            if version <= _LARGEST_INT16:
+                row["version"] = version
+    except (IndexError, MalformedMessage):
+        pass
+    return row
+
+
+def _fields(message: Message) -> Row:
+    columns = COLUMNS.get(message.NAME)
+    row: Row = {}
+    for column, field in (columns or {}).items():
+        value = getattr(message, field)
+        if value is not None:
+            row[column] = value
+    if finish := _SPECIAL.get(message.NAME):
+        finish(message, row)
+    if columns is None or message.NAME in _ALSO_DATA:
+        row["data"] = as_json(message)
+    return row
+
+
+def as_json(message: Message) -> str:
+    """All fields, on one line."""
+    return json.dumps(plain(message), separators=(",", ":"))
+
+
+_ALSO_DATA = {"RegisterBrokerRecord", "LeaderChangeMessage"}
+
+
+def _finish_partition_change(message: Any, row: Row) -> None:
+    """-2 and -1 leave what is there, as null lists do."""
+    if message.leader == -2:
+        del row["leader"]
+    if message.leader_recovery_state == -1:
+        del row["recovering"]
+
+
+def _finish_registration_change(message: Any, row: Row) -> None:
+    if message.log_dirs or message.cordoned_log_dirs is not None:
+        row["data"] = as_json(message)
+
+
+def _finish_registration(message: Any, row: Row) -> None:
+    row["fenced"] = 1 if message.fenced else -1
+    row["in_controlled_shutdown"] = int(message.in_controlled_shutdown)
+
+
+def _finish_fence(message: Any, row: Row) -> None:
+    row["fenced"] = 1 if message.NAME == "FenceBrokerRecord" else -1
+
+
+_SPECIAL: dict[str, Callable[[Any, Row], None]] = {
+    "PartitionChangeRecord": _finish_partition_change,
+    "BrokerRegistrationChangeRecord": _finish_registration_change,
+    "RegisterBrokerRecord": _finish_registration,
+    "FenceBrokerRecord": _finish_fence,
+    "UnfenceBrokerRecord": _finish_fence,
+}
