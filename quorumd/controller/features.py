@@ -38,9 +38,12 @@ SUPPORTED_FEATURES: Final = (
     SupportedFeature(METADATA_VERSION, 21, 25),
     SupportedFeature(KRAFT_VERSION, 0, 1),
     SupportedFeature(ELR_VERSION, 0, 1),
+    SupportedFeature("transaction.version", 0, 2),
+    SupportedFeature("group.version", 0, 1),
 )
 """metadata.version from 3.9-IV0, the first with voters that can change, to 4.0-IV3: what `record_versions` writes
-is understood at these. Every 4.x broker works at 25."""
+is understood at these. Every 4.x broker works at 25. The last two are between brokers and their clients (KIP-890,
+KIP-848): the controller keeps their levels."""
 
 
 class UpgradeType(IntEnum):
@@ -69,7 +72,12 @@ def plan_update_features(controller: Controller, message: UpdateFeaturesRequest,
             upgrade_type = _upgrade_type(update, version)
             _check_direction(image.features.get(update.feature, 0), level, upgrade_type, update.feature)
             if level != image.features.get(update.feature, 0):
-                records += _RECORDS[update.feature](image, level, upgrade_type, wanted)
+                records_of = _RECORDS.get(update.feature)
+                records += (
+                    records_of(image, level, upgrade_type, wanted)
+                    if records_of is not None
+                    else [FeatureLevelRecord(update.feature, level)]
+                )
     except _Refused as refused:
         text = f"No feature was changed: {refused}"
         return Plan((), wire.UpdateFeaturesResponse(0, int(ErrorCode.INVALID_UPDATE_VERSION), text))
@@ -162,3 +170,4 @@ def _elr_version(
 
 
 _RECORDS: Final = {METADATA_VERSION: _metadata_version, ELR_VERSION: _elr_version}
+"""Of features whose level is more than a number to the controller."""

@@ -77,7 +77,8 @@ def test_validating_changes_nothing() -> None:
 
 
 REFUSED = [
-    ("a feature nobody knows", ("group.version", 1, UPGRADE), "'group.version' is not known here"),
+    ("a feature nobody knows", ("share.version", 1, UPGRADE), "'share.version' is not known here"),
+    ("what a broker lacks", ("group.version", 1, UPGRADE), "not supported by broker 1: 0 to 0 are"),
     ("kraft.version", (KRAFT_VERSION, 1, UPGRADE), "not changed by this request"),
     ("above what is supported", (METADATA_VERSION, 26, UPGRADE), "21 to 25 are"),
     ("below what is supported", (METADATA_VERSION, 20, UNSAFE_DOWNGRADE), "21 to 25 are"),
@@ -123,6 +124,20 @@ def test_a_broker_that_names_no_feature_can_only_leave_it_off() -> None:
     world._set(3, features=(BrokerFeature(METADATA_VERSION, 7, 25),))
     assert "broker 3: 0 to 0" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
     assert update(world, (ELR_VERSION, 0, UPGRADE)).error_code == 0
+
+
+@pytest.mark.parametrize(("name", "highest"), [("transaction.version", 2), ("group.version", 1)])
+def test_a_feature_of_brokers_goes_up_and_down_where_all_of_them_know_it(name: str, highest: int) -> None:
+    world = cluster()
+    image = world.controller.image
+    for broker_id in (1, 2, 3):
+        world._set(broker_id, features=(*image.brokers[broker_id].features, BrokerFeature(name, 0, highest)))
+    assert update(world, (name, highest + 1, UPGRADE)).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert update(world, (name, highest, UPGRADE)).error_code == 0
+    assert image.features[name] == highest
+    assert update(world, (name, 0, UPGRADE)).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert update(world, (name, 0, SAFE_DOWNGRADE)).error_code == 0
+    assert image.features.get(name, 0) == 0
 
 
 def test_the_elr_needs_records_that_hold_it() -> None:

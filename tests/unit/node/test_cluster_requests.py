@@ -323,7 +323,16 @@ def test_who_looks_for_the_leader_of_the_quorum_never_waits(world: World) -> Non
     ("version", "features"),
     [
         (3, ["metadata.version"]),
-        (4, ["metadata.version", "kraft.version", "eligible.leader.replicas.version"]),
+        (
+            4,
+            [
+                "metadata.version",
+                "kraft.version",
+                "eligible.leader.replicas.version",
+                "transaction.version",
+                "group.version",
+            ],
+        ),
     ],
 )
 def test_features_with_minimum_0_are_told_from_v4_on(world: World, version: int, features: list[str]) -> None:
