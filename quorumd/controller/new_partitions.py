@@ -10,9 +10,8 @@ from quorumd.controller.placement import Placement
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 
-RECORD_FRAMING_BYTES = 16
-"""What a record has around its value in a batch, at most."""
 TOPIC_BYTES = RECORD_FRAMING_BYTES + 272
 """Room for the record of a topic: the longest name fits."""
 _PARTITION_BYTES = RECORD_FRAMING_BYTES + 48

@@ -9,7 +9,6 @@ from quorumd.controller.configs import ConfigOperation, Refused, plan_operations
 from quorumd.controller.controller import Controller
 from quorumd.controller.effective_configs import effective_topic_configs
 from quorumd.controller.new_partitions import (
-    RECORD_FRAMING_BYTES,
     TOPIC_BYTES,
     TopicRefused,
     checked_assignment,
@@ -32,6 +31,7 @@ from quorumd.protocol.messages.create_topics_response import (
 )
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 from quorumd.protocol.wire import Message
 
 BY_DEFAULT = -1

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.controller import Controller
-from quorumd.controller.new_partitions import RECORD_FRAMING_BYTES, TopicRefused, too_large
+from quorumd.controller.new_partitions import TopicRefused, too_large
 from quorumd.controller.plan import Plan
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from quorumd.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 
 Named = tuple[str | None, KafkaUuid]
 """How a request names a topic: by name, or by id."""

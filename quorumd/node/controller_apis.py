@@ -28,7 +28,11 @@ from quorumd.protocol.apis import ApiKey
 
 CONTROLLER_APIS: Final[dict[int, ControllerApi]] = {
     ApiKey.BROKER_REGISTRATION: ControllerApi(
-        plan_broker_registration, may_act_for_cluster, too_large=None, on_arrival=note_registration
+        plan_broker_registration,
+        may_act_for_cluster,
+        too_large=None,
+        on_arrival=note_registration,
+        tells_offset=True,
     ),
     ApiKey.BROKER_HEARTBEAT: ControllerApi(
         plan_broker_heartbeat,

@@ -34,7 +34,8 @@ class ControllerApi(NamedTuple):
     None where they may be appended in several (see `MetadataWriter.write_in_parts`). `on_arrival`: what the leader
     notes of every request, whatever comes of it. `is_confirmed`: whether an answer without records is a read, for
     which this node makes sure that it still leads. `is_ordered`: whether requests count in the order in which their
-    broker sent them (see `alter_partition_order`).
+    broker sent them (see `alter_partition_order`). `tells_offset`: whether the records tell at which offset they are,
+    so that nothing may come before them that was not seen when they were planned.
     """
 
     plan: Planner
@@ -43,6 +44,7 @@ class ControllerApi(NamedTuple):
     on_arrival: Callable[[Controller, Any], None] | None = None
     is_confirmed: bool = True
     is_ordered: bool = False
+    tells_offset: bool = False
 
 
 class ControllerRequests:
@@ -95,6 +97,8 @@ class ControllerRequests:
             answers.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
         elif api.too_large is None:
             writer.write_in_parts(plan.records, answers.answering(session, request, answer))
+            if api.tells_offset:
+                writer.append_now()
         elif not writer.write_whole(plan.records, answers.answering(session, request, answer)):
             answers.refuse(session, request, api.too_large)
 

@@ -9,6 +9,7 @@ from quorumd.controller.record_versions import record_version
 from quorumd.node.proposals import MAX_BATCH_BYTES, Outcome, Proposals
 from quorumd.node.state_machine import StateMachine
 from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES, room_of_records
 from quorumd.protocol.wire import Message
 
 
@@ -27,7 +28,7 @@ class MetadataWriter:
         for one batch."""
         level = self._state_machine.image.metadata_version
         values = [encode_record(record, record_version(record, level)) for record in records]
-        if sum(map(len, values)) > MAX_BATCH_BYTES:
+        if room_of_records(values) > MAX_BATCH_BYTES:
             return False
         self._propose(records, values, outcome)
         return True
@@ -41,13 +42,19 @@ class MetadataWriter:
         size = 0
         for record in records:
             value = encode_record(record, record_version(record, level))
-            if values and size + len(value) > MAX_BATCH_BYTES:
+            room = len(value) + RECORD_FRAMING_BYTES
+            if values and size + room > MAX_BATCH_BYTES:
                 self._propose(part, values, _nobody_waits)
                 part, values, size = [], [], 0
             part.append(record)
             values.append(value)
-            size += len(value)
+            size += room
         self._propose(part, values, outcome)
+
+    def append_now(self) -> None:
+        """Append what is written without gathering more: the quorum's own records, of its voters say, come between
+        otherwise."""
+        self._proposals.gather()
 
     def _propose(self, records: Sequence[Message], values: Sequence[bytes], outcome: Outcome) -> None:
         apply = self._state_machine.image.apply

@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quorumd.controller.assignment import Change, undo
+from quorumd.protocol.record_batch import room_of_records
 
 Outcome = Callable[[bool], None]
 """Called once: True when the records are committed, False when this node can no longer tell."""
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024 - 64 * 1024
-"""Bytes of record values in one batch: with their framing below the 8 MiB that stock readers take."""
+"""Room that the records of one batch may take (`room_of_records`): stock readers take batches of up to 8 MiB."""
 
 
 class Proposal(NamedTuple):
-    """Records that go into the log together, or not at all."""
+    """Records that go into the log together, or not at all. `size`: the room that they take in a batch."""
 
     values: Sequence[bytes]
     size: int
@@ -79,9 +80,9 @@ class Proposals:
     def propose(self, values: Sequence[bytes], changes: Sequence[Change], outcome: Outcome) -> None:
         """Append these record values together. `changes` are already made to the image.
 
-        Together the values must not be larger than MAX_BATCH_BYTES.
+        Together the values must not take more room than MAX_BATCH_BYTES.
         """
-        self._waiting.append(Proposal(values, sum(map(len, values)), changes, outcome))
+        self._waiting.append(Proposal(values, room_of_records(values), changes, outcome))
         if not self._is_scheduled:
             self._is_scheduled = True
             self._schedule(self._end_of_turn)

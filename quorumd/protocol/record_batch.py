@@ -29,6 +29,8 @@ from quorumd.protocol.primitives import read_varlong, write_varlong
 MAGIC = 2
 HEADER_SIZE = 61
 """Bytes of a batch before its first record."""
+RECORD_FRAMING_BYTES = 16
+"""What a data record has around its value, at most, in batches of less than 8 MiB."""
 
 COMPRESSION_MASK = 0x07
 CONTROL_BIT = 0x20
@@ -156,6 +158,11 @@ class Scan:
     @property
     def incomplete(self) -> bool:
         return self.needed_bytes > 0
+
+
+def room_of_records(values: Sequence[bytes]) -> int:
+    """Bytes that data records of these values take in a batch, at most."""
+    return sum(map(len, values)) + RECORD_FRAMING_BYTES * len(values)
 
 
 def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequence[bytes]) -> bytes:

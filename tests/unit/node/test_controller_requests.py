@@ -19,10 +19,11 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 from tests.support.broker_world import registration
-from tests.support.controller_world import ControllerWorld
+from tests.support.controller_world import FIRST_OFFSET, ControllerWorld
 from tests.support.full_requests import full_request
 from tests.support.recording_session import RecordingSession
 
@@ -252,6 +253,23 @@ def test_a_heartbeat_does_not_hurry_what_gathers(brokers: ControllerWorld) -> No
     assert len(brokers.batches) == before + 1
     brokers.commit()
     assert len(first.answers) == len(second.answers) == 1
+
+
+def test_the_epoch_of_a_broker_is_the_offset_of_its_registration(brokers: ControllerWorld) -> None:
+    """Whatever waits before it, and though the quorum appends records of its own when it likes."""
+    brokers.may_append = False
+    brokers.ask(heartbeat(brokers, want_fence=False))
+    session = brokers.ask(registration(2))
+    brokers.batches.append(["a record of the voters"])
+    brokers.proposals.gather()
+    brokers.commit()
+    log = [record for batch in brokers.batches for record in batch]
+    (offset,) = (
+        FIRST_OFFSET + position
+        for position, record in enumerate(log)
+        if isinstance(record, RegisterBrokerRecord) and record.broker_id == 2
+    )
+    assert session.answers[0].broker_epoch == brokers.controller.image.brokers[2].epoch == offset
 
 
 def test_a_heartbeat_whose_ground_is_lost_is_told_so(brokers: ControllerWorld) -> None:

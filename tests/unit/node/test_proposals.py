@@ -8,6 +8,7 @@ from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage, ResourceType
 from quorumd.node import proposals as module
 from quorumd.node.proposals import Proposals
+from quorumd.protocol.record_batch import encode_batch
 
 RESOURCE = (int(ResourceType.GROUP), "g")
 
@@ -160,7 +161,7 @@ def test_a_read_that_costs_the_leadership_has_seen_what_is_not_committed(
 def test_batches_stay_below_the_limit_and_proposals_whole(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 7)
+    monkeypatch.setattr(module, "MAX_BATCH_BYTES", 40)
     for number in "12345":
         world.set("a", number)
     world.end_turn()
@@ -168,6 +169,14 @@ def test_batches_stay_below_the_limit_and_proposals_whole(
     world.set("a", "6", records=4)
     world.end_turn()
     assert world.log.batches[-1] == [b"a=6"] * 4
+
+
+def test_what_stands_around_many_short_records_counts(world: World) -> None:
+    for number in "12":
+        world.set("a", number, records=350_000)
+    world.end_turn()
+    assert [len(batch) for batch in world.log.batches] == [350_000] * 2
+    assert 2 * len(encode_batch(10, 1, 0, world.log.batches[0])) > 8 * 1024 * 1024
 
 
 def test_leadership_lost_while_the_log_refuses_a_batch_undoes_newest_first(world: World) -> None:

@@ -150,6 +150,13 @@ def test_records_that_kafka_python_wrote_are_read() -> None:
         values(data, header)
 
 
+@pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 500_000), (1000, 8_000), (8 * 1024 * 1024 - 100, 1)])
+def test_records_take_no_more_room_than_is_said(size: int, count: int) -> None:
+    data = [bytes(size)] * count
+    taken = len(encode_batch(0, 1, TIME, data)) - record_batch.HEADER_SIZE
+    assert taken <= record_batch.room_of_records(data)
+
+
 def test_no_values_are_no_batch() -> None:
     with pytest.raises(ValueError, match="at least one"):
         encode_batch(0, 1, TIME, [])
