@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,13 +14,21 @@ from quorumd.cli.log_files import plain
 from quorumd.pipeline.history.cluster_fold import ClusterState
 from quorumd.pipeline.history.partition_fold import STATES
 from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, Surroundings
+from quorumd.pipeline.schemas import RECORDS
+from quorumd.protocol.control_record import control_type, encode_control
+from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
+from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.voters_record import VotersRecord
 from tests.support.naive_history import LISTS, Logged
 
 START = datetime(1970, 1, 1, tzinfo=UTC)
+CONTROL = LeaderChangeMessage | KRaftVersionRecord | VotersRecord | SnapshotHeaderRecord
+OF_PARTITIONS = PartitionRecord | PartitionChangeRecord
 
 
 def packed(ids: list[int] | None) -> bytes | None:
@@ -31,23 +39,32 @@ def unpacked(data: bytes) -> list[int]:
     return list(struct.unpack(f"<{len(data) // 4}i", data))
 
 
-def partition_records(log: Iterable[Logged]) -> Any:
-    """Table of RECORD_COLUMNS."""
-    rows = [_partition_row(logged) for logged in log if is_of_partition(logged)]
-    return pa.Table.from_pylist(rows, schema=RECORD_COLUMNS)
-
-
-def is_of_partition(logged: Logged) -> bool:
-    return isinstance(logged.message, PartitionRecord | PartitionChangeRecord)
-
-
-def _partition_row(logged: Logged) -> dict[str, Any]:
+def row(logged: Logged) -> dict[str, Any]:
+    """With the columns of the records level, lists packed. A record is a batch of its own."""
     message = logged.message
-    row = {
+    control = isinstance(message, CONTROL)
+    found: dict[str, Any] = dict.fromkeys(RECORDS.names)
+    found |= {
+        "node": 1,
         "offset": logged.offset,
-        "ts": START + timedelta(microseconds=logged.ts_us),
+        "base_offset": logged.offset,
         "epoch": logged.epoch,
-        "type": message.API_KEY,
+        "ts": START + timedelta(microseconds=logged.ts_us),
+        "control": control,
+        "type": control_type(encode_control(message)[0]) if control else message.API_KEY,
+        "type_name": message.NAME,
+    }
+    if isinstance(message, OF_PARTITIONS):
+        return found | partition_columns(message)
+    if isinstance(message, TopicRecord):
+        return found | {"topic_id": bytes(message.topic_id), "topic": message.name}
+    if isinstance(message, RemoveTopicRecord):
+        return found | {"topic_id": bytes(message.topic_id)}
+    return found | {"data": json.dumps(plain(message))}
+
+
+def partition_columns(message: OF_PARTITIONS) -> dict[str, Any]:
+    found = {
         "topic_id": bytes(message.topic_id),
         "partition": message.partition_id,
         "leader": message.leader,
@@ -60,43 +77,21 @@ def _partition_row(logged: Logged) -> dict[str, Any]:
         "removing": packed(message.removing_replicas),
     }
     if isinstance(message, PartitionRecord):
-        row |= {"leader_epoch": message.leader_epoch, "partition_epoch": message.partition_epoch}
-    return row
+        found |= {"leader_epoch": message.leader_epoch, "partition_epoch": message.partition_epoch}
+    return found
 
 
-def cluster_rows(log: Iterable[Logged], control: bool = False) -> list[dict[str, Any]]:
-    """Rows for ClusterState.apply. `control`: they are control records, by their type."""
-    return [_cluster_row(logged, control) for logged in log]
+def batches(log: list[Logged], rows: int = 100) -> Iterator[Any]:
+    """RecordBatches of the records level."""
+    schema = RECORDS.packed().arrow()
+    for start in range(0, len(log), rows):
+        yield pa.RecordBatch.from_pylist([row(logged) for logged in log[start : start + rows]], schema=schema)
 
 
-def _cluster_row(logged: Logged, control: bool) -> dict[str, Any]:
-    message = logged.message
-    row: dict[str, Any] = dict.fromkeys(
-        (
-            "topic_id",
-            "topic",
-            "broker_id",
-            "broker_epoch",
-            "leader",
-            "fenced",
-            "in_controlled_shutdown",
-            "data",
-        )
-    )
-    row |= {
-        "offset": logged.offset,
-        "epoch": logged.epoch,
-        "ts": START + timedelta(microseconds=logged.ts_us),
-        "control": control,
-        "type": message.API_KEY,
-    }
-    if isinstance(message, TopicRecord):
-        row |= {"topic_id": bytes(message.topic_id), "topic": message.name}
-    elif isinstance(message, RemoveTopicRecord):
-        row["topic_id"] = bytes(message.topic_id)
-    else:
-        row["data"] = json.dumps(plain(message))
-    return row
+def partition_records(log: Iterable[Logged]) -> Any:
+    """Table of RECORD_COLUMNS."""
+    rows = [row(logged) for logged in log if isinstance(logged.message, OF_PARTITIONS)]
+    return pa.Table.from_pylist(rows, schema=RECORD_COLUMNS)
 
 
 def no_states() -> Any:
@@ -106,14 +101,17 @@ def no_states() -> Any:
 def surroundings(state: ClusterState, log: list[Logged]) -> Surroundings:
     """Those of a stretch of the log; `state` goes on to its end."""
     around = state.surroundings()
-    state.apply(cluster_rows(logged for logged in log if not is_of_partition(logged)), around)
-    around.names = {topic_id: row["topic"] for topic_id, row in state.topics.items()}
+    state.apply((row(logged) for logged in log if not isinstance(logged.message, OF_PARTITIONS)), around)
+    around.names = {topic_id: topic["topic"] for topic_id, topic in state.topics.items()}
     return around
 
 
 def plain_states(table: Any) -> list[dict[str, Any]]:
-    """Rows of STATES as NaiveHistory has them."""
+    """Rows of STATES, packed or not, as NaiveHistory has them."""
     times = {name: pa.int64() for name in ("from_ts", "to_ts")}
     schema = pa.schema([(field.name, times.get(field.name, field.type)) for field in table.schema])
-    rows = table.cast(schema).to_pylist()
-    return [row | {name: unpacked(row[name]) for name in LISTS} for row in rows]
+    rows: list[dict[str, Any]] = table.cast(schema).to_pylist()
+    for each in rows:
+        each |= {name: unpacked(each[name]) for name in LISTS if isinstance(each[name], bytes)}
+        each.pop("cluster_id", None)
+    return rows

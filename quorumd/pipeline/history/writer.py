@@ -53,8 +53,7 @@ class HistoryWriter:
 
         Raises InputIncomplete where offsets are missing before it.
         """
-        staging = (self.folder / STAGING).absolute()
-        shutil.rmtree(staging, ignore_errors=True)
+        staging = self.new_staging()
         start = self.manifest.end
 
         def put_aside(batches: Iterator[Any]) -> Iterator[Any]:
@@ -63,8 +62,6 @@ class HistoryWriter:
         rows = frame.mapInArrow(put_aside, "staged BINARY").collect()
         parts: list[Staged] = [pickle.loads(row.staged) for row in rows]
         staged = sorted(parts, key=lambda part: part.low)
-        if not staged:
-            return 0
         records = sum(part.records for part in staged)
 
         def run(jobs: Sequence[EventsJob | FoldJob]) -> Iterable[Done]:
@@ -74,10 +71,19 @@ class HistoryWriter:
             done: list[Done] = context.parallelize(jobs, len(jobs)).map(run_job).collect()
             return done
 
-        self._add(staged, staging, run)
+        self.add_staged(staged, staging, run)
         return records
 
-    def _add(self, staged: list[Staged], staging: Path, run: Run) -> None:
+    def new_staging(self) -> Path:
+        """An empty place for what tasks put aside."""
+        staging = (self.folder / STAGING).absolute()
+        shutil.rmtree(staging, ignore_errors=True)
+        return staging
+
+    def add_staged(self, staged: list[Staged], staging: Path, run: Run) -> None:
+        """Add what tasks put aside, in the order of their offsets; `run` runs jobs wherever it likes."""
+        if not staged:
+            return
         self._check_continuity(staged)
         low, high = staged[0].low, staged[-1].high
         around = self._fold_cluster(staged)

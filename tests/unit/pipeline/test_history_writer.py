@@ -1,0 +1,167 @@
+"""A history that is written in micro-batches, killed anywhere and begun again, has the same tables as one that was
+written at once; nobody ever sees half of a micro-batch."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.history import tables
+from quorumd.pipeline.history.jobs import run_job
+from quorumd.pipeline.history.staging import Staged, stage
+from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
+from quorumd.pipeline.history.writer import HistoryWriter
+from quorumd.pipeline.schemas import HISTORY_TABLES
+from tests.support.history_logs import history
+from tests.support.history_rows import batches, plain_states
+from tests.support.naive_history import Logged, NaiveHistory
+
+
+class Killed(BaseException):
+    """Nothing in the writer may catch it."""
+
+
+def write(folder: Path, log: list[Logged], tasks: int = 1) -> None:
+    """Add one micro-batch, read by so many tasks."""
+    writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
+    add(writer, log, tasks)
+
+
+def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1) -> None:
+    staging = writer.new_staging()
+    bounds = [len(log) * i // tasks for i in range(tasks + 1)]
+    parts = [log[low:high] for low, high in pairwise(bounds)]
+    told = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
+    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
+    writer.add_staged(staged, staging, lambda jobs: map(run_job, jobs))
+
+
+def content(folder: Path) -> dict[str, list[Any]]:
+    """What a reader sees: all rows of all tables, whatever files they are in."""
+    manifest = read_manifest(folder) or Manifest()
+    found: dict[str, list[Any]] = {}
+    for table in HISTORY_TABLES:
+        rows = read_files(folder, manifest.paths(table), table).to_pylist()
+        found[table] = sorted(rows, key=repr)
+    found["manifest"] = [manifest.begin, manifest.end, manifest.cluster_id, manifest.min_isr]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_micro_batches_and_tasks_of_any_size_give_the_same_tables(tmp_path: Path, seed: int) -> None:
+    log, _ = history(seed)
+    write(tmp_path / "whole", log)
+    lots = Random(seed)
+    cuts = sorted({0, len(log), *(lots.randint(0, len(log)) for _ in range(4))})
+    for low, high in pairwise(cuts):
+        write(tmp_path / "cut", log[low:high], tasks=lots.randint(1, 4))
+    assert content(tmp_path / "cut") == content(tmp_path / "whole")
+
+
+def test_the_tables_hold_the_states_of_a_plain_state_machine(tmp_path: Path) -> None:
+    log, _ = history(3)
+    write(tmp_path, log[:200])
+    write(tmp_path, log[200:], tasks=3)
+    naive = NaiveHistory()
+    naive.apply(log)
+    manifest = read_manifest(tmp_path)
+    assert manifest is not None
+    for table, expected in (
+        ("partition_states", naive.closed),
+        ("partition_current", [*naive.open.values()]),
+    ):
+        found = plain_states(read_files(tmp_path, manifest.paths(table), table))
+        key = "topic_id", "partition", "from_offset"
+        assert by(found, *key) == by(expected, *key)
+    events = read_files(tmp_path, manifest.paths("events"), "events").to_pylist()
+    assert [event["offset"] for event in by(events, "offset")] == [logged.offset for logged in log]
+    assert all(event["topic"] is not None for event in events if event["topic_id"] is not None)
+
+
+def by(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: tuple(row[name] for name in names))
+
+
+WRITES = ("write_table", "write_manifest", "remove_obsolete")
+
+
+def killed_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Raise Killed in the middle of the write with this number; says how many there were."""
+    count = 0
+
+    def dying(original: Callable[..., None]) -> Callable[..., None]:
+        def write(folder: Path, *rest: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == moment:
+                raise Killed
+            original(folder, *rest)
+            count += 1
+            if count == moment:
+                raise Killed
+
+        return write
+
+    from quorumd.pipeline.history import jobs, writer
+
+    for name in WRITES:
+        wrapped = dying(getattr(tables, name))
+        for module in (tables, jobs, writer):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, wrapped)
+    return lambda: count
+
+
+def test_killed_at_any_moment_and_begun_again_it_is_as_if_nothing_had_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = history(5, 40)
+    cuts = [0, 25, 40]
+    states = [content(tmp_path / "none")]
+    for low, high in pairwise(cuts):
+        write(tmp_path / "whole", log[low:high])
+        states.append(content(tmp_path / "whole"))
+    moment, was_killed = 0, True
+    while was_killed:
+        moment += 1
+        folder, was_killed = tmp_path / f"killed-{moment}", False
+        with monkeypatch.context() as patch:
+            killed_at(moment, patch)
+            try:
+                for low, high in pairwise(cuts):
+                    write(folder, log[low:high])
+            except Killed:
+                was_killed = True
+        if was_killed:
+            assert content(folder) in states, "half of a micro-batch is to be seen"
+        # The stream's checkpoint is behind the history: all since the beginning may come again.
+        for low, high in pairwise(cuts):
+            write(folder, log[low:high])
+        assert content(folder) == states[-1]
+        assert files_in(folder) == set(files_named(folder)), "leftovers"
+    assert moment > 30
+
+
+def files_in(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()} - {tables.MANIFEST}
+
+
+def files_named(folder: Path) -> list[str]:
+    manifest = read_manifest(folder) or Manifest()
+    return [path for table in HISTORY_TABLES for path in manifest.paths(table)] + manifest.obsolete
+
+
+def test_offsets_that_are_missing_are_said(tmp_path: Path) -> None:
+    log, _ = history(2, 60)
+    write(tmp_path, log[:20])
+    with pytest.raises(
+        InputIncomplete, match=f"offsets {log[19].offset + 1} to {log[29].offset} are missing"
+    ):
+        write(tmp_path, log[30:])
