@@ -173,9 +173,9 @@ def test_batches_stay_below_the_limit_and_proposals_whole(
 
 def test_what_stands_around_many_short_records_counts(world: World) -> None:
     for number in "12":
-        world.set("a", number, records=350_000)
+        world.set("a", number, records=400_000)
     world.end_turn()
-    assert [len(batch) for batch in world.log.batches] == [350_000] * 2
+    assert [len(batch) for batch in world.log.batches] == [400_000] * 2
     assert 2 * len(encode_batch(10, 1, 0, world.log.batches[0])) > 8 * 1024 * 1024
 
 
