@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.pipeline.scan import Batches, Data
 from quorumd.protocol import messages, record_batch
-from quorumd.protocol.control_record import ControlType, control_type, decode_control
+from quorumd.protocol.control_record import VALUE_VERSION, ControlType, control_type, decode_control
 from quorumd.protocol.json_values import plain
 from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
 from quorumd.protocol.primitives import read_uvarint
@@ -132,9 +132,8 @@ def record_row(record: Record, is_control: bool) -> Row:
     row = _control_type(record.key or b"") if is_control else _frame(value)
     try:
         if is_control:
-            return row | _fields(decode_control(record.key or b"", value))
-        message, _ = decode_frame(value)
-        return row | _fields(message)
+            return row | _fields(decode_control(record.key or b"", value), VALUE_VERSION)
+        return row | _fields(*decode_frame(value))
     except UnsupportedVersion:
         return row | {"raw": value}
     except MalformedMessage as error:
@@ -169,12 +168,12 @@ def _frame(value: bytes) -> Row:
     return row
 
 
-def _fields(message: Message) -> Row:
+def _fields(message: Message, version: int) -> Row:
     columns = COLUMNS.get(message.NAME)
     row: Row = {}
     for column, field in (columns or {}).items():
         value = getattr(message, field)
-        if value is not None:
+        if value is not None and version >= _SINCE.get((message.NAME, column), 0):
             row[column] = value
     if finish := _SPECIAL.get(message.NAME):
         finish(message, row)
@@ -188,6 +187,11 @@ def as_json(message: Message) -> str:
     return json.dumps(plain(message), separators=(",", ":"))
 
 
+_SINCE = {
+    ("PartitionRecord", "directories"): 1,
+    ("BrokerRegistrationChangeRecord", "in_controlled_shutdown"): 1,
+}
+"""The first versions that have a column, of fields whose default is not null."""
 _ALSO_DATA = {"RegisterBrokerRecord", "LeaderChangeMessage"}
 
 

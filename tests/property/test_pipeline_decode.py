@@ -1,0 +1,257 @@
+"""The vectorised decode gives what the node's own codec gives, whatever the bytes are."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorumd.ids import KafkaUuid
+from quorumd.pipeline.decode import decode_records, plain_rows, records_table
+from quorumd.pipeline.scan import PIECE_BYTES, START, read_pieces, scan
+from quorumd.pipeline.schemas import RECORDS
+from quorumd.protocol import messages
+from quorumd.protocol.codec import encode
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.metadata_record import encode_record
+from scripts.generated_log import LogShape, chunks
+from tests.support.message_strategies import message_values, versions_of
+from tests.support.raw_batches import raw_batch, raw_record, resealed, varint
+
+METADATA = [(name, version) for name in messages.RECORDS.values() for version in versions_of(name)]
+CONTROL = {
+    2: "LeaderChangeMessage",
+    3: "SnapshotHeaderRecord",
+    4: "SnapshotFooterRecord",
+    5: "KRaftVersionRecord",
+    6: "VotersRecord",
+}
+QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def check(data: bytes, packed: bool = False) -> pa.RecordBatch:
+    """What is decoded, once it is found to be what the codec says."""
+    batches = scan(data).batches
+    rows = plain_rows(data, batches, 3, "name.log", 50)
+    table = decode_records(data, batches, 3, "name.log", 50)
+    table.validate(full=True)
+    expected = pa.RecordBatch.from_pylist(rows, RECORDS.arrow())
+    for name in table.schema.names:
+        assert table.column(name).equals(expected.column(name)), (
+            name,
+            table.column(name).to_pylist(),
+            expected.column(name).to_pylist(),
+        )
+    return table
+
+
+def mixed_with(values: list[bytes]) -> bytes:
+    """The values in batches of many shapes: one by one, all in one, many batches side by side."""
+    alone = [raw_batch([raw_record(value, 0)], 10 + index) for index, value in enumerate(values)]
+    together = raw_batch([raw_record(value, index) for index, value in enumerate(values)], 100)
+    many = [raw_batch([raw_record(value, index) for index, value in enumerate(values)])] * 30
+    return b"".join([*alone, together, *many])
+
+
+@pytest.mark.parametrize(("name", "version"), METADATA)
+@given(data=st.data())
+@QUICK
+def test_every_record_type_and_version(name: str, version: int, data: st.DataObject) -> None:
+    found = data.draw(st.lists(message_values(name, version), min_size=1, max_size=4))
+    check(mixed_with([encode_record(message, version) for message in found]))
+
+
+@pytest.mark.parametrize("number", CONTROL)
+@given(data=st.data())
+@QUICK
+def test_every_control_record(number: int, data: st.DataObject) -> None:
+    found = data.draw(st.lists(message_values(CONTROL[number], 0), min_size=1, max_size=3))
+    keys = [number.to_bytes(4, "big"), *data.draw(st.lists(st.binary(max_size=5), max_size=2))]
+    records = [
+        raw_record(encode(message, 0), index, key=data.draw(st.sampled_from(keys)))
+        for index, message in enumerate(found)
+    ]
+    check(raw_batch(records, attributes=0x20))
+
+
+ids = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=40)
+uuids = st.lists(st.binary(min_size=16, max_size=16).map(KafkaUuid), max_size=20)
+partitions = st.builds(
+    PartitionRecord,
+    st.integers(0, 2**31 - 1),
+    st.binary(min_size=16, max_size=16).map(KafkaUuid),
+    ids,
+    ids,
+    ids,
+    ids,
+    directories=uuids,
+    eligible_leader_replicas=st.none() | ids,
+    last_known_elr=st.none() | ids,
+    original_replicas=st.none() | ids,
+)
+changes = st.builds(
+    PartitionChangeRecord,
+    st.integers(0, 2**31 - 1),
+    st.binary(min_size=16, max_size=16).map(KafkaUuid),
+    st.none() | ids,
+    st.sampled_from([-2, -1, 0, 7]),
+    st.none() | ids,
+    st.none() | ids,
+    directories=st.none() | uuids,
+    original_replicas=st.none() | ids,
+)
+
+
+@given(st.lists(partitions | changes, min_size=1, max_size=8), st.randoms(use_true_random=False))
+@QUICK
+def test_lists_of_any_length(found: list[Any], dice: random.Random) -> None:
+    check(mixed_with([encode_record(message, 2) for message in found]))
+
+
+def test_lists_that_need_longer_lengths() -> None:
+    for count in (31, 32, 126, 127, 128, 1_000, 8_000, 20_000):
+        whole = PartitionRecord(
+            1, KafkaUuid(bytes(16)), list(range(count)), original_replicas=list(range(count))
+        )
+        change = PartitionChangeRecord(1, KafkaUuid(bytes(16)), isr=list(range(count)))
+        check(mixed_with([encode_record(whole, 2), encode_record(change, 1)]))
+
+
+tags = st.tuples(
+    st.sampled_from([0, 1, 2, 3, 5, 8, 9, 63, 64, 127, 128, 9999, 10000, 10001, 2**31]),
+    st.binary(max_size=9) | st.sampled_from([b"\0", b"\x01", b"\x02\0\0\0\x05", bytes(200)]),
+)
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+@pytest.mark.parametrize(
+    "name", ["PartitionRecord", "PartitionChangeRecord", "BrokerRegistrationChangeRecord", "NoOpRecord"]
+)
+@given(data=st.data())
+@settings(QUICK, max_examples=60)
+def test_tagged_fields_that_are_known_or_not_right_or_not_twice_or_once(
+    name: str, data: st.DataObject
+) -> None:
+    values = []
+    for _ in range(3):
+        version = data.draw(st.sampled_from(versions_of(name)))
+        found = data.draw(st.lists(tags, max_size=4))
+        message = data.draw(message_values(name, version))
+        for slot in message.__slots__:
+            # Without tagged fields of its own: those drawn here take their place.
+            if getattr(message, slot) is None or slot in ("fenced", "leader_recovery_state"):
+                setattr(message, slot, getattr(type(message)(), slot))
+        frame = encode_record(message, version)
+        section = b"".join(uvarint(tag) + uvarint(len(payload)) + payload for tag, payload in found)
+        count = data.draw(st.sampled_from([len(found), len(found), len(found), len(found) + 1, 200]))
+        values.append(frame[:-1] + uvarint(count) + section)
+    check(mixed_with(values))
+
+
+odd_records = st.builds(
+    raw_record,
+    st.none() | st.binary(max_size=5) | st.just(encode_record(PartitionRecord(1), 2)) | st.just(bytes(9_000)),
+    st.sampled_from([0, 1, 2, 3, -1, 2**31, 2**40]),
+    st.sampled_from([0, 0, -5, 2**31, -(2**35), 2**62, -(2**63)]),
+    st.none() | st.binary(max_size=3) | st.just(bytes(200)),
+    st.integers(0, 255),
+    st.sampled_from([b"\0", b"\0", b"\0", b"", b"\x02", b"\x02\x02k\x02v", b"\0\0"]),
+    st.sampled_from([0, 0, 2, 4, 9]),
+)
+
+
+@given(
+    st.lists(odd_records | st.binary(max_size=9) | st.just(varint(-4)), min_size=1, max_size=6),
+    st.sampled_from([None, None, 1, 3, 2**31 - 1]),
+    st.sampled_from([None, 3, 0, 2**30]),
+    st.sampled_from([0, -1, 1_000, 2**62, -(2**63), 9_223_372_036_854_775, 9_223_372_036_854_776]),
+    st.sampled_from([0, 0, 0x20, 1, 4, 0x10]),
+)
+@settings(QUICK, max_examples=300)
+def test_records_of_any_shape(
+    records: list[bytes], count: int | None, last_delta: int | None, time: int, attributes: int
+) -> None:
+    odd = raw_batch(records, 7, count, last_delta, time, attributes)
+    sound = raw_batch([raw_record(encode_record(PartitionRecord(5), 1), 0)])
+    check(odd)
+    check(sound + odd + sound)
+    check(odd * 30)
+
+
+def some_log() -> bytes:
+    shape = LogShape(records=260, batch_records=6, brokers=4, topics=2, partitions=3)
+    return b"".join(chunk.data for chunk in chunks(shape))
+
+
+def test_every_byte_of_every_record_changed() -> None:
+    log = some_log()
+    batches = scan(log).batches
+    dice = random.Random(4)
+    for index in range(len(batches)):
+        start = int(batches.position[index])
+        batch = log[start : start + int(batches.size[index])]
+        changed = []
+        for at in range(21, len(batch), 1 if index < 6 else 7):
+            broken = bytearray(batch)
+            broken[at] ^= 1 << dice.randrange(8)
+            changed.append(resealed(bytes(broken)))
+        check(b"".join(changed))
+
+
+def test_damage_gives_the_same_rows_or_faults_and_never_an_exception() -> None:
+    log = some_log()
+    sound = set(
+        decode_records(log, scan(log).batches, 0, None, None, ("offset", "type")).column(0).to_pylist()
+    )
+    dice = random.Random(9)
+    for _ in range(400):
+        broken = bytearray(log)
+        at = dice.randrange(len(log))
+        broken[at : at + dice.choice([1, 1, 4, 90])] = dice.randbytes(dice.choice([1, 1, 4, 90]))
+        data = bytes(broken)
+        scanned = scan(data)
+        table = check(data) if dice.random() < 0.2 else decode_records(data, scanned.batches, 0, None, None)
+        lost = sound - set(table.column("offset").to_pylist())
+        assert scanned.faults or not lost
+
+
+@given(st.integers(1, 3_000))
+@settings(QUICK, max_examples=25)
+def test_pieces_make_no_difference(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
+    path = tmp_path_factory.mktemp("pieces") / "log"
+    log = some_log()
+    path.write_bytes(log)
+
+    def read(piece_bytes: int) -> pa.Table:
+        return pa.Table.from_batches(
+            [
+                decode_records(data, scanned.batches, 1, "log", position)
+                for data, position, scanned in read_pieces(path, piece_bytes=piece_bytes)
+            ]
+        )
+
+    assert read(size).equals(read(PIECE_BYTES))
+
+
+@given(st.lists(st.sampled_from(RECORDS.names), unique=True), st.booleans())
+@settings(QUICK, max_examples=60)
+def test_wanted_columns_are_those_of_all(names: list[str], packed: bool) -> None:
+    log = some_log() + mixed_with([b"\x01\x63\0x", b"\x01\x03\0", encode_record(PartitionRecord(5), 1)])
+    batches = scan(log, START).batches
+    whole = decode_records(log, batches, 1, "log", 0, packed=packed)
+    some = decode_records(log, batches, 1, "log", 0, names, packed)
+    assert some.schema == records_table(names, packed).arrow()
+    for name in names:
+        assert some.column(name).equals(whole.column(name)), name
