@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from quorumd.cli.pipeline_audit import audit
+
 EXIT_CODES = """\b
 Exit codes:
   0    done
@@ -30,7 +32,7 @@ def pipeline() -> None:
     """
 
 
-_COMMANDS: tuple[click.Command, ...] = ()
+_COMMANDS: tuple[click.Command, ...] = (audit,)
 
 for _command in _COMMANDS:
     pipeline.add_command(_command)

@@ -151,7 +151,8 @@ BATCHES = Table(
 
 AUDIT = Table(
     "audit",
-    "What one reading of a segment found. `kind` is BUCKET, EPOCH_START, SEGMENT, or a code of scan.Fault.",
+    "What one reading of a segment, or of a part of it, found. `kind` is SEGMENT, BUCKET, EPOCH_START and CONTROL "
+    "(a batch that begins an epoch; one of control records), or a code of scan.Fault.",
     (
         Column("node", "INT"),
         Column("segment", "STRING"),
@@ -159,7 +160,7 @@ AUDIT = Table(
         Column("bucket", "BIGINT", "BUCKET: base offset / 65,536"),
         Column("offset_lo", "BIGINT", "first offset it is about"),
         Column("offset_hi", "BIGINT", "end of the offsets it is about, exclusive"),
-        Column("position", "BIGINT", "of a fault, in bytes"),
+        Column("position", "BIGINT", "of what it is about in its file, in bytes; of a bucket's first batch"),
         Column("batches", "BIGINT"),
         Column("records", "BIGINT"),
         Column("bytes", "BIGINT"),

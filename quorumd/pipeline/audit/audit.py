@@ -1,0 +1,171 @@
+"""The whole audit: the rows of the level `audit`, from Spark or read here, and what they and the files beside say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline import schemas
+from quorumd.pipeline.audit.beside import Beside, read_beside
+from quorumd.pipeline.audit.commitment import Claim, Commitment, Pair, majority_claim
+from quorumd.pipeline.audit.compare import compare_all, findings_of_pairs
+from quorumd.pipeline.audit.control_batches import read_controls
+from quorumd.pipeline.audit.copies import Copy, read_copies
+from quorumd.pipeline.audit.digests import SegmentDigests
+from quorumd.pipeline.audit.findings import Finding, Severity, in_order
+from quorumd.pipeline.audit.quorum_states import findings_of_states, voters_of
+from quorumd.pipeline.audit.rereading import FolderReader
+from quorumd.pipeline.audit.seams import add_seams, findings_of_copy
+from quorumd.pipeline.audit.snapshot_fold import Log, fold_snapshots
+from quorumd.pipeline.audit.snapshots import SoundSnapshot, check_snapshots, compare_snapshots
+from quorumd.pipeline.log_files import LogFolder, read_folders
+from quorumd.pipeline.scan import read_pieces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from quorumd.pipeline.session import SparkSession
+
+FOLD_RECORDS = 2_000_000
+"""As many records are applied to compare snapshots with the log, unless said: some 20 seconds' worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What was read, and what came out."""
+
+    findings: tuple[Finding, ...]
+    """The worst first."""
+    copies: Mapping[int, Copy]
+    pairs: Mapping[tuple[int, int], Pair]
+    commitment: Commitment
+    voters: tuple[int, ...]
+    voters_from: str
+    snapshots: tuple[SoundSnapshot, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the findings."""
+        return schemas.AUDIT_FINDINGS.names
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing above INFO."""
+        return all(finding.severity == Severity.INFO for finding in self.findings)
+
+    def document(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        return {
+            "clean": self.is_clean,
+            "committedUpTo": self.commitment.up_to,
+            "committedBecause": [claim._asdict() for claim in self.commitment.claims],
+            "voters": list(self.voters),
+            "votersFrom": self.voters_from,
+            "nodes": [_node(copy, self.snapshots) for copy in self.copies.values()],
+            "pairs": [_pair(pair) for pair in self.pairs.values() if pair.one < pair.two],
+            "findings": [finding.row() for finding in self.findings],
+        }
+
+
+def audit(session: SparkSession, folders: Mapping[int, str], fold_records: int = FOLD_RECORDS) -> AuditReport:
+    """Audit the copies in these folders, by node; Spark reads the logs. Raises InputIncomplete, JobFailed."""
+    path = ",".join(f"{node}={folder}" for node, folder in folders.items())
+    source = session.read.format("quorumd").option("path", path).option("level", "audit")
+    found = read_folders(folders)
+    rows = source.option("onCorrupt", "report").load().toArrow()
+    return judge({folder.node: folder for folder in found}, rows, fold_records)
+
+
+def audit_here(folders: Mapping[int, str], fold_records: int = FOLD_RECORDS) -> AuditReport:
+    """The same without Spark, in one thread."""
+    found = {folder.node: folder for folder in read_folders(folders)}
+    return judge(found, read_rows(found.values()), fold_records)
+
+
+def read_rows(folders: Iterable[LogFolder]) -> pa.Table:
+    """The rows of the level `audit` of these folders, read in this process. Raises InputIncomplete."""
+    import pyarrow as pa
+
+    batches = [_segment_rows(f.node, s.name, s.path, s.base_offset) for f in folders for s in f.segments]
+    return pa.Table.from_batches(batches, schema=schemas.AUDIT.arrow())
+
+
+def _segment_rows(node: int, name: str, path: str, base_offset: int) -> pa.RecordBatch:
+    digests = SegmentDigests(node, name, base_offset)
+    try:
+        for _, position, scanned in read_pieces(path, base_offset=base_offset):
+            digests.add(scanned.batches, position, scanned.faults)
+    except OSError as error:
+        raise InputIncomplete(f"{path} of node {node} cannot be read: {error.strerror}") from None
+    return digests.arrow()
+
+
+def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -> AuditReport:
+    """What rows of the level `audit` say, with the files beside the log. Raises InputIncomplete."""
+    copies, reader = read_copies(rows, folders), FolderReader(folders)
+    besides = {node: read_beside(folder) for node, folder in folders.items()}
+    controls = {node: read_controls(copy, reader) for node, copy in copies.items()}
+    checked = {node: check_snapshots(folder) for node, folder in folders.items()}
+    sound = [snapshot for snapshots, _ in checked.values() for snapshot in snapshots]
+    for copy in copies.values():
+        add_seams(copy)
+    pairs = compare_all(copies, reader.bucket)
+    voters, voters_from = voters_of(controls, besides, tuple(folders))
+    commitment = Commitment(list(_claims(copies, besides, checked, voters, pairs)), pairs)
+    findings = [*findings_of_states(copies, besides, controls)]
+    findings += findings_of_pairs(copies, pairs, commitment, set(voters))
+    for node, (snapshots, of_files) in checked.items():
+        ends = [snapshot.file.end_offset for snapshot in snapshots]
+        findings += findings_of_copy(copies[node], commitment, besides[node].high_watermark, ends)
+        findings += of_files
+    findings += compare_snapshots(sound)
+    findings += fold_snapshots(Log(folders, copies, pairs), sound, fold_records)
+    return AuditReport(
+        tuple(in_order(findings)), copies, pairs, commitment, voters, voters_from, tuple(sound)
+    )
+
+
+def _claims(
+    copies: Mapping[int, Copy],
+    besides: Mapping[int, Beside],
+    checked: Mapping[int, tuple[list[SoundSnapshot], list[Finding]]],
+    voters: tuple[int, ...],
+    pairs: Mapping[tuple[int, int], Pair],
+) -> Iterator[Claim]:
+    claim = majority_claim(copies, voters, pairs)
+    if claim is not None:
+        yield claim
+    for node, copy in copies.items():
+        state = besides[node].state
+        epoch = max(copy.last_epoch, state.leader_epoch if state is not None else -1)
+        known = [(besides[node].high_watermark, "its high-watermark checkpoint")]
+        known += [(snapshot.file.end_offset, f"its {snapshot.file.name}") for snapshot in checked[node][0]]
+        for offset, why in known:
+            if copy.start_offset < offset <= copy.end_offset:
+                yield Claim(offset, node, epoch, why)
+
+
+def _node(copy: Copy, snapshots: tuple[SoundSnapshot, ...]) -> dict[str, Any]:
+    return {
+        "node": copy.node,
+        "segments": len({part.segment for part in copy.parts}),
+        "batches": copy.batches,
+        "records": copy.records,
+        "bytes": copy.bytes,
+        "startOffset": copy.start_offset,
+        "endOffset": copy.end_offset,
+        "lastEpoch": copy.last_epoch,
+        "snapshots": [each.file.name for each in snapshots if each.file.node == copy.node],
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    first = pair.differences[0].offset_lo if pair.differences else None
+    return {
+        "nodes": [pair.one, pair.two],
+        "comparedFrom": pair.start,
+        "comparedTo": max(pair.end, pair.start),
+        "firstDivergentOffset": first,
+    }

@@ -1,0 +1,49 @@
+"""The small files beside a copy of the log: whose folder it is, its vote, what it knew to be committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from quorumd.errors import StorageError
+from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
+from quorumd.log.meta_properties import MetaProperties, load_meta_properties
+from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
+from quorumd.pipeline.audit.findings import Finding, Severity
+from quorumd.pipeline.log_files import PARTITION_FOLDER, LogFolder
+from quorumd.pipeline.read_only_disk import ReadOnlyDisk
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Beside:
+    """What there is; None, or 0, for a file that is not there. `findings`: files that cannot be understood."""
+
+    node: int
+    meta: MetaProperties | None = None
+    state: SavedState | None = None
+    high_watermark: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+def read_beside(folder: LogFolder) -> Beside:
+    """Of a data folder, or of a folder with copied files; a copy need not have any."""
+    disk = ReadOnlyDisk()
+    path = Path(folder.path)
+    data_folder = str(path.parent if path.name == PARTITION_FOLDER else path)
+    found = Beside(folder.node)
+
+    def load(read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except StorageError as error:
+            found.findings.append(Finding(Severity.WARNING, "STATE_UNREADABLE", str(error), folder.node))
+            return None
+
+    found.meta = load(lambda: load_meta_properties(disk, data_folder))
+    found.state = load(QuorumStateFile(disk, folder.path).load)
+    found.high_watermark = load(HighWatermarkCheckpoint(disk, data_folder).load) or 0
+    return found

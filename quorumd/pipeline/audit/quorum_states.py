@@ -1,0 +1,143 @@
+"""Whether what each node remembers of votes and leaders fits together, and fits the log (Raft paper 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from quorumd.ids import NO_NODE
+from quorumd.pipeline.audit.beside import Beside
+from quorumd.pipeline.audit.control_batches import Controls
+from quorumd.pipeline.audit.copies import Copy
+from quorumd.pipeline.audit.findings import Finding, Severity
+
+
+def findings_of_states(
+    copies: Mapping[int, Copy], besides: Mapping[int, Beside], controls: Mapping[int, Controls]
+) -> Iterator[Finding]:
+    """All contradictions, each once."""
+    yield from _folders(besides)
+    yield from _leaders(besides, controls)
+    yield from _votes(besides, controls)
+    for node, beside in besides.items():
+        yield from beside.findings
+        if beside.state is None:
+            if not beside.findings:
+                detail = "there is no quorum-state: its vote is not checked"
+                yield Finding(Severity.INFO, "NO_STATE", detail, node)
+            continue
+        epoch, last_epoch = beside.state.leader_epoch, copies[node].last_epoch
+        if epoch < last_epoch:
+            detail = (
+                f"quorum-state is of epoch {epoch}, the log of epoch {last_epoch}: this node could vote twice"
+            )
+            yield Finding(
+                Severity.CRITICAL, "STATE_BEHIND_LOG", detail, node, epoch_lo=epoch, epoch_hi=last_epoch
+            )
+        yield from _voters(node, beside, controls[node])
+
+
+def _folders(besides: Mapping[int, Beside]) -> Iterator[Finding]:
+    clusters: dict[str, int] = {}
+    for node, beside in besides.items():
+        meta = beside.meta
+        if meta is None:
+            continue
+        # A folder that was given without an ID is node 0.
+        if meta.node_id != node and (len(besides) > 1 or node != 0):
+            detail = f"meta.properties says node.id={meta.node_id}: the folder is that of another node"
+            yield Finding(Severity.WARNING, "WRONG_FOLDER", detail, node)
+        if meta.cluster_id is not None:
+            other = clusters.setdefault(meta.cluster_id, node)
+            first = next(iter(clusters))
+            if meta.cluster_id != first and other == node:
+                detail = f"cluster.id={meta.cluster_id}, and node {clusters[first]} belongs to {first}"
+                yield Finding(Severity.CRITICAL, "OTHER_CLUSTER", detail, node, clusters[first])
+
+
+def _leaders(besides: Mapping[int, Beside], controls: Mapping[int, Controls]) -> Iterator[Finding]:
+    """Election safety: one leader an epoch."""
+    known: dict[int, tuple[int, str, int]] = {}
+    told: set[tuple[int, int]] = set()
+    for epoch, leader, node, source, offset in _leader_sources(besides, controls):
+        first, first_source, first_node = known.setdefault(epoch, (leader, source, node))
+        if leader == first or (epoch, leader) in told:
+            continue
+        told.add((epoch, leader))
+        detail = f"epoch {epoch} was led by node {first} ({first_source}) and by node {leader} ({source})"
+        yield Finding(
+            Severity.CRITICAL, "LEADER_CONTRADICTION", detail, node, first_node, offset_lo=offset,
+            offset_hi=None if offset is None else offset + 1, epoch_lo=epoch, epoch_hi=epoch,
+        )  # fmt: skip
+
+
+def _leader_sources(
+    besides: Mapping[int, Beside], controls: Mapping[int, Controls]
+) -> Iterator[tuple[int, int, int, str, int | None]]:
+    """(epoch, leader, node that says so, where, offset): logs first."""
+    for node, found in controls.items():
+        for each in found.leaderships:
+            yield each.epoch, each.leader, node, f"log of node {node} at offset {each.offset}", each.offset
+    for node, beside in besides.items():
+        if beside.state is not None and beside.state.leader_id != NO_NODE:
+            yield (
+                beside.state.leader_epoch,
+                beside.state.leader_id,
+                node,
+                f"quorum-state of node {node}",
+                None,
+            )
+
+
+def _votes(besides: Mapping[int, Beside], controls: Mapping[int, Controls]) -> Iterator[Finding]:
+    """A node votes once in an epoch: whoever a leader names as its voter has no other vote of that epoch."""
+    told: set[tuple[int, int, int]] = set()
+    for found in controls.values():
+        for each in found.leaderships:
+            for node in each.granting:
+                state = besides[node].state if node in besides else None
+                key = (node, each.epoch, each.leader)
+                if state is None or state.leader_epoch != each.epoch or key in told:
+                    continue
+                if state.voted_id in (NO_NODE, each.leader):
+                    continue
+                told.add(key)
+                detail = (
+                    f"quorum-state says that node {node} voted for node {state.voted_id} in epoch {each.epoch}, and "
+                    f"node {each.leader} led that epoch with its vote"
+                )
+                span = each.offset, each.offset + 1, each.epoch, each.epoch
+                yield Finding(
+                    Severity.CRITICAL, "VOTE_CONTRADICTION", detail, node, each.leader, None, None, *span
+                )
+
+
+def _voters(node: int, beside: Beside, controls: Controls) -> Iterator[Finding]:
+    """Voters in quorum-state are those of the last record that it has applied; shipped Kafka keeps none there."""
+    state = beside.state
+    if state is None or not state.current_voters:
+        return
+    applied = [each for each in controls.voter_sets if each.offset < state.applied_offset]
+    if applied and applied[-1].voters != tuple(sorted(state.current_voters)):
+        offset, voters = applied[-1]
+        saved = list(state.current_voters)
+        detail = f"voters are {saved} in quorum-state and {list(voters)} at offset {offset} of the log"
+        yield Finding(Severity.WARNING, "VOTERS_DIFFER", detail, node, offset_lo=offset, offset_hi=offset + 1)
+
+
+def voters_of(
+    controls: Mapping[int, Controls], besides: Mapping[int, Beside], folders: Sequence[int]
+) -> tuple[tuple[int, ...], str]:
+    """Who votes, and what says so: the log, quorum-state, or nothing better than which folders are given."""
+    sets = [each for found in controls.values() for each in found.voter_sets[-1:]]
+    if sets:
+        return max(sets).voters, "the voters' record in the log"
+    leaderships = [each for found in controls.values() for each in found.leaderships[-1:]]
+    if leaderships:
+        last = max(leaderships, key=lambda each: (each.epoch, each.offset))
+        if last.voters:
+            return last.voters, f"the leader's record of epoch {last.epoch}"
+    states = [b.state for b in besides.values() if b.state is not None and b.state.current_voters]
+    if states:
+        newest = max(states, key=lambda state: (state.leader_epoch, state.applied_offset))
+        return tuple(sorted(newest.current_voters)), "quorum-state"
+    return tuple(folders), "the folders given"

@@ -1,0 +1,108 @@
+"""What is wrong within one copy of the log: in its segments, between them, and at its two ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from quorumd.pipeline.audit.commitment import Commitment
+from quorumd.pipeline.audit.copies import Copy, Damage, Part
+from quorumd.pipeline.audit.findings import Finding, Severity
+
+
+def add_seams(copy: Copy) -> None:
+    """Note as damage where a part of the log does not begin as the part before it ends."""
+    before: Part | None = None
+    for part in copy.parts:
+        if before is not None:
+            _add_seam(copy, before, part)
+        if part.batches or before is None:
+            before = part
+    first = {(part.segment, part.offset_lo) for part in copy.parts if part.batches}
+    for earlier, mark in pairwise(copy.epoch_starts):
+        # Within a part it was found when that was read.
+        if mark.epoch < earlier.epoch and (mark.segment, mark.offset) in first:
+            text = f"epoch {mark.epoch} after epoch {earlier.epoch} in {earlier.segment}"
+            place = mark.segment, mark.position, mark.offset, mark.offset + 1
+            copy.damages.append(Damage("EPOCH_REGRESSION", *place, 0, text))
+    copy.damages.sort(key=lambda damage: damage.offset_lo)
+
+
+def _add_seam(copy: Copy, before: Part, part: Part) -> None:
+    if part.segment == before.segment and not part.batches:
+        return
+    # A segment's first batch is compared with the name of the file when it is read.
+    begins_at = part.offset_lo if part.segment == before.segment else part.base_offset
+    ends_at = before.offset_hi
+    if begins_at == ends_at:
+        return
+    for index, damage in enumerate(copy.damages):
+        # What cannot be read at the end of a segment is what is missing.
+        if damage.segment == before.segment and damage.offset_lo == damage.offset_hi == ends_at < begins_at:
+            copy.damages[index] = damage._replace(offset_hi=begins_at)
+            return
+    code = "GAP" if begins_at > ends_at else "OVERLAP"
+    text = f"{before.segment} ends at offset {ends_at}, {part.segment} goes on at {begins_at}"
+    span = sorted((begins_at, ends_at))
+    copy.damages.append(Damage(code, part.segment, part.position, span[0], span[1], 0, text))
+
+
+def findings_of_copy(
+    copy: Copy, commitment: Commitment, high_watermark: int, snapshot_ends: Iterable[int]
+) -> Iterator[Finding]:
+    """What there is to tell of one copy. `high_watermark` is its checkpoint, 0 for none; `snapshot_ends` are those of
+    its sound snapshots."""
+    ends = sorted(snapshot_ends)
+    # What is below that was flushed here before: it cannot be missing for a crash.
+    durable = max([high_watermark, *(end for end in ends if end <= copy.end_offset)])
+    for damage in copy.damages:
+        yield _of_damage(copy, damage, commitment, durable)
+    yield from _epochs_without_leader(copy)
+    start, end = copy.start_offset, copy.end_offset
+    segment = copy.parts[0].segment if copy.parts else None
+    if start > 0 and not any(snapshot >= start for snapshot in ends):
+        detail = (
+            f"the log begins at offset {start}, and no sound snapshot has what was before: restore the .checkpoint "
+            "file from a copy, or let this replica fetch everything again"
+        )
+        yield Finding(
+            Severity.WARNING, "UNCOVERED_START", detail, copy.node, segment=segment, offset_lo=0, offset_hi=start,
+            committed=True,
+        )  # fmt: skip
+    if high_watermark > max([end, *ends]):
+        detail = f"offset {high_watermark} was known to be committed here, and the log ends at {end}"
+        yield Finding(
+            Severity.CRITICAL, "CUT_SHORT", detail, copy.node, offset_lo=end, offset_hi=high_watermark,
+            committed=True,
+        )  # fmt: skip
+
+
+def _of_damage(copy: Copy, damage: Damage, commitment: Commitment, durable: int) -> Finding:
+    offset_lo, offset_hi = damage.offset_lo, damage.offset_hi
+    committed = offset_lo < commitment.up_to
+    text = damage.text
+    may_be_torn = damage.code == "TORN_TAIL" and damage.segment == copy.parts[-1].segment
+    if offset_lo < durable or (committed and not may_be_torn):
+        severity = Severity.CRITICAL
+    elif may_be_torn:
+        severity = Severity.INFO
+        text += "; a crash leaves that, and the node cuts it off when it starts"
+    else:
+        severity = Severity.WARNING
+    epoch = max((mark.epoch for mark in copy.epoch_starts if mark.offset <= offset_lo), default=None)
+    place = copy.node, None, damage.segment, damage.position
+    return Finding(severity, damage.code, text, *place, offset_lo, offset_hi, epoch, epoch, committed)
+
+
+def _epochs_without_leader(copy: Copy) -> Iterator[Finding]:
+    """The first batch of an epoch is that of its leader (KIP-595, LeaderChangeMessage)."""
+    controls = {mark.offset for mark in copy.controls}
+    for number, mark in enumerate(copy.epoch_starts):
+        if mark.offset in controls or (number == 0 and mark.offset == copy.start_offset > 0):
+            continue
+        # Where batches are lost the first one behind them need not be the first of its epoch.
+        if copy.damage_at(mark.offset):
+            continue
+        detail = f"epoch {mark.epoch} begins with no record of a leader: its number is not what was written"
+        place = copy.node, None, mark.segment, mark.position, mark.offset, mark.offset + 1
+        yield Finding(Severity.CRITICAL, "EPOCH_WITHOUT_LEADER", detail, *place, mark.epoch, mark.epoch)

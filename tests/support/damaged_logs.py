@@ -1,0 +1,156 @@
+"""Damage done to a node's copy of a log, at an offset that is told: what an audit must find there."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import crc32c
+
+from quorumd.pipeline.log_files import PARTITION_FOLDER
+from quorumd.protocol.control_record import encode_control
+from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch
+from tests.support.log_files import HEADER, Batch, batches
+
+CRC_AT = 17
+BODY_AT = 21
+CHANGED_BYTE = HEADER.size + 9
+"""Of a batch: within the value of its first record."""
+
+
+def log_folder(data_folder: Path) -> Path:
+    return data_folder / PARTITION_FOLDER
+
+
+def segments(data_folder: Path) -> list[Path]:
+    return sorted(log_folder(data_folder).glob("*.log"))
+
+
+def batch_at(data_folder: Path, offset: int) -> tuple[Path, Batch]:
+    """The data batch that holds an offset, or the next one behind it, and its segment."""
+    for segment in segments(data_folder):
+        for batch in batches(segment):
+            if batch.end_offset > offset and not batch.is_control:
+                return segment, batch
+    raise AssertionError(f"{data_folder} ends below offset {offset}")
+
+
+def end_offset(data_folder: Path) -> int:
+    return batches(segments(data_folder)[-1])[-1].end_offset
+
+
+def flip_bit(data_folder: Path, offset: int) -> Batch:
+    """A bit of a record is another one; the CRC does not match any more."""
+    segment, batch = batch_at(data_folder, offset)
+    data = bytearray(batch.data)
+    data[CHANGED_BYTE] ^= 1
+    _write(segment, batch.position, bytes(data))
+    return batch
+
+
+def change_silently(data_folder: Path, offset: int) -> Batch:
+    """A bit of a record is another one, and the CRC is that of what is there."""
+    segment, batch = batch_at(data_folder, offset)
+    data = bytearray(batch.data)
+    data[CHANGED_BYTE] ^= 1
+    struct.pack_into(">I", data, CRC_AT, crc32c.crc32c(bytes(data[BODY_AT:])))
+    _write(segment, batch.position, bytes(data))
+    return batch
+
+
+def change_epoch(data_folder: Path, offset: int, epoch: int) -> Batch:
+    """The epoch of a batch is another one: no CRC covers it."""
+    segment, batch = batch_at(data_folder, offset)
+    _write(segment, batch.position + 12, struct.pack(">i", epoch))
+    return batch
+
+
+def drop_batch(data_folder: Path, offset: int) -> Batch:
+    """A batch is missing, the one behind it follows at once."""
+    segment, batch = batch_at(data_folder, offset)
+    data = segment.read_bytes()
+    segment.write_bytes(data[: batch.position] + data[batch.position + len(batch.data) :])
+    return batch
+
+
+def spoil(data_folder: Path, offset: int) -> Batch:
+    """Nothing of a batch can be read, not even where it ends."""
+    segment, batch = batch_at(data_folder, offset)
+    _write(segment, batch.position, b"\x5a" * (len(batch.data) - 3))
+    return batch
+
+
+def swap_segments(data_folder: Path, one: int, two: int) -> tuple[Path, Path]:
+    """Two segments have each other's content."""
+    files = segments(data_folder)
+    contents = files[one].read_bytes(), files[two].read_bytes()
+    files[one].write_bytes(contents[1])
+    files[two].write_bytes(contents[0])
+    return files[one], files[two]
+
+
+def cut(data_folder: Path, offset: int) -> int:
+    """The copy ends before the batch that holds an offset; the offset at which it ends."""
+    segment, batch = batch_at(data_folder, offset)
+    for later in segments(data_folder):
+        if later > segment:
+            later.unlink()
+    with segment.open("r+b") as file:
+        file.truncate(batch.position)
+    return batch.base_offset
+
+
+def tear_tail(data_folder: Path, missing: int = 5) -> Batch:
+    """The last bytes of the last batch are missing."""
+    segment = segments(data_folder)[-1]
+    last = batches(segment)[-1]
+    with segment.open("r+b") as file:
+        file.truncate(last.position + len(last.data) - missing)
+    return last
+
+
+def add_tail(data_folder: Path, epoch: int, leader: int, voters: Sequence[int], records: int = 3) -> int:
+    """What a leader wrote in an epoch of its own; the offset at which that begins."""
+    segment = segments(data_folder)[-1]
+    offset = end_offset(data_folder)
+    everybody = [Voter(voter) for voter in voters]
+    change = LeaderChangeMessage(0, leader, everybody, everybody[: len(everybody) // 2 + 1])
+    data = encode_control_batch(offset, epoch, 1_700_000_000_000, [encode_control(change)])
+    values = [encode_record(NoOpRecord(), 0)] * records
+    data += encode_batch(offset + 1, epoch, 1_700_000_000_000, values)
+    with segment.open("ab") as file:
+        file.write(data)
+    return offset
+
+
+def save_state(
+    data_folder: Path, epoch: int, leader: int, voted: int, voters: Sequence[int] = (1, 2, 3)
+) -> None:
+    """The node's quorum-state."""
+    state = {
+        "clusterId": "",
+        "leaderId": leader,
+        "leaderEpoch": epoch,
+        "votedId": voted,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": voter} for voter in voters],
+        "data_version": 0,
+    }
+    (log_folder(data_folder) / "quorum-state").write_text(json.dumps(state) + "\n", encoding="utf-8")
+
+
+def save_high_watermark(data_folder: Path, offset: int) -> None:
+    """The node's high-watermark checkpoint."""
+    text = f"0\n1\n__cluster_metadata 0 {offset}\n"
+    (data_folder / "replication-offset-checkpoint").write_text(text, encoding="utf-8")
+
+
+def _write(file: Path, position: int, data: bytes) -> None:
+    with file.open("r+b") as stream:
+        stream.seek(position)
+        stream.write(data)

@@ -1,0 +1,291 @@
+"""Seeded faults: each is found, at its offset, and nothing else is said to be wrong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.audit.audit import AuditReport, audit_here
+from quorumd.pipeline.audit.findings import Finding, Severity
+from scripts.generated_log import LogShape, generate
+from tests.support import damaged_logs
+from tests.support.damaged_logs import segments
+from tests.support.log_files import batches
+
+VOTERS = (1, 2, 3)
+RECORDS = 150_000
+"""More than two buckets of digests."""
+EPOCH_RECORDS = 40_000
+SOMEWHERE = 70_001
+"""An offset in the second bucket, in no first batch of anything."""
+EVERYWHERE = (5, 65_530, SOMEWHERE, RECORDS - 100)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("original")
+    shape = LogShape(
+        records=RECORDS, batch_records=16, segment_bytes=1 << 20, nodes=3, epoch_records=EPOCH_RECORDS
+    )
+    log = generate(folder, shape)
+    for data_folder in log.folders.values():
+        damaged_logs.save_state(data_folder, log.epoch, leader=-1, voted=-1)
+    return folder
+
+
+@pytest.fixture
+def nodes(original: Path, tmp_path: Path) -> Iterator[dict[int, Path]]:
+    """Three whole copies of a log, by node."""
+    shutil.copytree(original, tmp_path / "copy")
+    yield {node: tmp_path / "copy" / f"node-{node}" for node in VOTERS}
+    shutil.rmtree(tmp_path / "copy")
+
+
+def audited(nodes: dict[int, Path]) -> AuditReport:
+    return audit_here({node: str(folder) for node, folder in nodes.items()})
+
+
+def alarms(report: AuditReport) -> list[Finding]:
+    return [finding for finding in report.findings if finding.severity > Severity.INFO]
+
+
+def the_alarm(report: AuditReport) -> Finding:
+    (finding,) = alarms(report)
+    assert not report.is_clean
+    return finding
+
+
+def told(finding: Finding) -> tuple[object, ...]:
+    return finding.code, finding.node, finding.offset_lo, finding.offset_hi
+
+
+def test_sound_copies_have_nothing_to_tell(nodes: dict[int, Path]) -> None:
+    report = audited(nodes)
+    end = damaged_logs.end_offset(nodes[1])
+    assert report.findings == ()
+    assert report.is_clean
+    assert report.commitment.up_to == end
+    assert report.voters == VOTERS
+    assert {copy.records for copy in report.copies.values()} == {end}
+    assert all(pair.parts_at == end for pair in report.pairs.values())
+
+
+@pytest.mark.parametrize("offset", EVERYWHERE)
+def test_a_flipped_bit(nodes: dict[int, Path], offset: int) -> None:
+    batch = damaged_logs.flip_bit(nodes[2], offset)
+    finding = the_alarm(audited(nodes))
+    assert told(finding) == ("BAD_CRC", 2, batch.base_offset, batch.end_offset)
+    assert finding.position == batch.position
+    assert finding.severity == Severity.CRITICAL
+    assert finding.committed
+
+
+@pytest.mark.parametrize("offset", EVERYWHERE)
+def test_a_change_with_a_crc_that_matches(nodes: dict[int, Path], offset: int) -> None:
+    batch = damaged_logs.change_silently(nodes[3], offset)
+    finding = the_alarm(audited(nodes))
+    assert told(finding) == ("DIVERGED", 3, batch.base_offset, batch.end_offset)
+    assert finding.severity == Severity.CRITICAL
+    assert finding.committed
+    assert finding.epoch_lo == finding.epoch_hi == batch.epoch
+
+
+def test_changes_of_all_nodes_at_once(nodes: dict[int, Path]) -> None:
+    first = damaged_logs.change_silently(nodes[1], 100)
+    second = damaged_logs.drop_batch(nodes[2], SOMEWHERE)
+    third = damaged_logs.flip_bit(nodes[3], 120_000)
+    found = alarms(audited(nodes))
+    assert [told(finding)[2:] for finding in found] == [
+        (batch.base_offset, batch.end_offset) for batch in (first, second, third)
+    ]
+    assert [finding.code for finding in found] == ["DIVERGED", "GAP", "BAD_CRC"]
+    assert all(finding.committed for finding in found)
+
+
+@pytest.mark.parametrize("offset", EVERYWHERE)
+def test_a_missing_batch(nodes: dict[int, Path], offset: int) -> None:
+    batch = damaged_logs.drop_batch(nodes[1], offset)
+    assert told(the_alarm(audited(nodes))) == ("GAP", 1, batch.base_offset, batch.end_offset)
+
+
+def test_a_missing_segment(nodes: dict[int, Path]) -> None:
+    _, second, third, *_ = segments(nodes[1])
+    second.unlink()
+    finding = the_alarm(audited(nodes))
+    assert told(finding) == ("GAP", 1, int(second.stem), int(third.stem))
+    assert finding.segment == third.name
+
+
+def test_bytes_that_are_no_batch(nodes: dict[int, Path]) -> None:
+    batch = damaged_logs.spoil(nodes[1], SOMEWHERE)
+    finding = the_alarm(audited(nodes))
+    assert told(finding) == ("BROKEN_CHAIN", 1, batch.base_offset, batch.end_offset)
+    assert finding.position == batch.position
+
+
+def test_swapped_segments(nodes: dict[int, Path]) -> None:
+    one, two = damaged_logs.swap_segments(nodes[1], 1, 2)
+    found = alarms(audited(nodes))
+    assert {finding.severity for finding in found} == {Severity.CRITICAL}
+    assert {finding.node for finding in found} == {1}
+    assert (found[0].code, found[0].offset_lo) == ("GAP", int(one.stem))
+    assert ("OVERLAP", two.name) in {(finding.code, finding.segment) for finding in found}
+
+
+def test_a_segment_of_another_log(nodes: dict[int, Path], tmp_path: Path) -> None:
+    shape = LogShape(
+        records=RECORDS, batch_records=16, segment_bytes=1 << 20, nodes=1, epoch_records=EPOCH_RECORDS, seed=2
+    )
+    other = generate(tmp_path / "other", shape).folders[1]
+    mine, others = segments(nodes[1])[0], segments(other)[0]
+    pairs = zip(batches(mine), batches(others), strict=False)
+    first = next(one.base_offset for one, two in pairs if one.data != two.data)
+    mine.write_bytes(others.read_bytes())
+    found = alarms(audited(nodes))
+    assert told(found[0])[:3] == ("DIVERGED", 1, first)
+    assert {finding.node for finding in found} == {1}
+
+
+@pytest.mark.parametrize("epoch", [1, 7])
+def test_a_changed_epoch(nodes: dict[int, Path], epoch: int) -> None:
+    batch = damaged_logs.change_epoch(nodes[1], SOMEWHERE, epoch)
+    found = alarms(audited(nodes))
+    assert batch.base_offset in {finding.offset_lo for finding in found}
+    assert {finding.node for finding in found} == {1}
+    assert {finding.code for finding in found} >= {"EPOCH_REGRESSION"}
+
+
+def test_a_copy_that_is_behind(nodes: dict[int, Path]) -> None:
+    end = damaged_logs.cut(nodes[3], SOMEWHERE)
+    report = audited(nodes)
+    (finding,) = report.findings
+    assert report.is_clean
+    assert told(finding) == ("BEHIND", 3, end, report.commitment.up_to)
+
+
+def test_a_copy_that_lost_what_it_knew_to_be_committed(nodes: dict[int, Path]) -> None:
+    damaged_logs.save_high_watermark(nodes[3], 100_000)
+    end = damaged_logs.cut(nodes[3], SOMEWHERE)
+    assert told(the_alarm(audited(nodes))) == ("CUT_SHORT", 3, end, 100_000)
+
+
+def test_a_tail_that_was_never_committed(nodes: dict[int, Path]) -> None:
+    offset = damaged_logs.cut(nodes[3], SOMEWHERE)
+    last = damaged_logs.batch_at(nodes[1], SOMEWHERE)[1]
+    # The others went on in the epoch that node 3 did not take part in, and have later ones by now.
+    start = damaged_logs.add_tail(nodes[3], last.epoch + 1, leader=3, voters=VOTERS)
+    report = audited(nodes)
+    assert start == offset
+    assert report.is_clean is False
+    # That epoch has a leader in the others' logs, and it is another one.
+    assert {finding.code for finding in alarms(report)} == {"LEADER_CONTRADICTION"}
+
+
+def test_two_ends_of_different_epochs(nodes: dict[int, Path]) -> None:
+    """Node 3 led an epoch, wrote, and was cut off; the others began the next one without it."""
+    epoch = audited(nodes).copies[1].last_epoch
+    offset = damaged_logs.add_tail(nodes[3], epoch + 1, leader=3, voters=VOTERS)
+    for node in (1, 2):
+        damaged_logs.add_tail(nodes[node], epoch + 2, leader=1, voters=VOTERS)
+    for node in VOTERS:
+        damaged_logs.save_state(nodes[node], epoch + 2, leader=1, voted=-1)
+    report = audited(nodes)
+    (finding,) = report.findings
+    assert report.is_clean
+    assert told(finding) == ("UNCOMMITTED_TAIL", 3, offset, offset + 4)
+    assert finding.committed is False
+    assert report.commitment.up_to == offset + 4
+
+
+def test_two_ends_that_both_claim_to_be_committed(nodes: dict[int, Path]) -> None:
+    epoch = audited(nodes).copies[1].last_epoch
+    offset = damaged_logs.add_tail(nodes[3], epoch + 1, leader=3, voters=VOTERS)
+    damaged_logs.save_high_watermark(nodes[3], offset + 2)
+    for node in (1, 2):
+        damaged_logs.add_tail(nodes[node], epoch + 2, leader=1, voters=VOTERS)
+    for node in VOTERS:
+        damaged_logs.save_state(nodes[node], epoch + 2, leader=1, voted=-1)
+    finding = the_alarm(audited(nodes))
+    assert told(finding)[:3] == ("DIVERGED", 3, offset)
+    assert finding.committed
+
+
+def test_a_torn_tail(nodes: dict[int, Path]) -> None:
+    last = damaged_logs.tear_tail(nodes[2])
+    report = audited(nodes)
+    assert report.is_clean
+    codes = {finding.code: finding for finding in report.findings}
+    assert set(codes) == {"TORN_TAIL", "BEHIND"}
+    assert told(codes["TORN_TAIL"])[:3] == ("TORN_TAIL", 2, last.base_offset)
+    assert codes["TORN_TAIL"].position == last.position
+
+
+def test_a_torn_tail_below_what_was_flushed(nodes: dict[int, Path]) -> None:
+    last = damaged_logs.tear_tail(nodes[2])
+    damaged_logs.save_high_watermark(nodes[2], last.end_offset)
+    found = alarms(audited(nodes))
+    assert {finding.code for finding in found} == {"TORN_TAIL", "CUT_SHORT"}
+    assert {finding.offset_lo for finding in found} == {last.base_offset}
+
+
+def test_a_torn_segment_with_another_one_behind_it(nodes: dict[int, Path]) -> None:
+    segment = segments(nodes[2])[0]
+    segment.write_bytes(segment.read_bytes()[:-5])
+    found = alarms(audited(nodes))
+    (finding,) = found
+    assert finding.severity == Severity.CRITICAL
+    assert (finding.code, finding.segment, finding.offset_hi) == (
+        "TORN_TAIL", segment.name, int(segments(nodes[2])[1].stem),
+    )  # fmt: skip
+
+
+def test_a_forged_vote(nodes: dict[int, Path]) -> None:
+    report = audited(nodes)
+    epoch = report.copies[1].last_epoch
+    # The generator lets the leader and the next node vote for it.
+    leader = VOTERS[epoch % 3]
+    other = next(node for node in VOTERS if node != leader)
+    for node in VOTERS:
+        damaged_logs.save_state(nodes[node], epoch, leader=leader, voted=other)
+    found = alarms(audited(nodes))
+    assert {finding.code for finding in found} == {"VOTE_CONTRADICTION"}
+    assert len(found) == 2
+    start = report.copies[1].epoch_starts[-1].offset
+    assert {(finding.offset_lo, finding.epoch_lo, finding.peer) for finding in found} == {
+        (start, epoch, leader)
+    }
+
+
+def test_another_leader_than_the_log_says(nodes: dict[int, Path]) -> None:
+    epoch = audited(nodes).copies[1].last_epoch
+    wrong = VOTERS[(epoch + 1) % 3]
+    damaged_logs.save_state(nodes[2], epoch, leader=wrong, voted=-1)
+    finding = the_alarm(audited(nodes))
+    assert (finding.code, finding.node, finding.epoch_lo) == ("LEADER_CONTRADICTION", 2, epoch)
+
+
+def test_a_state_of_an_earlier_epoch(nodes: dict[int, Path]) -> None:
+    epoch = audited(nodes).copies[1].last_epoch
+    damaged_logs.save_state(nodes[2], epoch - 1, leader=-1, voted=-1)
+    finding = the_alarm(audited(nodes))
+    assert (finding.code, finding.node, finding.epoch_lo, finding.epoch_hi) == (
+        "STATE_BEHIND_LOG", 2, epoch - 1, epoch,
+    )  # fmt: skip
+
+
+def test_a_log_whose_beginning_is_gone(nodes: dict[int, Path]) -> None:
+    first, second, *_ = segments(nodes[1])
+    first.unlink()
+    report = audited(nodes)
+    finding = the_alarm(report)
+    assert told(finding) == ("UNCOVERED_START", 1, 0, int(second.stem))
+    assert report.commitment.up_to == damaged_logs.end_offset(nodes[2])
+
+
+def test_a_folder_that_is_not_there(nodes: dict[int, Path]) -> None:
+    with pytest.raises(InputIncomplete, match="of node 2 cannot be listed"):
+        audited({**nodes, 2: nodes[2] / "nothing"})
