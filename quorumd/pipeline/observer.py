@@ -1,0 +1,381 @@
+"""Reads the log and the snapshots of a live cluster as an observer: blocking, one connection at a time.
+
+    with Observer(parse_bootstrap("127.0.0.1:9093")) as observer:
+        extent = observer.extent()                      # offsets that are there and committed
+        fetched = observer.fetch(extent.start)          # whole batches
+
+It speaks what stock observers speak (Fetch, FetchSnapshot, DescribeQuorum, ApiVersions), to quorumd and to stock
+controllers alike, and asks for nothing above the high watermark. A consumer's replica id (-1) leaves no trace at the
+leader; only what is told to replicas alone (which snapshot is the newest, what is not committed) is asked for with an
+id of its own.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from types import TracebackType
+from typing import NamedTuple, NoReturn, Self, TypeVar
+
+from quorumd.client.backoff import backoff_ms
+from quorumd.errors import ErrorCode, InputIncomplete, MalformedMessage, RequestFailed, UnsupportedVersion
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, OffsetAndEpoch
+from quorumd.protocol.apis import ApiKey, api
+from quorumd.protocol.connection import ClientConnection, Handshake, choose_version
+from quorumd.protocol.messages import (
+    describe_quorum_request,
+    describe_quorum_response,
+    fetch_request,
+    fetch_response,
+    fetch_snapshot_request,
+    fetch_snapshot_response,
+)
+from quorumd.protocol.record_batch import HEADER_SIZE, read_header
+from quorumd.protocol.wire import Message
+
+T = TypeVar("T")
+Address = tuple[str, int]
+_Endpoint = fetch_response.NodeEndpoint | fetch_snapshot_response.NodeEndpoint
+
+FETCH_BYTES = 4 * 1024 * 1024
+OBSERVER_ID = 2_147_000_595
+"""The replica id of an observer that is no broker: out of the way of ids that anybody gives."""
+DEFAULT_TIMEOUT_S = 30.0
+_ATTEMPT_TIMEOUT_S = 10.0
+_RECEIVE_BYTES = 1024 * 1024
+_BACKOFF_MS, _BACKOFF_MAX_MS = 50, 1_000
+_TOPIC_ID_VERSION = 13
+_REPLICA_STATE_VERSION = 15
+_MOVED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors that the leader, or the same node a moment later, does not have."""
+
+
+class Extent(NamedTuple):
+    """The offsets that a cluster has, from `start` to below `end`, and who leads."""
+
+    start: int
+    end: int
+    leader: int
+
+
+class Fetched(NamedTuple):
+    """Whole batches up to `end_offset`, the first one holding the offset asked for; b"" at the end of the log.
+
+    `node` is the leader that answered.
+    """
+
+    data: bytes
+    end_offset: int
+    high_watermark: int
+    log_start: int
+    node: int
+
+
+class _Moved(Exception):
+    """Whoever was asked does not lead, or its answer was lost: ask again, whom the observer knows by now."""
+
+
+class _NodeConnection:
+    """One blocking connection, with the versions of APIs that both sides speak."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self.address = address
+        self._client = ClientConnection("quorumd-pipeline")
+        self._socket = socket.create_connection(address, timeout_s)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            handshake = Handshake(self._client)
+            data: bytes | None = handshake.begin()
+            while data is not None:
+                data = handshake.answered(self._exchange(data))
+        except BaseException:
+            self._socket.close()
+            raise
+        self._ranges = handshake.peer_ranges
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def version(self, api_key: int) -> int:
+        """Raises RequestFailed for an API that the node does not speak."""
+        version = choose_version(api_key, self._ranges)
+        if version is None:
+            host, port = self.address
+            raise RequestFailed(
+                f"{host}:{port} does not speak {api(api_key).name}; is that a listener of a controller?"
+            )
+        return version
+
+    def ask(self, request: Message) -> Message:
+        """Raises OSError and MalformedMessage, after which the connection is of no use."""
+        assert request.API_KEY is not None, f"{request.NAME} is no request"
+        return self._exchange(self._client.request(request, self.version(request.API_KEY))[1])
+
+    def _exchange(self, data: bytes) -> Message:
+        self._socket.sendall(data)
+        while True:
+            received = self._socket.recv(_RECEIVE_BYTES)
+            if not received:
+                raise ConnectionResetError("the node closed the connection")
+            for _, response in self._client.receive(received):
+                return response
+
+
+class Observer:
+    """Every call is tried again, at whoever leads by then, until `timeout_s` is over.
+
+    Raises RequestFailed when it is, or for an error that asking again cannot mend.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        committed_only: bool = True,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._replica_id = NO_NODE if committed_only else OBSERVER_ID
+        self._timeout_s = timeout_s
+        self._node: _NodeConnection | None = None
+        self._leader: Address | None = None
+        self._epoch = 0
+        self._turn = random.randrange(len(self._bootstrap))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._node is not None:
+            self._node.close()
+            self._node = None
+
+    def extent(self) -> Extent:
+        """What there is to read at this moment."""
+        end = self._retried("the end of the log", self._end)
+        fetched = self.fetch(end)
+        return Extent(fetched.log_start, end, fetched.node)
+
+    def fetch(self, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
+        """Batches from the one that holds `offset`. Raises InputIncomplete where the log begins above it."""
+        return self._retried(f"records from offset {offset}", lambda: self._fetch(offset, max_bytes))
+
+    def read(self, start: int, end: int) -> Iterator[Fetched]:
+        """All batches with offsets from `start` to below `end`, which must be committed, some megabytes at a time."""
+        deadline = time.monotonic() + self._timeout_s
+        offset = start
+        while offset < end:
+            fetched = self.fetch(offset)
+            if fetched.data:
+                yield fetched
+                offset = fetched.end_offset
+                deadline = time.monotonic() + self._timeout_s
+            elif time.monotonic() > deadline:
+                # A leader that is new knows less of what is committed than the one before, for a moment.
+                raise RequestFailed(
+                    f"node {fetched.node} has no committed records from offset {offset}, where the cluster had some "
+                    f"up to {end}; {self._timeout_s:g} s were waited for it"
+                )
+            else:
+                time.sleep(_BACKOFF_MS / 1000)
+
+    def newest_snapshot(self) -> OffsetAndEpoch | None:
+        """End offset and epoch of the newest one at the leader, None if there is none."""
+        return self._retried("the newest snapshot", self._newest_snapshot)
+
+    def read_snapshot(self, snapshot: OffsetAndEpoch) -> Iterator[bytes]:
+        """The bytes of a snapshot in pieces of some megabytes."""
+        position, size = 0, 1
+        while position < size:
+            data, size = self._retried(
+                f"snapshot {snapshot.offset}-{snapshot.epoch} from byte {position}",
+                lambda position=position: self._snapshot_piece(snapshot, position),  # type: ignore[misc] # called at once
+            )
+            position += len(data)
+            yield data
+
+    # One attempt each
+
+    def _end(self) -> int:
+        wire = describe_quorum_request
+        answer = self._ask(
+            wire.DescribeQuorumRequest(
+                topics=[wire.TopicData(METADATA_TOPIC, [wire.PartitionData(METADATA_PARTITION)])]
+            )
+        )
+        assert isinstance(answer, describe_quorum_response.DescribeQuorumResponse)
+        self._check(answer.error_code, "DescribeQuorum")
+        partition = answer.topics[0].partitions[0]
+        if partition.error_code in _MOVED:
+            self._moved(partition.leader_id, partition.leader_epoch, [])
+        self._check(partition.error_code, "DescribeQuorum")
+        self._epoch = max(self._epoch, partition.leader_epoch)
+        if partition.high_watermark < 0:
+            raise _Moved("the leader does not know yet what is committed")
+        if self._replica_id != NO_NODE:
+            voters = partition.current_voters
+            return max((v.log_end_offset for v in voters), default=partition.high_watermark)
+        return partition.high_watermark
+
+    def _fetch(self, offset: int, max_bytes: int) -> Fetched:
+        # Its own epoch is one that the leader's log surely has: the offset asked for is never taken for diverged.
+        partition, node = self._fetched(self._replica_id, offset, self._epoch, max_bytes)
+        if partition.snapshot_id.end_offset >= 0 or partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise InputIncomplete(
+                f"offset {offset} is not to be had from node {node}: its log begins above, or ends below. "
+                "What is below the beginning is in the snapshot (level snapshot)"
+            )
+        self._check(partition.error_code, "Fetch")
+        if partition.diverging_epoch.epoch >= 0 or partition.high_watermark < 0:
+            raise _Moved("the leader is new")
+        committed = partition.high_watermark if self._replica_id == NO_NODE else None
+        data, end_offset = whole_batches(partition.records or b"", committed)
+        return Fetched(data, end_offset, partition.high_watermark, partition.log_start_offset, node)
+
+    def _newest_snapshot(self) -> OffsetAndEpoch | None:
+        partition, _ = self._fetched(OBSERVER_ID, 0, 0, 1)
+        self._check(partition.error_code, "Fetch")
+        snapshot = partition.snapshot_id
+        return OffsetAndEpoch(snapshot.end_offset, snapshot.epoch) if snapshot.end_offset >= 0 else None
+
+    def _snapshot_piece(self, snapshot: OffsetAndEpoch, position: int) -> tuple[bytes, int]:
+        wire = fetch_snapshot_request
+        asked = wire.PartitionSnapshot(
+            METADATA_PARTITION, self._epoch, wire.SnapshotId(snapshot.offset, snapshot.epoch), position
+        )
+        answer = self._ask(
+            wire.FetchSnapshotRequest(
+                None, NO_NODE, FETCH_BYTES, [wire.TopicSnapshot(METADATA_TOPIC, [asked])]
+            )
+        )
+        assert isinstance(answer, fetch_snapshot_response.FetchSnapshotResponse)
+        self._check(answer.error_code, "FetchSnapshot")
+        partition = answer.topics[0].partitions[0]
+        if partition.error_code in _MOVED:
+            leader = partition.current_leader
+            self._moved(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
+        if partition.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
+            raise InputIncomplete(
+                f"snapshot {snapshot.offset}-{snapshot.epoch} is no longer there: a newer one took its place; "
+                "read again"
+            )
+        self._check(partition.error_code, "FetchSnapshot")
+        if not partition.unaligned_records:
+            raise _Moved("an empty piece of a snapshot")
+        return partition.unaligned_records, partition.size
+
+    def _fetched(
+        self, replica_id: int, offset: int, last_epoch: int, max_bytes: int
+    ) -> tuple[fetch_response.PartitionData, int]:
+        """The partition of an answer of the leader, and the leader's id."""
+        wire = fetch_request
+        version = self._connected().version(ApiKey.FETCH)
+        partition = wire.FetchPartition(
+            METADATA_PARTITION, self._epoch, offset, last_epoch, partition_max_bytes=max_bytes
+        )
+        by_id = version >= _TOPIC_ID_VERSION
+        topic = wire.FetchTopic(partitions=[partition])
+        if by_id:
+            topic.topic_id = METADATA_TOPIC_ID
+        else:
+            topic.topic = METADATA_TOPIC
+        request = wire.FetchRequest(max_bytes=max_bytes, topics=[topic])
+        if version >= _REPLICA_STATE_VERSION:
+            request.replica_state = wire.ReplicaState(replica_id)
+        else:
+            request.replica_id = replica_id
+        answer = self._ask(request)
+        assert isinstance(answer, fetch_response.FetchResponse)
+        self._check(answer.error_code, "Fetch")
+        if not answer.responses or not answer.responses[0].partitions:
+            raise _Moved("an empty answer")
+        found = answer.responses[0].partitions[0]
+        leader = found.current_leader
+        if found.error_code in _MOVED:
+            self._moved(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
+        return found, leader.leader_id
+
+    # Finding whom to ask
+
+    def _connected(self) -> _NodeConnection:
+        if self._node is None:
+            self._node = _NodeConnection(self._target(), min(self._timeout_s, _ATTEMPT_TIMEOUT_S))
+        return self._node
+
+    def _ask(self, request: Message) -> Message:
+        return self._connected().ask(request)
+
+    def _target(self) -> Address:
+        return self._leader or self._bootstrap[self._turn % len(self._bootstrap)]
+
+    def _moved(self, leader: int, epoch: int, endpoints: Iterable[_Endpoint]) -> NoReturn:
+        """Note what an answer says of the leader, and ask again."""
+        self._epoch = max(self._epoch, epoch)
+        address = self._connected().address
+        self._leader = next(((e.host, e.port) for e in endpoints if e.node_id == leader), None)
+        if self._leader is None:
+            self._turn += 1
+        if self._leader != address:
+            self.close()
+        raise _Moved(f"node {leader} leads in epoch {epoch}" if leader >= 0 else "there is no leader")
+
+    def _retried(self, what: str, attempt: Callable[[], T]) -> T:
+        deadline = time.monotonic() + self._timeout_s
+        for number in count():
+            try:
+                return attempt()
+            except _Moved as moved:
+                reason = str(moved)
+            except (OSError, MalformedMessage, UnsupportedVersion) as error:
+                host, port = self._target()
+                reason = f"{host}:{port}: {error}"
+                self._leader = None
+                self._turn += 1
+                self.close()
+            # Who was told of another leader goes there at once.
+            wait = backoff_ms(number, _BACKOFF_MS, _BACKOFF_MAX_MS, random.random()) / 1000
+            if number or self._leader is None:
+                if time.monotonic() + wait > deadline:
+                    break
+                time.sleep(wait)
+        raise RequestFailed(f"{what} could not be had within {self._timeout_s:g} s: {reason}")
+
+    def _check(self, error_code: int, api_name: str) -> None:
+        if error_code != ErrorCode.NONE:
+            host, port = self._connected().address
+            raise RequestFailed(
+                f"{host}:{port} answered {api_name} with {ErrorCode.describe(error_code)}", error_code
+            )
+
+
+def whole_batches(data: bytes, below: int | None) -> tuple[bytes, int]:
+    """The batches of an answer that are whole and end at or below `below` (None: any), and the end offset of the
+    last; 0 for none.
+
+    An answer may be cut anywhere behind its first batch, and stock controllers send observers what is not committed.
+    Raises MalformedMessage for what is no batch.
+    """
+    position = end_offset = 0
+    while position + HEADER_SIZE <= len(data):
+        header = read_header(data, position)
+        if position + header.size > len(data) or (below is not None and header.end_offset > below):
+            break
+        position, end_offset = position + header.size, header.end_offset
+    return data[:position], end_offset

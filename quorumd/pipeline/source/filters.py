@@ -1,0 +1,90 @@
+"""What pushed filters leave to be read.
+
+They prune and decide no row: Spark evaluates every filter again on what is left, so that a read gives the same rows
+with push-down switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import datasource as pushed
+
+from quorumd.pipeline.source.options import MAX_EPOCH, MAX_OFFSET, Interval, Selection
+
+_OFFSETS, _EPOCHS, _TIMES = "offsets", "epochs", "times"
+_INTERVALS = {
+    "offset": _OFFSETS,
+    "base_offset": _OFFSETS,
+    "epoch": _EPOCHS,
+    "ts": _TIMES,
+}
+"""Columns by which batches can be told from each other; all of them ascend with the log, or nearly."""
+_WIDEST = {_OFFSETS: MAX_OFFSET, _EPOCHS: MAX_EPOCH + 1, _TIMES: MAX_OFFSET}
+_UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def selection_of(filters: Iterable[pushed.Filter], by_base_offset: bool) -> Selection:
+    """A part of the logs in which every row lies that passes all of `filters`.
+
+    `by_base_offset`: the offsets of it are those at which batches begin, else those of records.
+    """
+    selection = Selection()
+    for each in filters:
+        selection &= _selection_of(each, by_base_offset)
+    return selection
+
+
+def _selection_of(each: pushed.Filter, by_base_offset: bool) -> Selection:
+    name = _column(each)
+    if name == "node":
+        values = _values(each)
+        return Selection(None if values is None else frozenset(values))
+    kind = _INTERVALS.get(name)
+    if kind is None:
+        return Selection()
+    interval = _interval(each, _WIDEST[kind])
+    if name == "base_offset" and not by_base_offset:
+        # Its batch may end above.
+        interval = Interval(interval.low)
+    if kind == _OFFSETS:
+        return Selection(offsets=interval)
+    return Selection(epochs=interval) if kind == _EPOCHS else Selection(times=interval)
+
+
+def _column(each: pushed.Filter) -> str:
+    """Of a comparison with a column, "" for other filters."""
+    attribute: tuple[str, ...] = getattr(each, "attribute", ())
+    return attribute[0] if len(attribute) == 1 else ""
+
+
+def _values(each: pushed.Filter) -> list[Any] | None:
+    """What the column may be, None for anything. A null is equal to nothing that is here."""
+    if isinstance(each, pushed.EqualTo | pushed.EqualNullSafe):
+        return [] if each.value is None else [each.value]
+    if isinstance(each, pushed.In):
+        return [value for value in each.value if value is not None]
+    return None
+
+
+def _interval(each: pushed.Filter, widest: int) -> Interval:
+    values = _values(each)
+    if values is not None:
+        numbers = [_number(value) for value in values]
+        return Interval(min(numbers), max(numbers) + 1) if numbers else Interval(0, 0)
+    if isinstance(each, pushed.GreaterThan | pushed.GreaterThanOrEqual):
+        return Interval(_number(each.value), widest)
+    if isinstance(each, pushed.LessThan | pushed.LessThanOrEqual):
+        return Interval(-1, _number(each.value) + 1)
+    return Interval(-1, widest)
+
+
+def _number(value: Any) -> int:
+    """Times as the milliseconds that hold them: bounds are inclusive, Spark cuts finer."""
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (aware - _UNIX) // _MILLISECOND
+    return int(value)

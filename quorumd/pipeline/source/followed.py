@@ -1,0 +1,151 @@
+"""Copies of a log in folders that grow: how far they are, and where in their files offsets are found.
+
+Kept by the driver between looks: a segment that is being written to has no index, and is walked only once.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.log_files import read_folders
+from quorumd.pipeline.scan import PIECE_BYTES, Batches, Place, read_pieces, scan
+from quorumd.pipeline.source.options import Interval, Selection
+from quorumd.pipeline.source.planning import segment_bounds
+from quorumd.pipeline.source.tasks import File, may_hold, segments_of
+from quorumd.protocol.record_batch import HEADER_SIZE
+
+
+class Reached(NamedTuple):
+    """How far a copy is: its end offset, and the epoch of its last batch, -1 for none."""
+
+    node: int
+    offset: int
+    epoch: int
+
+
+class FollowedSegment:
+    """The last segment of a copy, as far as it was walked."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self._begin()
+
+    def _begin(self) -> None:
+        self.end_offset = self.file.expected_offset
+        self.epoch = -1
+        self._end = 0
+        """In bytes, of the last sound batch; where that begins, and how."""
+        self._last_at = 0
+        self._last_header = b""
+        self._offsets: list[int] = []
+        self._positions: list[int] = []
+
+    def look(self, file: File) -> None:
+        """Walk on over what was written since; from the beginning where it is not what it was.
+
+        Only what is behind the last sound batch is looked at again: it may have been half written.
+        """
+        self.file = file
+        try:
+            with open(file.path, "rb", buffering=0) as stream:
+                if self._end and os.pread(stream.fileno(), HEADER_SIZE, self._last_at) != self._last_header:
+                    self._begin()
+                self._walk(stream.fileno())
+        except OSError as error:
+            raise InputIncomplete(f"{file.path} cannot be read: {error.strerror}") from None
+
+    def bounds(self, offsets: Interval) -> tuple[int, int]:
+        """As `tasks.OffsetIndex.bounds`."""
+        first = bisect_right(self._offsets, offsets.low) - 1
+        last = bisect_left(self._offsets, offsets.high)
+        start = self._positions[first] if first > 0 else 0
+        return start, self._positions[last] if last < len(self._positions) else self.file.size
+
+    def _walk(self, descriptor: int) -> None:
+        place, wanted = Place(self._end, self.end_offset, self.epoch), PIECE_BYTES
+        while True:
+            data = os.pread(descriptor, wanted, place.position)
+            scanned = scan(data, place, is_last=False)
+            sound = np.flatnonzero(scanned.batches.sound)
+            if len(sound):
+                self._note(data, place.position, scanned.batches, int(sound[0]), int(sound[-1]))
+            if len(data) < wanted:
+                return
+            wanted = PIECE_BYTES if scanned.end else 2 * wanted
+            place = scanned.next
+
+    def _note(self, data: bytes, position: int, batches: Batches, first: int, last: int) -> None:
+        self._offsets.append(int(batches.base_offset[first]))
+        self._positions.append(position + int(batches.position[first]))
+        at = int(batches.position[last])
+        self._last_at, self._last_header = position + at, data[at : at + HEADER_SIZE]
+        self._end = self._last_at + int(batches.size[last])
+        self.end_offset = int(batches.end_offset[last])
+        self.epoch = int(batches.epoch[last])
+
+
+class FollowedCopy:
+    """One node's copy, as of the last look."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.files: list[File] = []
+        self._followed: dict[str, FollowedSegment] = {}
+
+    @property
+    def start_offset(self) -> int:
+        return self.files[0].expected_offset if self.files else 0
+
+    def look(self, files: list[File]) -> Reached:
+        """`files` are its segments now."""
+        self.files = files
+        before, self._followed = self._followed, {}
+        for file in reversed(files):
+            segment = before.get(file.path) or FollowedSegment(file)
+            segment.look(file)
+            self._followed[file.path] = segment
+            if segment.epoch >= 0:
+                # A segment that was begun and has nothing in it yet begins where the one before ends.
+                return Reached(self.node, segment.end_offset, segment.epoch)
+        return Reached(self.node, self.start_offset, -1)
+
+    def bounds(self, file: File, offsets: Interval) -> tuple[int, int]:
+        """Between which positions of a segment all batches with some of `offsets` begin."""
+        followed = self._followed.get(file.path)
+        return followed.bounds(offsets) if followed is not None else segment_bounds(file, offsets)
+
+    def epoch_before(self, offset: int) -> int:
+        """Of the batch with the record before `offset`; -1 where this copy does not have that."""
+        last = Interval(offset - 1, offset)
+        for file in self.files:
+            if may_hold(file, Selection(offsets=last), None):
+                start, end = self.bounds(file, last)
+                for _, _, scanned in read_pieces(file.path, start, end if end < file.size else None):
+                    batches = scanned.batches
+                    found = np.flatnonzero((batches.base_offset < offset) & (batches.end_offset >= offset))
+                    if len(found):
+                        return int(batches.epoch[found[0]])
+        return -1
+
+
+class FollowedFolders:
+    """The copies of one log in the folders of its nodes."""
+
+    def __init__(self, folders: Mapping[int, str]) -> None:
+        self._folders = folders
+        self.copies = {node: FollowedCopy(node) for node in sorted(folders)}
+
+    def look(self) -> Reached:
+        """The copy that is most up to date, as Raft compares logs (paper, section 5.4.1): by the last epoch, then the
+        end. Raises InputIncomplete where a folder holds no log, or cannot be read."""
+        reached = [
+            self.copies[folder.node].look(segments_of(folder.segments))
+            for folder in read_folders(self._folders)
+        ]
+        return max(reached, key=lambda each: (each.epoch, each.offset, -each.node))

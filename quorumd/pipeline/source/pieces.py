@@ -1,0 +1,136 @@
+"""A piece of a file, or what was fetched, as batches that are wanted and faults that matter.
+
+A fault is of the level's rows where its offset is asked for, so that a read of a range does not depend on how much is
+read around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.scan import START, Batches, Fault, Place, read_pieces, scan
+from quorumd.pipeline.source.options import Interval, Selection
+from quorumd.pipeline.source.tasks import File, Piece
+
+
+class Origin(NamedTuple):
+    """Where bytes come from. `segment` is None when they were fetched from a live node."""
+
+    node: int
+    segment: str | None
+    path: str
+    """For people: the file, or the address."""
+    snapshot: tuple[int, int] | None = None
+
+
+class Read(NamedTuple):
+    """Some megabytes of `origin`: those batches of them that are wanted, and what is wrong."""
+
+    origin: Origin
+    data: bytes
+    position: int
+    """Of `data` in the file; what was fetched has none, and counts from 0."""
+    batches: Batches
+    faults: list[Fault]
+
+
+class Wanted(NamedTuple):
+    """What a task gives. `asked` is exact, `pushed` prunes: Spark filters what it leaves once more."""
+
+    asked: Selection = Selection()
+    pushed: Selection = Selection()
+    by_base_offset: bool = False
+    """A batch belongs to the range of offsets in which it begins; else to every range that it has offsets of."""
+
+    def mask(self, batches: Batches) -> npt.NDArray[np.bool_]:
+        asked, pushed = self.asked, self.pushed
+        low, high = self.offsets.low, self.offsets.high
+        # As if no batch went below its beginning.
+        ends = batches.base_offset + 1 if self.by_base_offset else batches.end_offset
+        mask = (ends > low) & (batches.base_offset < high)
+        mask &= within(batches.epoch, asked.epochs & pushed.epochs)
+        mask &= within(batches.max_timestamp, asked.times)
+        mask &= batches.max_timestamp >= pushed.times.low
+        mask &= batches.base_timestamp < pushed.times.high
+        return mask
+
+    @property
+    def offsets(self) -> Interval:
+        return self.asked.offsets & self.pushed.offsets
+
+    def matters(self, fault: Fault) -> bool:
+        return fault.offset < 0 or self.offsets.low <= fault.offset < self.offsets.high
+
+
+def within(values: npt.NDArray[np.int64 | np.int32], interval: Interval) -> npt.NDArray[np.bool_]:
+    result: npt.NDArray[np.bool_] = (values >= interval.low) & (values < interval.high)
+    return result
+
+
+def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
+    """The batches of a piece of a file. Raises InputIncomplete where it cannot be read."""
+    file = piece.file
+    origin = Origin(file.node, file.path.rpartition("/")[2], file.path, file.snapshot)
+    stop = piece.end if piece.end < file.size else None
+    place = Place(piece.start, file.expected_offset if piece.start == 0 else -1)
+    try:
+        for data, position, scanned in read_pieces(
+            file.path, piece.start, stop, file.expected_offset if piece.start == 0 else -1
+        ):
+            place = scanned.next
+            faults = [
+                fault for fault in scanned.faults if not (file.may_be_torn and fault.code == "TORN_TAIL")
+            ]
+            yield _selected(origin, data, position, scanned.batches, faults, wanted)
+    except OSError as error:
+        raise InputIncomplete(f"{file.path} cannot be read: {error.strerror}") from None
+    seam = _seam(file, place)
+    if seam is not None:
+        yield _selected(origin, b"", place.position, scan(b"").batches, [seam], wanted)
+
+
+def _seam(file: File, place: Place) -> Fault | None:
+    """What is wrong between the end of a segment and the next one."""
+    expected, following = place.expected_offset, file.next_offset
+    if following is None or expected < 0 or expected == following:
+        return None
+    text = f"the segment ends at offset {expected}, the next one begins at {following}"
+    return Fault("GAP" if expected < following else "OVERLAP", place.position, min(expected, following), text)
+
+
+def read_fetched(
+    answers: Iterable[tuple[Origin, bytes]], wanted: Wanted, place: Place = START
+) -> Iterator[Read]:
+    """What nodes gave of one log or snapshot from `place` on, piece by piece; a piece may end anywhere."""
+    rest = b""
+    origin: Origin | None = None
+    for origin, answer in answers:
+        data = rest + answer if rest else answer
+        scanned = scan(data, place, is_last=False)
+        yield _selected(origin, data, place.position, scanned.batches, scanned.faults, wanted)
+        rest, place = data[scanned.end :], scanned.next
+    if origin is not None and rest:
+        scanned = scan(rest, place)
+        yield _selected(origin, rest, place.position, scanned.batches, scanned.faults, wanted)
+
+
+def _selected(
+    origin: Origin, data: bytes, position: int, batches: Batches, faults: Sequence[Fault], wanted: Wanted
+) -> Read:
+    mask = wanted.mask(batches)
+    kept = batches if mask.all() else batches.select(mask)
+    return Read(origin, data, position, kept, [fault for fault in faults if wanted.matters(fault)])
+
+
+def describe(origin: Origin, fault: Fault) -> str:
+    """One line that names file, position and offset."""
+    offset = f", offset {fault.offset}" if fault.offset >= 0 else ""
+    return (
+        f"{origin.path}, position {fault.position}{offset}: {fault.code}: {fault.text} "
+        "(onCorrupt=skip reads on behind it, onCorrupt=report gives a row for it)"
+    )

@@ -1,0 +1,133 @@
+"""From options to tasks, on the driver: what needs a look at the folders, at indexes, or at a live cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from struct import Struct
+
+from quorumd.errors import InputIncomplete
+from quorumd.ids import OffsetAndEpoch
+from quorumd.pipeline.log_files import read_folders
+from quorumd.pipeline.observer import Observer
+from quorumd.pipeline.scan import LARGEST_BATCH, resync
+from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
+from quorumd.pipeline.source.tasks import (
+    File,
+    OffsetIndex,
+    Piece,
+    files_of,
+    largest_timestamp,
+    may_hold,
+    offset_ranges,
+    pack,
+    read_index,
+    split,
+)
+from quorumd.protocol.record_batch import HEADER_SIZE
+
+INDEXED_BYTES = 1 << 20
+"""Smaller parts of files are read whole: looking at their index costs as much."""
+_LENGTH = Struct(">qi")
+_LEAST_RANGE = 50_000
+"""Offsets: a range of a live log that is worth a connection of its own."""
+
+
+def plan_files(options: SourceOptions, wanted: Selection) -> list[tuple[Piece, ...]]:
+    """Pieces for one task each. Raises InputIncomplete for folders without a log."""
+    folders = read_folders(options.folders)
+    files = files_of(folders, options.level)
+    if not files and options.level == "snapshot":
+        paths = ", ".join(folder.path for folder in folders)
+        raise InputIncomplete(
+            f"there is no snapshot in {paths}: expected files such as {0:020d}-{0:010d}.checkpoint"
+        )
+    return plan_pieces(
+        [file for file in files if may_hold(file, wanted, _newest(file, wanted))], options, wanted
+    )
+
+
+def plan_pieces(files: Iterable[File], options: SourceOptions, wanted: Selection) -> list[tuple[Piece, ...]]:
+    """These files, or the parts of them that can hold what is wanted, in portions."""
+    return plan_parts([(file, *segment_bounds(file, wanted.offsets)) for file in files], options)
+
+
+def plan_parts(parts: Sequence[tuple[File, int, int]], options: SourceOptions) -> list[tuple[Piece, ...]]:
+    """Bytes of files in portions."""
+    pack_bytes, split_bytes = options.sizes(sum(end - start for _, start, end in parts))
+    return pack((piece for part in parts for piece in split(*part, split_bytes)), pack_bytes)
+
+
+def plan_live(options: SourceOptions, wanted: Selection) -> list[tuple[int, int]]:
+    """Ranges of offsets that the cluster has, one for each task. Raises InputIncomplete, RequestFailed."""
+    with Observer(options.bootstrap, committed_only=options.committed_only) as observer:
+        extent = observer.extent()
+    asked = options.selection.offsets
+    if 0 < asked.low < extent.start:
+        raise InputIncomplete(
+            f"startingOffset is {asked.low}, and the log of the cluster begins at {extent.start}; "
+            "what is below is in its snapshot (level snapshot)"
+        )
+    start, end = max(wanted.offsets.low, extent.start), min(wanted.offsets.high, extent.end)
+    return live_ranges(start, end)
+
+
+def live_ranges(start: int, end: int) -> list[tuple[int, int]]:
+    return offset_ranges(start, end, 2 * (os.cpu_count() or 1), _LEAST_RANGE) if start < end else []
+
+
+def newest_snapshot(options: SourceOptions) -> OffsetAndEpoch:
+    """Of a live cluster. Raises InputIncomplete if it has none, RequestFailed."""
+    with Observer(options.bootstrap) as observer:
+        snapshot = observer.newest_snapshot()
+    if snapshot is None:
+        raise InputIncomplete("the cluster has no snapshot yet; its log begins at offset 0 (level records)")
+    return snapshot
+
+
+def _newest(file: File, wanted: Selection) -> int | None:
+    """The largest timestamp of a file; None where it is not known, or does not matter."""
+    if wanted.times.low < 0 or file.snapshot is not None:
+        return None
+    path = Path(file.path).with_suffix(".timeindex")
+    try:
+        return largest_timestamp(path.read_bytes(), file.expected_offset, file.next_offset)
+    except OSError:
+        return None
+
+
+def segment_bounds(file: File, offsets: Interval) -> tuple[int, int]:
+    """Between which positions all batches with some of `offsets` begin, as far as the index of a segment tells."""
+    within = file.expected_offset < offsets.low or file.next_offset is None or offsets.high < file.next_offset
+    if file.snapshot is not None or not within or file.size < INDEXED_BYTES:
+        return 0, file.size
+    path = Path(file.path).with_suffix(".index")
+    try:
+        index = read_index(path.read_bytes(), file.expected_offset, file.size)
+    except OSError:
+        index = OffsetIndex()
+    start, end = index.bounds(offsets, file.size)
+    # An index is believed where the batches say the same.
+    if start and not -1 < _offset_at(file, start) < offsets.low:
+        start = 0
+    if end < file.size and _offset_at(file, end) < offsets.high:
+        end = file.size
+    return start, end
+
+
+def _offset_at(file: File, position: int) -> int:
+    """The base offset of the sound batch at a position; -1 if there is none."""
+    try:
+        with open(file.path, "rb") as stream:
+            stream.seek(position)
+            header = stream.read(HEADER_SIZE)
+            if len(header) < HEADER_SIZE:
+                return -1
+            base_offset, length = _LENGTH.unpack_from(header)
+            if not 0 < length < LARGEST_BATCH:
+                return -1
+            data = header + stream.read(length + _LENGTH.size - HEADER_SIZE)
+    except OSError:
+        return -1
+    return int(base_offset) if resync(data) == 0 else -1

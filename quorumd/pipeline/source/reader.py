@@ -1,0 +1,127 @@
+"""The batch side of the source: planned on the driver, read in workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from quorumd.ids import OffsetAndEpoch
+from quorumd.pipeline.observer import Observer
+from quorumd.pipeline.scan import Place
+from quorumd.pipeline.schemas import Table
+from quorumd.pipeline.source.filters import selection_of
+from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
+from quorumd.pipeline.source.pieces import Origin, Read, Wanted, read_fetched, read_piece
+from quorumd.pipeline.source.planning import newest_snapshot, plan_files, plan_live
+from quorumd.pipeline.source.tasks import Piece
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+EVERYTHING = Interval()
+
+
+class PieceTask(InputPartition):
+    """Pieces of files."""
+
+    def __init__(self, pieces: tuple[Piece, ...], offsets: Interval = EVERYTHING) -> None:
+        self.pieces = pieces
+        self.offsets = offsets
+
+
+class LiveTask(InputPartition):
+    """A range of offsets of a live log."""
+
+    def __init__(self, offsets: Interval) -> None:
+        self.offsets = offsets
+
+
+class SnapshotTask(InputPartition):
+    """A snapshot of a live cluster."""
+
+    def __init__(self, snapshot: OffsetAndEpoch) -> None:
+        self.snapshot = snapshot
+
+
+class TaskReader:
+    """What readers of batches and of streams do in workers: a task to the rows of the columns asked for."""
+
+    def __init__(self, options: SourceOptions, table: Table) -> None:
+        self.options = options
+        self.table = table
+        self.pushed = Selection()
+
+    def rows(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raises InputIncomplete for damage unless another policy was chosen, RequestFailed."""
+        # Where Spark plans, Arrow and numpy are not needed: half a second of imports.
+        from quorumd.pipeline.source import rows
+
+        options = self.options
+        reads: Iterator[Read]
+        if isinstance(task, PieceTask):
+            wanted = self.wanted(task.offsets)
+            reads = (read for piece in task.pieces for read in read_piece(piece, wanted))
+        elif isinstance(task, LiveTask):
+            wanted = self.wanted(task.offsets)
+            reads = _read_live(options, task.offsets, wanted)
+        elif isinstance(task, SnapshotTask):
+            wanted = self.wanted(EVERYTHING)
+            reads = _read_live_snapshot(options, task.snapshot, wanted)
+        else:
+            # Spark makes a task of its own where there is none.
+            return
+        shape = rows.Shape(self.table, options.packed, options.on_corrupt, wanted.asked.offsets)
+        make = rows.batch_rows if options.level == "batches" else rows.record_rows
+        yield from make(reads, shape)
+
+    def wanted(self, offsets: Interval) -> Wanted:
+        asked = self.options.selection & Selection(offsets=offsets)
+        return Wanted(asked, self.pushed, self.options.level == "batches")
+
+
+class Reader(TaskReader, DataSourceReader):
+    """Reads with filters pushed down, as far as they tell which files and batches cannot hold what passes them."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """All of them are evaluated again by Spark: what is read is a little more than what passes."""
+        self.pushed = selection_of(filters, self.options.level == "batches")
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self.options
+        wanted = options.selection & self.pushed
+        if not options.is_live:
+            return [PieceTask(pieces) for pieces in plan_files(options, wanted)]
+        if options.level == "snapshot":
+            return [SnapshotTask(newest_snapshot(options))]
+        return [LiveTask(Interval(start, end)) for start, end in plan_live(options, wanted)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.rows(partition)
+
+
+class PlainReader(Reader):
+    """Where push-down is switched off: Spark refuses readers that could do it."""
+
+    pushFilters = DataSourceReader.pushFilters
+
+
+def _read_live(options: SourceOptions, offsets: Interval, wanted: Wanted) -> Iterator[Read]:
+    with Observer(options.bootstrap, committed_only=options.committed_only) as observer:
+        answers = (
+            (Origin(fetched.node, None, f"the log of node {fetched.node}"), fetched.data)
+            for fetched in observer.read(offsets.low, offsets.high)
+        )
+        yield from read_fetched(answers, wanted)
+
+
+def _read_live_snapshot(options: SourceOptions, snapshot: OffsetAndEpoch, wanted: Wanted) -> Iterator[Read]:
+    with Observer(options.bootstrap) as observer:
+        origin = Origin(
+            -1, None, f"snapshot {snapshot.offset}-{snapshot.epoch}", (snapshot.offset, snapshot.epoch)
+        )
+        answers = ((origin, piece) for piece in observer.read_snapshot(snapshot))
+        yield from read_fetched(answers, wanted, Place(expected_offset=0))

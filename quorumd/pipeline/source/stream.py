@@ -1,0 +1,201 @@
+"""The streaming side of the source: over folders that grow, or a live cluster.
+
+A stream is one log, not several copies of it. Over a live cluster it ends at the high watermark. Over folders it
+follows, at each look, the copy that is most up to date; only whole batches with a matching CRC count, what is behind
+the last of them is still being written. A node may cut the end of its copy as long as it is not committed. So each
+offset of the stream has the epoch of the record before it: a copy that says something else there has lost what was
+streamed, and the stream fails. Equal epochs at equal offsets mean equal logs up to there (Raft paper, section 5.3).
+
+Offsets are JSON with the same keys in the same order, all of them whole numbers: Spark compares their texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.observer import Observer
+from quorumd.pipeline.schemas import Table
+from quorumd.pipeline.source.followed import FollowedCopy, FollowedFolders, Reached
+from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
+from quorumd.pipeline.source.planning import live_ranges, plan_parts
+from quorumd.pipeline.source.reader import LiveTask, PieceTask, TaskReader
+from quorumd.pipeline.source.tasks import may_hold
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Offset = dict[str, int]
+"""`node` whose copy was read, -1 when live; `offset`, exclusive; `epoch` of the record before it, -1 if not known."""
+
+
+class StreamedLog(Protocol):
+    """What a stream follows. All of it raises InputIncomplete and RequestFailed."""
+
+    def look(self) -> Reached:
+        """How far the log is now."""
+
+    def start_offset(self) -> int:
+        """The first offset that can be read."""
+
+    def epoch_before(self, offset: int) -> int:
+        """Of the record before `offset` in what was looked at; -1 where it cannot be known."""
+
+    def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:
+        """Tasks for the offsets from `start` to below `end`, which were told before."""
+
+
+class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Rows of the levels `records` and `batches` as the log grows."""
+
+    def __init__(self, options: SourceOptions, table: Table) -> None:
+        super().__init__(options, table)
+        self._log: StreamedLog | None = None
+        self._target: int | None = None
+
+    @property
+    def log(self) -> StreamedLog:
+        """Made where it is asked for: connections stay in the process that plans."""
+        if self._log is None:
+            self._log = LiveLog(self.options) if self.options.is_live else FolderLog(self.options)
+        return self._log
+
+    def initialOffset(self) -> Offset:
+        reached = self.log.look()
+        start = max(self.options.selection.offsets.low, 0) or self.log.start_offset()
+        return as_offset(Reached(reached.node, start, -1))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.log.look().offset
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        rows = self.options.max_offsets_per_trigger
+        return ReadMaxRows(rows) if rows else ReadAllAvailable()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        reached = self.log.look()
+        began = as_reached(start)
+        self._check(began, reached)
+        end = min(reached.offset, self.options.selection.offsets.high)
+        if self._target is not None:
+            end = min(end, self._target)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, began.offset + limit.max_rows)
+        if end <= began.offset:
+            return start
+        epoch = reached.epoch if end == reached.offset else self.log.epoch_before(end)
+        return as_offset(Reached(reached.node, end, epoch))
+
+    def reportLatestOffset(self) -> Offset:
+        return as_offset(self.log.look())
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        return self.log.tasks(as_reached(start), as_reached(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.rows(partition)
+
+    def _check(self, began: Reached, reached: Reached) -> None:
+        """Whether the log still is the one that was streamed up to `began`."""
+        first = self.log.start_offset()
+        if began.offset < first:
+            raise InputIncomplete(
+                f"the stream is at offset {began.offset}, and the log begins at {first}: what is between is only in "
+                "the snapshot by now (level snapshot); begin a new stream there"
+            )
+        if began.epoch < 0 or began.offset > reached.offset:
+            return
+        epoch = self.log.epoch_before(began.offset)
+        if epoch not in (-1, began.epoch):
+            raise InputIncomplete(
+                f"the record before offset {began.offset} was of epoch {began.epoch} when it was streamed, and is of "
+                f"epoch {epoch} in the copy of node {reached.node}: it was not committed then, and is lost. Begin a "
+                "new stream; a live cluster (bootstrap) is streamed as far as it is committed"
+            )
+
+
+class FolderLog:
+    """Copies of a log in folders."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._folders = FollowedFolders(options.folders)
+        self._copy: FollowedCopy | None = None
+
+    def look(self) -> Reached:
+        reached = self._folders.look()
+        self._copy = self._folders.copies[reached.node]
+        return reached
+
+    def start_offset(self) -> int:
+        return self._looked_at().start_offset
+
+    def epoch_before(self, offset: int) -> int:
+        return self._looked_at().epoch_before(offset)
+
+    def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:
+        if start.offset >= end.offset:
+            return []
+        self.look()
+        copy = self._copy_with(end)
+        offsets = Interval(start.offset, end.offset)
+        files = [file for file in copy.files if may_hold(file, Selection(offsets=offsets), None)]
+        parts = [(file, *copy.bounds(file, offsets)) for file in files]
+        return [PieceTask(pieces, offsets) for pieces in plan_parts(parts, self._options)]
+
+    def _looked_at(self) -> FollowedCopy:
+        if self._copy is None:
+            self.look()
+        assert self._copy is not None
+        return self._copy
+
+    def _copy_with(self, end: Reached) -> FollowedCopy:
+        """A copy that has what was told before: that of the same node, else any."""
+        copies = self._folders.copies
+        for copy in sorted(copies.values(), key=lambda copy: copy.node != end.node):
+            if copy.epoch_before(end.offset) == end.epoch:
+                return copy
+        raise InputIncomplete(
+            f"no folder has the record before offset {end.offset} in epoch {end.epoch} any longer: the log was cut, "
+            "or a folder is missing. Begin a new stream"
+        )
+
+
+class LiveLog:
+    """The log of a cluster at work."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._observer = Observer(options.bootstrap, committed_only=options.committed_only)
+        self._start = 0
+
+    def look(self) -> Reached:
+        extent = self._observer.extent()
+        self._start = extent.start
+        return Reached(-1, extent.end, -1)
+
+    def start_offset(self) -> int:
+        return self._start
+
+    def epoch_before(self, offset: int) -> int:
+        """What is committed stays."""
+        return -1
+
+    def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:
+        return [LiveTask(Interval(a, b)) for a, b in live_ranges(start.offset, end.offset)]
+
+
+def as_offset(reached: Reached) -> Offset:
+    return {"node": reached.node, "offset": reached.offset, "epoch": reached.epoch}
+
+
+def as_reached(offset: Mapping[str, int]) -> Reached:
+    return Reached(offset["node"], offset["offset"], offset["epoch"])

@@ -1,0 +1,165 @@
+"""What each task reads: files pruned by what is asked for, large ones split, small ones packed together.
+
+All of it is decided from sizes, names and indexes. A file may be split at any byte: of the two pieces that meet
+there, the second begins with the first sound batch at or behind it (`scan.read_pieces`), the first ends before that.
+So the rows do not depend on where files are split.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import Struct
+
+from quorumd.pipeline.log_files import LogFolder, SegmentFile, SnapshotFile
+from quorumd.pipeline.source.options import Interval, Selection
+
+_INDEX_ENTRY = Struct(">II")
+_TIME_ENTRY = Struct(">qI")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A segment, or a snapshot, to be read.
+
+    `expected_offset` is that of its first batch. `next_offset` is where the next segment begins, and so where this
+    one must end; None for the last one and for snapshots. Only the last segment may end in the middle of a batch:
+    a node that was killed, or that is writing, leaves it so.
+    """
+
+    node: int
+    path: str
+    size: int
+    expected_offset: int
+    next_offset: int | None = None
+    may_be_torn: bool = False
+    snapshot: tuple[int, int] | None = None
+    """End offset and epoch of a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes `start` to below `end` of a file."""
+
+    file: File
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetIndex:
+    """A segment's `.index`: the last offsets of some batches, ascending, and where those batches begin."""
+
+    last_offsets: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
+
+    def bounds(self, offsets: Interval, size: int) -> tuple[int, int]:
+        """Two positions where batches begin, with all batches between them that have some of `offsets`: the first
+        position, or the beginning, is that of a batch with lower ones, the second that of one with higher ones, or
+        the end."""
+        first = bisect_left(self.last_offsets, offsets.low) - 1
+        last = bisect_left(self.last_offsets, offsets.high) + 1
+        start = self.positions[first] if first >= 0 else 0
+        return start, self.positions[last] if last < len(self.positions) else size
+
+
+def files_of(folders: Iterable[LogFolder], level: str) -> list[File]:
+    """The files that a level reads."""
+    if level == "snapshot":
+        return [_snapshot(snapshot) for folder in folders for snapshot in folder.snapshots]
+    return [file for folder in folders for file in segments_of(folder.segments)]
+
+
+def segments_of(segments: Sequence[SegmentFile]) -> list[File]:
+    """Segments of one copy, in order."""
+    ends = [segment.base_offset for segment in segments[1:]]
+    return [
+        File(segment.node, segment.path, segment.size, segment.base_offset, end, may_be_torn=end is None)
+        for segment, end in zip(segments, [*ends, None], strict=True)
+    ]
+
+
+def _snapshot(snapshot: SnapshotFile) -> File:
+    return File(
+        snapshot.node, snapshot.path, snapshot.size, 0, snapshot=(snapshot.end_offset, snapshot.epoch)
+    )
+
+
+def may_hold(file: File, wanted: Selection, largest_timestamp: int | None) -> bool:
+    """Whether something that is asked for can be in a file. `largest_timestamp` is None where it is not known."""
+    if not wanted.has_node(file.node) or wanted.offsets.is_empty or wanted.epochs.is_empty:
+        return False
+    if wanted.times.is_empty or (largest_timestamp is not None and largest_timestamp < wanted.times.low):
+        return False
+    if file.snapshot is not None:
+        return True
+    end = wanted.offsets.high if file.next_offset is None else file.next_offset
+    return wanted.offsets.meets(file.expected_offset, end)
+
+
+def read_index(data: bytes, base_offset: int, size: int) -> OffsetIndex:
+    """The entries of an `.index` up to the first that no index of a segment of `size` bytes can have.
+
+    Index files are made ahead of their content: zeros behind the entries end them.
+    """
+    last_offsets: list[int] = []
+    positions: list[int] = []
+    for relative, position in _INDEX_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
+        before = (last_offsets[-1] - base_offset, positions[-1]) if positions else (-1, 0)
+        if not (before[0] < relative and before[1] < position < size):
+            break
+        last_offsets.append(base_offset + relative)
+        positions.append(position)
+    return OffsetIndex(tuple(last_offsets), tuple(positions))
+
+
+def largest_timestamp(data: bytes, base_offset: int, next_offset: int | None) -> int | None:
+    """What a `.timeindex` says of a segment that is written to no longer; None where it cannot be trusted.
+
+    Its entries ascend in both their parts and the last one is that of the end.
+    """
+    if next_offset is None or not data or len(data) % _TIME_ENTRY.size:
+        return None
+    entries = list(_TIME_ENTRY.iter_unpack(data))
+    if (
+        any(a >= c or b >= d for (a, b), (c, d) in pairwise(entries))
+        or not base_offset <= base_offset + entries[-1][1] < next_offset
+    ):
+        return None
+    return int(entries[-1][0])
+
+
+def split(file: File, start: int, end: int, split_bytes: int) -> list[Piece]:
+    """Bytes `start` to below `end` in equal pieces of up to `split_bytes`."""
+    count = max(1, -(-(end - start) // split_bytes))
+    bounds = [start + (end - start) * i // count for i in range(count + 1)]
+    return [Piece(file, a, b) for a, b in pairwise(bounds)]
+
+
+def pack(pieces: Iterable[Piece], pack_bytes: int) -> list[tuple[Piece, ...]]:
+    """Pieces for one task each, in order, up to `pack_bytes` together; a larger one is alone."""
+    tasks: list[tuple[Piece, ...]] = []
+    together: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if together and size + piece.size > pack_bytes:
+            tasks.append(tuple(together))
+            together, size = [], 0
+        together.append(piece)
+        size += piece.size
+    if together:
+        tasks.append(tuple(together))
+    return tasks
+
+
+def offset_ranges(start: int, end: int, tasks: int, least: int) -> list[tuple[int, int]]:
+    """Offsets from `start` to below `end` in up to `tasks` ranges of `least` or more."""
+    count = max(1, min(tasks, (end - start) // least))
+    bounds = [start + (end - start) * i // count for i in range(count + 1)]
+    return [(a, b) for a, b in pairwise(bounds) if a < b]

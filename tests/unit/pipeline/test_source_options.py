@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from quorumd.errors import ConfigError
+from quorumd.pipeline.source.options import Interval, Selection, parse_options
+
+GIVEN = {"path": "1=/srv/n1,2=/srv/n2"}
+
+
+def test_names_of_options_are_read_in_any_case_as_spark_hands_them_on() -> None:
+    options = parse_options({"PATH": "/srv/n1", "STARTINGoffset": "5", "oncorrupt": "SKIP"})
+    assert options.folders == {0: "/srv/n1"}
+    assert options.selection.offsets == Interval(5)
+    assert options.on_corrupt == "skip"
+
+
+def test_what_is_not_said_is_the_whole_log_as_records_and_damage_fails() -> None:
+    options = parse_options(GIVEN)
+    assert options.folders == {1: "/srv/n1", 2: "/srv/n2"}
+    assert (options.level, options.on_corrupt, options.packed) == ("records", "fail", False)
+    assert options.selection == Selection()
+    assert options.committed_only
+    assert not options.is_live
+
+
+def test_addresses_of_a_live_cluster() -> None:
+    options = parse_options({"bootstrap": "a:1, [::1]:9093"})
+    assert options.bootstrap == (("a", 1), ("::1", 9093))
+    assert options.is_live
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "either path"),
+        (GIVEN | {"bootstrap": "a:1"}, "either path"),
+        (GIVEN | {"levl": "records"}, "'levl' is no option"),
+        (GIVEN | {"level": "rows"}, "records, batches, audit, snapshot"),
+        (GIVEN | {"startingOffset": "-1"}, "startingOffset is '-1'"),
+        (GIVEN | {"packBytes": "64m"}, "packBytes is '64m'"),
+        (GIVEN | {"maxOffsetsPerTrigger": "0"}, "1 or more"),
+        (GIVEN | {"level": "snapshot", "endingOffset": "7"}, "takes neither"),
+        ({"bootstrap": "localhost"}, "HOST:PORT"),
+        ({"bootstrap": "localhost:0"}, "HOST:PORT"),
+        ({"bootstrap": " , "}, "names no address"),
+        ({"path": "1=/a,1=/b"}, "two folders"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        parse_options(given)
+
+
+def test_a_schema_chooses_columns_in_its_own_order() -> None:
+    options = parse_options(GIVEN)
+    assert options.select([("type", "smallint"), ("offset", "bigint")]).names == ("type", "offset")
+    assert options.select([("replicas", "array<int>")]).names == ("replicas",)
+    packed = parse_options(GIVEN | {"lists": "packed"})
+    assert packed.select([("replicas", "binary")]).names == ("replicas",)
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "told"),
+    [
+        ("ofset", "bigint", "no column 'ofset'; it has node, segment"),
+        ("offset", "string", "BIGINT, not STRING"),
+        ("replicas", "binary", "ARRAY<INT>, not BINARY"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused(name: str, type_: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        parse_options(GIVEN).select([(name, type_)])
+
+
+def test_sizes_give_every_core_work_within_bounds_unless_they_are_said() -> None:
+    usual = parse_options(GIVEN)
+    assert usual.sizes(1 << 20) == (16 << 20, 16 << 20)
+    assert usual.sizes(1 << 50) == (256 << 20, 256 << 20)
+    assert parse_options(GIVEN | {"packBytes": "5"}).sizes(1 << 20) == (5, 16 << 20)
+    assert parse_options(GIVEN | {"splitBytes": "7"}).sizes(1 << 50) == (256 << 20, 7)
+
+
+def test_options_go_to_workers() -> None:
+    options = parse_options(GIVEN)
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_selections_meet_in_what_both_have() -> None:
+    one = Selection(frozenset({1, 2}), Interval(3, 9), times=Interval(2))
+    other = Selection(frozenset({2, 3}), Interval(5), times=Interval(1, 4))
+    assert one & other == Selection(frozenset({2}), Interval(5, 9), times=Interval(2, 4))
+    assert Selection(frozenset({1})) & Selection() == Selection(frozenset({1}))
+    assert not (Selection(frozenset({1})) & Selection(frozenset({2}))).has_node(1)
