@@ -74,7 +74,7 @@ def test_rows_are_those_of_the_decoder_in_the_columns_of_the_schema(
         "offset >= 5000 AND offset < 5003 AND node = 2",
         "base_offset > 19000 OR offset < 3",
         "epoch IN (2, 3) AND type_name = 'LeaderChangeMessage'",
-        "ts >= timestamp'2023-11-14 22:13:20.010' AND ts < timestamp'2023-11-14 22:13:20.0505'",
+        "ts >= timestamp'2023-11-14 22:13:20.002' AND ts < timestamp'2023-11-14 22:13:20.1905'",
         "NOT (offset > 10) AND node IS NOT NULL",
         "node IN (2, 9)",
         "leader = 3 AND offset BETWEEN 100 AND 4000",
