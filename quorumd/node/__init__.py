@@ -27,6 +27,7 @@ committed_answers  answers that leave once what they say is committed, or confir
 bootstrap_records  what a new log needs before stock readers publish anything
 
 voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VotersAsked, and their answers
+encoded_topics     topics of a large Metadata answer in bytes, a slice at a time
 topic_wire         topics of the image -> Metadata, DescribeTopicPartitions
 registered_brokers brokers of the image -> Metadata, DescribeCluster
 snapshot_wire      flat engine values <-> FetchSnapshot

@@ -18,6 +18,7 @@ logger = logging.getLogger("quorumd.connections")
 MAX_UNANSWERED = 1000
 """Requests of one connection that may wait for an answer before no more are read from it."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
+"""Of answers that a client does not take, besides the largest it asked for."""
 
 
 class Session(Protocol):
@@ -35,7 +36,8 @@ class Session(Protocol):
         """As `answer`, without waiting for others to leave with it: peers wait for this one alone."""
 
     def answer_encoded(self, request: Request, answer: bytes) -> None:
-        """As `answer`, with response header and message encoded by the node that a request was forwarded to."""
+        """As `answer`, with response header and message encoded already: by the node that a request was forwarded to,
+        or in slices."""
 
     def close(self) -> None:
         """Close the connection: no answer is given, nor waited for."""
@@ -71,6 +73,7 @@ class ServerSession:
         self._arrivals: dict[int, float] = {}
         self._flush_is_due = False
         self._is_paused = False
+        self._largest_output = 0
 
     def connected(self, transport: Transport) -> None:
         self._transport = transport
@@ -171,10 +174,11 @@ class ServerSession:
         out = self._connection.take_output()
         if out:
             transport.write(out)
+            self._largest_output = max(self._largest_output, len(out))
         if self._is_paused and self._connection.unanswered < MAX_UNANSWERED // 2:
             self._is_paused = False
             transport.resume_reading()
-        if transport.unsent_bytes > MAX_UNSENT_BYTES:
+        if transport.unsent_bytes > MAX_UNSENT_BYTES + self._largest_output:
             logger.warning("closing the connection from %s: it takes no answers", self.peer)
             transport.close()
             self._transport = None

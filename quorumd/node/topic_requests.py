@@ -12,6 +12,7 @@ from typing import Any
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
+from quorumd.node.encoded_topics import EncodedTopics
 from quorumd.node.proposals import Outcome
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
@@ -68,25 +69,33 @@ class TopicRequests:
         make: Callable[[list[MetadataResponseTopic]], Message],
     ) -> None:
         """Gather what `topics()` yields, a slice a turn, and answer with what `make` makes of it."""
-        told: list[MetadataResponseTopic] = []
+        encoded = EncodedTopics(request.api_version)
         left = topics()
 
         def gather() -> None:
             room = SLICE_PARTITIONS
+            told: list[MetadataResponseTopic] = []
             for topic in left:
                 told.append(topic)
                 room -= 1 + len(topic.partitions)
                 if room <= 0:
+                    encoded.add(told)
                     self._soon(gather)
                     return
-            answer = make(told)
-            self._when_committed(lambda committed: finish(answer, committed))
-
-        def finish(answer: Message, committed: bool) -> None:
-            if committed:
-                session.answer(request, answer)
+            if not encoded:
+                answer = make(told)
+                self._when_committed(
+                    lambda committed: session.answer(request, answer) if committed else again()
+                )
             else:
-                self.answer_with_topics(session, request, topics, make)
+                encoded.add(told)
+                data = encoded.answer(request, make([]))
+                self._when_committed(
+                    lambda committed: session.answer_encoded(request, data) if committed else again()
+                )
+
+        def again() -> None:
+            self.answer_with_topics(session, request, topics, make)
 
         gather()
 

@@ -12,16 +12,20 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, KafkaUuid, ReplicaKey
+from quorumd.node import topic_requests
 from quorumd.node.address_book import Address
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
 from quorumd.node.discovery import Discovery
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.topic_requests import TopicRequests
+from quorumd.protocol.codec import decode
+from quorumd.protocol.connection import encode_answer
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.raft.engine import RaftEngine
@@ -301,6 +305,43 @@ def test_what_is_not_committed_yet_is_told_when_it_is(world: World) -> None:
     for outcome in world.waiting:
         outcome(True)
     assert [len(answer.topics) for answer in world.session.answers] == [2, 1]
+
+
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("slice_partitions", [1, 5, 400])
+def test_a_large_answer_in_slices_is_the_same_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch, version: int, slice_partitions: int
+) -> None:
+    with_topics(world)
+    for number in range(300):
+        topic_id = KafkaUuid(number.to_bytes(16, "big"))
+        world.state.image.apply(TopicRecord(f"topic-{number}", topic_id), [])
+        for partition in range(number % 3):
+            where = PartitionId(topic_id, partition)
+            world.state.image.apply(record_of(where, Partition((11, 10), (10,), 10, 7, 9)), [])
+    request = request_of(MetadataRequest(None if version else []), version)
+    world.requests.metadata(world.session, request)
+    monkeypatch.setattr(topic_requests, "SLICE_PARTITIONS", slice_partitions)
+    world.requests.metadata(world.session, request)
+    whole, in_slices = world.session.answers
+    assert len(whole.topics) == 302
+    assert in_slices == encode_answer(request, whole)
+
+
+def test_a_large_answer_that_was_taken_back_is_made_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_requests, "SLICE_PARTITIONS", 1)
+    with_topics(world)
+    world.is_behind = True
+    request = request_of(MetadataRequest(None), 12)
+    world.requests.metadata(world.session, request)
+    world.state.image.apply(RemoveTopicRecord(ID_OF_A), [])
+    world.is_behind = False
+    world.waiting[0](False)
+    (told,) = world.session.answers
+    position = 5  # The header of the answer.
+    assert [topic.name for topic in decode(MetadataResponse, 12, told, position).topics] == ["b"]
 
 
 def test_what_is_taken_back_was_never_told(world: World) -> None:

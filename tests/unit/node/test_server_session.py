@@ -193,13 +193,27 @@ def test_a_client_that_takes_no_answers_is_let_go_with_one_line(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.ask(2)
-    world.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1
+    world.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1000
     world.answer(0)
     world.time.end_turn()
     world.answer(1)
     world.time.end_turn()
     assert world.transport.is_closed
     assert len(caplog.records) == 1
+
+
+def test_one_answer_may_be_larger_than_what_may_wait(world: World) -> None:
+    """Metadata of a million partitions is; a client that takes no more after it is let go as well."""
+    limit = module.MAX_UNSENT_BYTES
+    world.ask(3)
+    world.session.answer_encoded(world.requests[0], bytes(2 * limit))
+    world.transport.unsent_bytes = 2 * limit
+    world.time.end_turn()
+    assert not world.transport.is_closed
+    world.session.answer_encoded(world.requests[1], bytes(2 * limit))
+    world.transport.unsent_bytes = 4 * limit
+    world.time.end_turn()
+    assert world.transport.is_closed
 
 
 def test_latency_is_counted_by_api_from_arrival_to_answer(world: World) -> None:
