@@ -8,6 +8,9 @@
         The same rows by the node's own codec, a record at a time: the oracle of the tests, and what decodes the
         types that are too rare to be worth arrays.
 
+    fault_rows(faults, node, segment, columns, packed), with_faults(rows, faults, node, segment)         (.records)
+        Rows for the damaged places that a scan found.
+
 Everything a record says is in its row: in columns of their own, or whole in `data`.
 
     record_walk   where the records are, and what stands around their values
@@ -18,5 +21,8 @@ Everything a record says is in its row: in columns of their own, or whole in `da
 """
 
 from quorumd.pipeline.decode.plain import plain_rows as plain_rows
+from quorumd.pipeline.decode.records import bad_records as bad_records
 from quorumd.pipeline.decode.records import decode_records as decode_records
+from quorumd.pipeline.decode.records import fault_rows as fault_rows
 from quorumd.pipeline.decode.records import records_table as records_table
+from quorumd.pipeline.decode.records import with_faults as with_faults

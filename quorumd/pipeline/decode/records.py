@@ -14,7 +14,7 @@ from quorumd.pipeline.decode.gather import Gather, Mask, Positions
 from quorumd.pipeline.decode.layouts import LAYOUTS
 from quorumd.pipeline.decode.plain import COLUMNS, LATEST_MS, Row, batch_rows, record_row
 from quorumd.pipeline.decode.record_walk import Records, walk
-from quorumd.pipeline.scan import Batches, Data
+from quorumd.pipeline.scan import Batches, Data, Fault
 from quorumd.pipeline.schemas import RECORDS, Table
 from quorumd.protocol import messages
 from quorumd.protocol.metadata_record import FRAME_VERSION
@@ -60,10 +60,53 @@ def decode_records(
     return _Decoding(data, batches, columns, packed).record_batch(node, segment, position)
 
 
-def records_table(columns: Sequence[str], packed: bool) -> Table:
+def records_table(columns: Sequence[str] = RECORDS.names, packed: bool = False) -> Table:
     """What decode_records gives for these columns."""
     table = RECORDS.packed() if packed else RECORDS
     return table.select(tuple(columns))
+
+
+def fault_rows(
+    faults: Sequence[Fault],
+    node: int,
+    segment: str | None,
+    columns: Sequence[str] = RECORDS.names,
+    packed: bool = False,
+) -> pa.RecordBatch:
+    """A row for each damaged place that a scan found, in the columns of decode_records."""
+    rows = [
+        {
+            "node": node,
+            "segment": segment,
+            "position": fault.position,
+            "offset": fault.offset if fault.offset >= 0 else None,
+            "fault": f"{fault.code}: {fault.text}",
+        }
+        for fault in faults
+    ]
+    return pa.RecordBatch.from_pylist(rows, records_table(columns, packed).arrow())
+
+
+def with_faults(
+    rows: pa.RecordBatch, faults: Sequence[Fault], node: int, segment: str | None
+) -> pa.RecordBatch:
+    """Rows that have a `position`, and among them one for each fault: before the records of the batch it is about."""
+    if not faults:
+        return rows
+    packed = rows.schema == records_table(rows.schema.names, packed=True).arrow()
+    table = pa.Table.from_batches([fault_rows(faults, node, segment, rows.schema.names, packed), rows])
+    order = np.argsort(table.column("position").to_numpy(), kind="stable")
+    return table.take(pa.array(order)).combine_chunks().to_batches()[0]
+
+
+def bad_records(rows: pa.RecordBatch) -> list[Fault]:
+    """What could not be read in these rows, which have `position`, `offset` and `fault`."""
+    faulty = rows.filter(rows.column("fault").is_valid()).select(["position", "offset", "fault"])
+    found = []
+    for row in faulty.to_pylist():
+        code, _, text = row["fault"].partition(": ")
+        found.append(Fault(code, row["position"], row["offset"], text))
+    return found
 
 
 class _Decoding:

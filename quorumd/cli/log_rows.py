@@ -1,0 +1,62 @@
+"""`quorumd log dump --output jsonl|csv`: a flat row for each record, decoded as the pipeline does it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorumd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.scan import Fault
+
+_PART = ".part"
+
+
+def dump_rows(files: Iterable[Path], output: str) -> Iterator[str]:
+    """Print the records of segments and snapshots; yields where and why for each thing that is wrong.
+
+    Raises ConfigError for a file that has no records, or where the packages of the pipeline are missing.
+    """
+    try:
+        from quorumd.pipeline.decode import records_table
+        from quorumd.pipeline.row_text import csv_header
+    except ModuleNotFoundError as missing:
+        raise ConfigError(
+            f"--output {output} needs {missing.name}: pip install 'quorumd[pipeline]', or take --output json"
+        ) from None
+    # A file has no node: `segment`, which is its path here, tells copies apart.
+    names = tuple(name for name in records_table().names if name != "node")
+    if output == "csv":
+        click.echo(csv_header(names))
+    for file in files:
+        for lines, faults in _pieces(file, names, output):
+            if lines:
+                click.echo("\n".join(lines))
+            for fault in faults:
+                offset = f" (offset {fault.offset})" if fault.offset >= 0 else ""
+                yield f"{file}, position {fault.position}{offset}: {fault.code}: {fault.text}"
+
+
+def has_records(file: Path) -> bool:
+    return file.suffix in (".log", ".checkpoint", _PART)
+
+
+def _pieces(file: Path, names: tuple[str, ...], output: str) -> Iterator[tuple[list[str], list[Fault]]]:
+    from quorumd.pipeline.decode import bad_records, decode_records, with_faults
+    from quorumd.pipeline.row_text import csv_lines, json_lines
+    from quorumd.pipeline.scan import read_pieces
+
+    digits = re.match(r"\d+", file.name) if file.suffix == ".log" else None
+    for data, position, scanned in read_pieces(file, base_offset=int(digits.group()) if digits else 0):
+        faults = [
+            fault for fault in scanned.faults if not (file.suffix == _PART and fault.code == "TORN_TAIL")
+        ]
+        rows: Any = decode_records(data, scanned.batches, 0, str(file), position, names)
+        unreadable = bad_records(rows)
+        rows = with_faults(rows, faults, 0, str(file))
+        yield json_lines(rows) if output == "jsonl" else csv_lines(rows), [*faults, *unreadable]

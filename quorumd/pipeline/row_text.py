@@ -1,0 +1,100 @@
+"""Arrow rows as lines of text, made a column at a time: JSON lines and CSV for scripts.
+
+Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes are hex, lists are JSON. JSON lines
+leave out what is null, and have the JSON in the column `data` as an object; CSV has nothing where null is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorumd.ids import KafkaUuid
+
+_UUID_BYTES = 16
+_JSON_COLUMN = "data"
+
+
+def json_lines(rows: pa.RecordBatch) -> list[str]:
+    """A line for each row."""
+    texts = [
+        pc.binary_join_element_wise(f"{json.dumps(name)}:", _json_text(name, rows.column(name)), "")
+        for name in rows.schema.names
+    ]
+    return _lines(texts, "{", "}")
+
+
+def csv_header(names: Sequence[str]) -> str:
+    return ",".join(map(_csv_cell, names))
+
+
+def csv_lines(rows: pa.RecordBatch) -> list[str]:
+    """A line for each row, under `csv_header`."""
+    return _lines([_csv_text(column).fill_null("") for column in rows.columns], "", "")
+
+
+def _lines(texts: list[pa.Array], before: str, after: str) -> list[str]:
+    joined = pc.binary_join_element_wise(*texts, ",", null_handling="skip")
+    lines: list[str] = pc.binary_join_element_wise(before, joined, after, "").to_pylist()
+    return lines
+
+
+def _json_text(name: str, column: pa.Array) -> pa.Array:
+    if name == _JSON_COLUMN:
+        return column
+    return _text(column, lambda value: json.dumps(_plain(value)), '"')
+
+
+def _csv_text(column: pa.Array) -> pa.Array:
+    if pa.types.is_list(column.type):
+        listed = _text(column, lambda value: json.dumps(_plain(value)), "")
+        if pa.types.is_binary(column.type.value_type):
+            return _by_value(listed, _csv_cell)
+        # Numbers only: what is to be quoted is the commas.
+        return pc.binary_join_element_wise('"', listed, '"', "")
+    return _text(column, lambda value: _csv_cell(_plain(value)), "")
+
+
+def _text(column: pa.Array, of_value: Callable[[Any], str], quote: str) -> pa.Array:
+    """The column as strings. Strings and bytes go through `of_value`, each value that differs once."""
+    kind = column.type
+    if pa.types.is_list(kind):
+        return _list_text(column, of_value)
+    if pa.types.is_timestamp(kind):
+        moments = column.view(pa.int64()).view(pa.timestamp(kind.unit))
+        millis = moments.cast(pa.timestamp("ms"), safe=False).cast(pa.string())
+        iso = pc.replace_substring(millis, " ", "T", max_replacements=1)
+        return pc.binary_join_element_wise(quote, iso, f"Z{quote}", "")
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return _by_value(column, of_value)
+    return column.cast(pa.string())
+
+
+def _by_value(column: pa.Array, of_value: Callable[[Any], str]) -> pa.Array:
+    encoded = column.dictionary_encode()
+    texts = pa.array([of_value(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return texts.take(encoded.indices)
+
+
+def _list_text(column: pa.Array, of_value: Callable[[Any], str]) -> pa.Array:
+    elements = _text(column.values, of_value, '"')
+    lists = pa.ListArray.from_arrays(column.offsets, elements, mask=column.is_null())
+    return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return str(KafkaUuid(value)) if len(value) == _UUID_BYTES else value.hex()
+    return value
+
+
+def _csv_cell(value: Any) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow([value])
+    return buffer.getvalue()
