@@ -10,6 +10,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.node.forwarding import read_answer
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.topic_requests import MOST_PARTITIONS, SLICE_PARTITIONS, TopicRequests
 from quorumd.node.topic_wire import metadata_topic
@@ -179,9 +180,10 @@ def test_what_is_told_waits_until_it_is_committed(world: World) -> None:
 def test_many_partitions_are_told_of_in_slices_one_a_turn(world: World) -> None:
     for number in range(5):
         world.add(f"large {number}", SLICE_PARTITIONS // 2)
+    request = request_of(MetadataRequest(None), 12)
     world.requests.answer_with_topics(
         world.session,
-        request_of(MetadataRequest(None), 12),
+        request,
         world.requests.all_there_are,
         lambda topics: MetadataResponse(topics=topics),
     )
@@ -195,7 +197,8 @@ def test_many_partitions_are_told_of_in_slices_one_a_turn(world: World) -> None:
         turns += 1
     assert turns == 2
     world.waiting[0](True)
-    assert [topic.name for topic in world.session.answers[0].topics] == [
+    told: Any = read_answer(request, world.session.answers[0])
+    assert [topic.name for topic in told.topics] == [
         *"abc",
         *(f"large {number}" for number in range(4)),
     ]
