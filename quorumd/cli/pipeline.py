@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from quorumd.cli.pipeline_audit import audit
+from quorumd.cli.pipeline_warm import warm
 
 EXIT_CODES = """\b
 Exit codes:
@@ -32,7 +33,10 @@ def pipeline() -> None:
     """
 
 
-_COMMANDS: tuple[click.Command, ...] = (audit,)
+_COMMANDS: tuple[click.Command, ...] = (
+    audit,
+    warm,
+)
 
 for _command in _COMMANDS:
     pipeline.add_command(_command)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
+
+from quorumd.cli.pipeline_progress import display, tasks_on
 
 if TYPE_CHECKING:
     from quorumd.pipeline.session import SparkSession
@@ -28,10 +30,19 @@ class SparkOptions:
 
     @contextmanager
     def session(self, profile: Literal["small", "big"] = "big") -> Iterator[SparkSession]:
-        """A session for as long as the block runs, with progress on stderr; see quorumd.pipeline.session."""
+        """A session for as long as the block runs, with progress on stderr; see quorumd.pipeline.session.
+
+        `quorumd.pipeline.progress.doing(text)` says what it shows. It ends where the first result is printed
+        (print_rows, or pipeline_progress.finish).
+        """
+        from quorumd.pipeline.progress import watch
         from quorumd.pipeline.session import spark_session
 
-        with spark_session(self.master, profile, self.conf, self.log) as session:
+        with (
+            display("starting Spark", self.progress) as show,
+            spark_session(self.master, profile, self.conf, self.log) as session,
+            watch(session, tasks_on(show)) if self.progress else nullcontext(),
+        ):
             yield session
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from quorumd.cli.output import columns
+from quorumd.cli.pipeline_progress import finish
 
 UUID_BYTES = 16
 
@@ -25,6 +26,7 @@ def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> No
     of the first row unless given). Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes hex.
     """
     names, records = _records(rows, names)
+    finish()
     if output == "table":
         cells = [[_cell(record[name], "-") for name in names] for record in records]
         click.echo(columns([name.upper() for name in names], cells) if cells else "(no rows)")

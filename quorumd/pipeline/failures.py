@@ -34,6 +34,8 @@ def failure_of(error: BaseException, log: Path | None) -> QuorumdError:
     ours = raised_by_quorumd(text.splitlines())
     if ours is not None:
         return ours
+    if "JAVA_GATEWAY_EXITED" in text:
+        return JobFailed(f"Spark's Java process did not start{_cause_of_death(log)}{where}")
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return JobFailed(f"Spark's Java process ended{_cause_of_death(log)}{where}")
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
@@ -71,4 +73,4 @@ def _cause_of_death(log: Path | None) -> str:
     except OSError:
         return ""
     match = _DEATH.search(text)
-    return f": {match[0].strip()}" if match else ""
+    return f": {' '.join(match[0].split())}" if match else ""

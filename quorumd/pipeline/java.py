@@ -31,13 +31,13 @@ class Java:
     version: str
 
 
-def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] = SYSTEM_FOLDERS) -> Java:
-    """The Java to run Spark on: of JAVA_HOME, of PATH, or the oldest of the system's that is new enough.
+def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | None = None) -> Java:
+    """The Java to run Spark on: of JAVA_HOME, of PATH, or the oldest in SYSTEM_FOLDERS that is new enough.
 
     Raises JobFailed, in one line, where there is none or all are older than OLDEST_JAVA.
     """
     too_old = None
-    for home in _candidates(environment, system_folders):
+    for home in _candidates(environment, SYSTEM_FOLDERS if system_folders is None else system_folders):
         java = read_java(home)
         if java is None:
             continue

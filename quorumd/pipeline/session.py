@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,15 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from quorumd.errors import JobFailed
 from quorumd.pipeline.failures import failure_of
 from quorumd.pipeline.java import find_java, need_extra
-from quorumd.pipeline.settings import environment, settings
+from quorumd.pipeline.settings import archive_options, environment, settings
+from quorumd.pipeline.warm import archive_for
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession as SparkSession
 
 Profile = Literal["small", "big"]
-STOP_TIMEOUT_S = 15.0
-"""So long may the Java process take to end before it is killed."""
+STOP_TIMEOUT_S = 180.0
+"""So long may the Java process take to end before it is killed: a second, or half a minute to write an archive."""
 
 
 @contextmanager
@@ -33,12 +36,14 @@ def spark_session(
     profile: Profile = "big",
     conf: Mapping[str, str] | None = None,
     log: Path | None = None,
+    record_classes_to: Path | None = None,
 ) -> Iterator[SparkSession]:
     """A session for as long as the block runs; its Java process and Python workers end with it.
 
     `profile` is what Spark is set to (settings.settings): small for what takes seconds, big for what takes minutes.
     `conf` goes before it. What Java and the Python workers print goes to the file `log`, else to a temporary one that
-    is kept only if a job fails. The block may raise Spark's errors: they leave as errors of quorumd.
+    is kept only if a job fails. `record_classes_to` makes a class-data archive of what the session did (see warm);
+    without it the one that is there is used. The block may raise Spark's errors: they leave as errors of quorumd.
 
     Raises JobFailed where Java or a package is missing, where Spark does not start and where one of its jobs fails,
     and what the pipeline raises in workers (InputIncomplete, ConfigError, ...). One session at a time in a process.
@@ -52,11 +57,12 @@ def spark_session(
         with (
             _log_for_appending(file) as sink,
             tempfile.TemporaryDirectory(prefix="quorumd-spark-", ignore_cleanup_errors=True) as scratch,
-            _environment(environment(os.environ, java, master, conf)),
+            _environment(environment(os.environ, java, master, conf, python_of_workers(Path(scratch)))),
         ):
             # Spark makes this folder where it is started, even if no table is ever put into it.
             own = {"spark.sql.warehouse.dir": scratch}
-            yield from _run(settings(java, master, profile, conf) | own, sink, file)
+            archive = archive_options(archive_for(java, os.environ), record_classes_to)
+            yield from _run(settings(master, profile, conf, archive) | own, sink, file)
     except JobFailed:
         keep = True
         raise
@@ -142,6 +148,22 @@ def _stop(gateway: Any) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def python_of_workers(scratch: Path) -> Path:
+    """A Python that imports what this one does, PySpark too, for the workers on this machine.
+
+    Spark puts a zip archive of PySpark before all else on their path: it has no compiled modules, so that each
+    process of theirs would spend half a second on compiling it again.
+    """
+    script = scratch / "python"
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    script.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o700)
+    return script
 
 
 def _temporary_log() -> Path:

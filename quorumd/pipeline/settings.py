@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def settings(
-    java: Java, master: str, profile: str, conf: Mapping[str, str], archive: str | None = None
+    master: str, profile: str, conf: Mapping[str, str], java_options: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Spark's configuration. What `conf` says goes before all else; its Java options are added to those here."""
+    """Spark's configuration. What `conf` says goes before all else; its Java options come behind those here."""
     found = dict(ALWAYS)
     if stays_here(master):
         found |= ON_LOOPBACK
-    options = ["-Duser.timezone=UTC"]
+    options = ["-Duser.timezone=UTC", *java_options]
     if profile == "small":
         found |= {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
         options.append(QUICK_JAVA)
@@ -58,20 +59,28 @@ def settings(
     return found | {"spark.master": master, JAVA_OPTIONS: " ".join(filter(None, options))}
 
 
+def archive_options(archive: Path, record_to: Path | None) -> tuple[str, ...]:
+    """Java's options to use a class-data archive if it is there, or to make one."""
+    if record_to is not None:
+        return (f"-XX:ArchiveClassesAtExit={record_to}",)
+    return ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}") if archive.is_file() else ()
+
+
 def environment(
-    present: Mapping[str, str], java: Java, master: str, conf: Mapping[str, str]
+    present: Mapping[str, str], java: Java, master: str, conf: Mapping[str, str], local_python: Path
 ) -> dict[str, str]:
     """Variables that Spark's scripts and its Java process must find.
 
-    Spark takes `python3` of PATH for its workers unless told otherwise: not the one with quorumd in it.
+    Spark takes `python3` of PATH for its workers unless told otherwise: not the one with quorumd in it. Workers on
+    this machine run `local_python` (session.python_of_workers), others what the user says or what this process runs.
     """
-    workers = sys.executable
+    workers = str(local_python)
     if not is_local(master):
         workers = conf.get("spark.pyspark.python") or present.get("PYSPARK_PYTHON") or sys.executable
     found = {
         "JAVA_HOME": java.home,
         "PYSPARK_PYTHON": workers,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": str(local_python),
         # The one that starts Spark's scripts: a small Java that prints a command line and ends.
         "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
     }

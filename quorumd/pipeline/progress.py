@@ -1,0 +1,101 @@
+"""How far Spark's jobs are: its status tracker, asked a few times a second from a thread of its own.
+
+That works without Spark's web interface. Streams are asked for what they read, which no tracker knows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.session import SparkSession
+
+INTERVAL_S = 0.3
+_doing = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage at work: how many of its tasks are done and how many run."""
+
+    tasks: int
+    done: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is being done, and tasks of the stages at work; `total` is 0 while none is."""
+
+    text: str
+    done: int = 0
+    total: int = 0
+
+
+Show = Callable[[Progress], None]
+
+
+def doing(text: str) -> None:
+    """Say what the next jobs are for; shown beside how far they are."""
+    global _doing
+    _doing = text
+
+
+def progress_of(text: str, stages: Sequence[Stage], streams: Sequence[dict[str, Any]]) -> Progress:
+    """One line from the stages at work and the last progress reports of the streams."""
+    parts = [text] if text else []
+    rows = [stream for stream in streams if stream]
+    if rows:
+        read = sum(int(stream.get("numInputRows") or 0) for stream in rows)
+        rate = sum(float(stream.get("processedRowsPerSecond") or 0.0) for stream in rows)
+        batch = max(int(stream.get("batchId") or 0) for stream in rows)
+        parts.append(f"micro-batch {batch}: {read:,} rows, {rate:,.0f}/s")
+    running = sum(stage.running for stage in stages)
+    if running:
+        parts.append(f"{running} running")
+    return Progress(
+        ", ".join(parts) or "working",
+        sum(stage.done for stage in stages),
+        sum(stage.tasks for stage in stages),
+    )
+
+
+@contextmanager
+def watch(session: SparkSession, show: Show, interval_s: float = INTERVAL_S) -> Iterator[None]:
+    """Call `show` every `interval_s` seconds, from another thread, while the block runs."""
+    over = threading.Event()
+
+    def ask() -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        while not over.wait(interval_s):
+            try:
+                show(_asked(session))
+            except (Py4JError, PySparkException, OSError):
+                # The session is ending; the thread that uses it says how.
+                return
+
+    watcher = threading.Thread(target=ask, name="spark-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        doing("")
+
+
+def _asked(session: SparkSession) -> Progress:
+    tracker = session.sparkContext.statusTracker()
+    stages = []
+    for number in tracker.getActiveStageIds():
+        info = tracker.getStageInfo(number)
+        if info is not None:
+            stages.append(Stage(info.numTasks, info.numCompletedTasks, info.numActiveTasks))
+    streams = [dict(query.lastProgress or {}) for query in session.streams.active]
+    return progress_of(_doing, stages, streams)

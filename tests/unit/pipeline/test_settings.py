@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from quorumd.pipeline.java import Java
+from quorumd.pipeline.settings import archive_options, cores, environment, settings
+
+JAVA = Java("/opt/java", 17, "17.0.15")
+PYTHON = Path("/scratch/python")
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[4]", "local[*]", "spark://127.0.0.1:7077", "spark://localhost:1"]
+)
+def test_what_stays_on_this_machine_is_bound_to_loopback(master: str) -> None:
+    found = settings(master, "big", {})
+    assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
+    assert environment({}, JAVA, master, {}, PYTHON)["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("master", ["spark://10.0.0.7:7077", "yarn", "spark://127.example.org:7077"])
+def test_workers_elsewhere_must_reach_the_driver(master: str) -> None:
+    assert "spark.driver.bindAddress" not in settings(master, "big", {})
+    assert "SPARK_LOCAL_IP" not in environment({}, JAVA, master, {}, PYTHON)
+
+
+def test_what_the_user_sets_goes_before_all_else_but_the_master() -> None:
+    found = settings("local[2]", "small", {"spark.driver.memory": "9g", "spark.master": "yarn"})
+    assert found["spark.driver.memory"] == "9g"
+    assert found["spark.master"] == "local[2]"
+
+
+def test_java_options_of_the_user_come_last_and_replace_none() -> None:
+    found = settings("local[2]", "small", {"spark.driver.extraJavaOptions": "-Dmine=1"}, ("-Dours=1",))
+    options = found["spark.driver.extraJavaOptions"].split()
+    assert options[-1] == "-Dmine=1"
+    assert {"-Dours=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC"} < set(options)
+
+
+def test_a_big_job_has_the_full_compiler_and_partitions_for_its_cores() -> None:
+    found = settings("local[3]", "big", {})
+    assert "TieredStopAtLevel" not in found["spark.driver.extraJavaOptions"]
+    assert found["spark.sql.shuffle.partitions"] == "12"
+    assert "spark.sql.shuffle.partitions" not in settings("spark://10.0.0.7:7077", "big", {})
+
+
+def test_cores_of_a_local_master() -> None:
+    assert [cores(master) for master in ("local", "local[5]", "local[5,2]")] == [1, 5, 5]
+    assert cores("local[*]") >= 1
+
+
+def test_local_workers_run_the_python_made_for_them() -> None:
+    found = environment({"PYSPARK_PYTHON": "/usr/bin/python3"}, JAVA, "local[*]", {}, PYTHON)
+    assert found["PYSPARK_PYTHON"] == found["PYSPARK_DRIVER_PYTHON"] == str(PYTHON)
+    assert found["JAVA_HOME"] == "/opt/java"
+
+
+def test_workers_of_a_cluster_run_what_the_user_says() -> None:
+    def workers(present: dict[str, str], conf: dict[str, str]) -> str:
+        return environment(present, JAVA, "spark://10.0.0.7:7077", conf, PYTHON)["PYSPARK_PYTHON"]
+
+    told = {"PYSPARK_PYTHON": "/env/python"}
+    assert workers(told, {"spark.pyspark.python": "/conf/python"}) == "/conf/python"
+    assert workers(told, {}) == "/env/python"
+    assert workers({}, {}) == sys.executable
+
+
+def test_an_archive_is_used_only_if_it_is_there(tmp_path: Path) -> None:
+    archive = tmp_path / "spark.jsa"
+    assert archive_options(archive, None) == ()
+    archive.touch()
+    assert f"-XX:SharedArchiveFile={archive}" in archive_options(archive, None)
+    assert archive_options(archive, tmp_path / "new.jsa") == (f"-XX:ArchiveClassesAtExit={tmp_path}/new.jsa",)
