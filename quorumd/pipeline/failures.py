@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _RAISED = re.compile(r"^\s*(?:[\w.]+\.)?([A-Z]\w+): (.+)$")
 _TRACEBACK = re.compile(r"^\s*(Traceback|File |at |During handling|The above exception|\^|==|JVM stacktrace)")
 _DEATH = re.compile(
-    r"java\.lang\.OutOfMemoryError.*|There is insufficient memory.*|Error occurred during init.*"
+    r"java\.lang\.OutOfMemoryError.*|There is insufficient memory.*|Error occurred during init.*\n.*"
 )
 
 
