@@ -39,7 +39,9 @@ Options of the source
     lists             array, or packed: lists of ids as BINARY, 4 bytes little-endian an id, which shuffles cheaper
     startingOffset, endingOffset          [start, end); end is the end of the log unless said
     startingTimestamp, endingTimestamp    milliseconds since 1970, of batches
-    onCorrupt         fail (default), skip, or report: a row with `fault` set for each damaged place
+    onCorrupt         fail (default), skip, or report: a row with `fault` set for each damaged place. Level audit
+                      always reports. The last segment of a copy may end within a batch: a node that was killed,
+                      or is writing, leaves it so
     committedOnly     live: true unless said; a log is read below its high watermark
     maxOffsetsPerTrigger                  of a stream: so many offsets in a micro-batch
     packBytes, splitBytes                 small segments share a task up to packBytes, larger ones are split

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.pipeline.audit.audit import audit, audit_here, judge
 from quorumd.pipeline.decode import decode_records
 from quorumd.pipeline.failures import failure_of
 from quorumd.pipeline.log_files import read_folders
@@ -178,3 +179,13 @@ def test_what_is_not_there_is_said_in_one_line(spark: SparkSession, tmp_path: Pa
     assert isinstance(told, InputIncomplete)
     assert "nowhere of node 0 cannot be listed: No such file" in str(told)
     assert isinstance(failure(load(spark, str(tmp_path), "ofset BIGINT")), ConfigError)
+
+
+def test_an_audit_is_the_same_however_files_are_split(spark: SparkSession, log: GeneratedLog) -> None:
+    folders = {node: str(path) for node, path in log.folders.items()}
+    plain = audit_here(folders)
+    assert plain.is_clean
+    rows = load(spark, path_of(log), level="audit", splitBytes=60_000).toArrow()
+    found = judge({folder.node: folder for folder in read_folders(folders)}, rows, 100_000)
+    assert found.document() == plain.document()
+    assert audit(spark, folders).document() == plain.document()

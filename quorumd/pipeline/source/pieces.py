@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.scan import START, Batches, Fault, Place, read_pieces, scan
+from quorumd.pipeline.scan import START, Batches, Fault, Place, Scanned, read_pieces, scan
 from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.tasks import File, Piece
 
@@ -72,23 +72,26 @@ def within(values: npt.NDArray[np.int64 | np.int32], interval: Interval) -> npt.
     return result
 
 
+def scan_piece(piece: Piece) -> Iterator[tuple[bytes, int, Scanned]]:
+    """As `scan.read_pieces`. Raises InputIncomplete where the file cannot be read."""
+    file = piece.file
+    stop = piece.end if piece.end < file.size else None
+    base_offset = file.expected_offset if piece.start == 0 else -1
+    try:
+        yield from read_pieces(file.path, piece.start, stop, base_offset)
+    except OSError as error:
+        raise InputIncomplete(f"{file.path} of node {file.node} cannot be read: {error.strerror}") from None
+
+
 def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
     """The batches of a piece of a file. Raises InputIncomplete where it cannot be read."""
     file = piece.file
-    origin = Origin(file.node, file.path.rpartition("/")[2], file.path, file.snapshot)
-    stop = piece.end if piece.end < file.size else None
+    origin = Origin(file.node, file.name, file.path, file.snapshot)
     place = Place(piece.start, file.expected_offset if piece.start == 0 else -1)
-    try:
-        for data, position, scanned in read_pieces(
-            file.path, piece.start, stop, file.expected_offset if piece.start == 0 else -1
-        ):
-            place = scanned.next
-            faults = [
-                fault for fault in scanned.faults if not (file.may_be_torn and fault.code == "TORN_TAIL")
-            ]
-            yield _selected(origin, data, position, scanned.batches, faults, wanted)
-    except OSError as error:
-        raise InputIncomplete(f"{file.path} cannot be read: {error.strerror}") from None
+    for data, position, scanned in scan_piece(piece):
+        place = scanned.next
+        faults = [fault for fault in scanned.faults if not (file.may_be_torn and fault.code == "TORN_TAIL")]
+        yield _selected(origin, data, position, scanned.batches, faults, wanted)
     seam = _seam(file, place)
     if seam is not None:
         yield _selected(origin, b"", place.position, scan(b"").batches, [seam], wanted)

@@ -61,6 +61,9 @@ class TaskReader:
 
         options = self.options
         reads: Iterator[Read]
+        if isinstance(task, PieceTask) and options.level == "audit":
+            yield from rows.audit_rows(task.pieces, self.table)
+            return
         if isinstance(task, PieceTask):
             wanted = self.wanted(task.offsets)
             reads = (read for piece in task.pieces for read in read_piece(piece, wanted))

@@ -38,6 +38,10 @@ class File:
     snapshot: tuple[int, int] | None = None
     """End offset and epoch of a snapshot."""
 
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
