@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Callable
 from functools import partial
 
 from quorumd.simulator.brokers.population import Brokers
@@ -102,6 +103,17 @@ class Simulation:
             self._counters(),
             tuple(self._injected),
         )
+
+    def call_at(self, time_ms: float, look: Callable[[], None]) -> None:
+        """Before `run`: call back when virtual time has come so far, if the run lasts so long. Whoever looks changes
+        the trace by that, and nothing else."""
+        self._heap.call_later(time_ms, look, b"look")
+
+    def stored_files(self) -> dict[int, dict[str, bytes]]:
+        """The files on each machine's disk at this moment, by node id and path, as a process would read them; without
+        machines that an operator runs with a wrong folder."""
+        machines = self._cluster.machines.values()
+        return {m.node_id: m.disk.contents() for m in machines if m.set_aside is None}
 
     def draws_hash(self) -> str:
         """The same whenever the same code runs the same seed with the same options, see `Streams.draws_hash`."""
