@@ -13,6 +13,9 @@ CHAOS_SECONDS ?= 1200
 # How often `make chaos-reassign` changes the voters; five of them are among the tests.
 REASSIGNMENTS ?= 100
 
+# Of so many seeds the histories are audited: none may be called damaged, and no planted damage missed.
+HISTORIES ?= 1000
+
 # Within so many seeds the simulator must catch each planted bug.
 MUTANT_SEEDS ?= 2000
 
@@ -28,7 +31,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup test test-compiled
+.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -41,6 +44,7 @@ help:
 	@echo "make bench     measure, write the figures to build/bench/"
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
 	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report to build/chaos-reassign/"
+	@echo "make audit-histories  audit what simulated nodes stored, HISTORIES seeds of it (1000), and plant faults"
 	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
 	@echo "make clean     remove what was built (not .venv)"
 
@@ -94,6 +98,9 @@ bench: $(COMPILED_READY)
 
 chaos: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)
+
+audit-histories: $(READY)
+	$(PYTHON_BIN)/python -m tests.simulation.audited_histories --seeds $(HISTORIES)
 
 chaos-reassign: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --reassign --rounds $(REASSIGNMENTS)

@@ -24,7 +24,7 @@ def add_seams(copy: Copy) -> None:
         if mark.epoch < earlier.epoch and (mark.segment, mark.offset) in first:
             text = f"epoch {mark.epoch} after epoch {earlier.epoch} in {earlier.segment}"
             place = mark.segment, mark.position, mark.offset, mark.offset + 1
-            copy.damages.append(Damage("EPOCH_REGRESSION", *place, 0, text))
+            _note(copy, Damage("EPOCH_REGRESSION", *place, 0, text))
     copy.damages.sort(key=lambda damage: damage.offset_lo)
 
 
@@ -44,7 +44,16 @@ def _add_seam(copy: Copy, before: Part, part: Part) -> None:
     code = "GAP" if begins_at > ends_at else "OVERLAP"
     text = f"{before.segment} ends at offset {ends_at}, {part.segment} goes on at {begins_at}"
     span = sorted((begins_at, ends_at))
-    copy.damages.append(Damage(code, part.segment, part.position, span[0], span[1], 0, text))
+    _note(copy, Damage(code, part.segment, part.position, span[0], span[1], 0, text))
+
+
+def _note(copy: Copy, damage: Damage) -> None:
+    """What lies just where a part ends may have been found when that was read."""
+    for index, known in enumerate(copy.damages):
+        if known[:2] == damage[:2] and known.offset_lo == damage.offset_lo:
+            copy.damages[index] = known._replace(offset_hi=max(known.offset_hi, damage.offset_hi))
+            return
+    copy.damages.append(damage)
 
 
 def findings_of_copy(
