@@ -20,27 +20,30 @@ AROUND = "surroundings"
 """File in the staging folder with the pickled Surroundings."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a micro-batch is: the history's folder, its own staging folder, and its first offset."""
+
+    folder: Path
+    staging: Path
+    low: int
+    cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class EventsJob:
     """Write the events of one staged file."""
 
-    folder: Path
-    staging: Path
+    place: Place
     staged: Staged
-    low: int
-    """First offset of the micro-batch."""
-    cluster_id: str | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FoldJob:
     """Fold a bucket: its state in the file `current` ("" for none), and its records in all staged files."""
 
-    folder: Path
-    staging: Path
+    place: Place
     staged: list[Staged]
-    low: int
-    cluster_id: str | None
     bucket: int
     current: str
 
@@ -67,10 +70,11 @@ def _around(staging: Path) -> Surroundings:
 
 
 def _write_events(job: EventsJob) -> Done:
-    path = path_in("events", job.low, f"part-{job.staged.low:020d}")
-    with pa.memory_map(str(job.staged.file(job.staging, "events"))) as source:
-        events = pa.ipc.open_file(source).read_all()
-        write_table(job.folder, path, unpacked(_named(events, _around(job.staging)), EVENTS, job.cluster_id))
+    place = job.place
+    path = path_in("events", place.low, f"part-{job.staged.name}")
+    with pa.memory_map(str(job.staged.file(place.staging, "events"))) as source:
+        events = _named(pa.ipc.open_file(source).read_all(), _around(place.staging))
+        write_table(place.folder, path, unpacked(events, EVENTS, place.cluster_id))
     return Done("events", path)
 
 
@@ -86,21 +90,20 @@ def _named(events: Any, around: Surroundings) -> Any:
 
 
 def _fold_bucket(job: FoldJob) -> Done:
-    around = _around(job.staging)
-    states = _read_states(job.folder, [job.current] if job.current else [])
+    place, name = job.place, f"bucket-{job.bucket:02d}"
+    around = _around(place.staging)
+    states = _read_states(place.folder, [job.current] if job.current else [])
     records = _read_records(job)
-    done = Done("partition_states", bucket=job.bucket)
-    if not len(records) and not around.moments:
-        return done
-    closed, still_open, done.orphans = fold(states, records, around)
+    closed, still_open, orphans = fold(states, records, around)
+    done = Done("partition_states", bucket=job.bucket, orphans=orphans)
     if len(closed):
-        done.path = path_in("partition_states", job.low, f"bucket-{job.bucket:02d}")
-        write_table(job.folder, done.path, unpacked(closed, PARTITION_STATES, job.cluster_id))
+        done.path = path_in("partition_states", place.low, name)
+        write_table(place.folder, done.path, unpacked(closed, PARTITION_STATES, place.cluster_id))
     if len(closed) or len(records):
         done.current = ""
         if len(still_open):
-            done.current = path_in("partition_current", job.low, f"bucket-{job.bucket:02d}")
-            write_table(job.folder, done.current, unpacked(still_open, PARTITION_STATES, job.cluster_id))
+            done.current = path_in("partition_current", place.low, name)
+            write_table(place.folder, done.current, unpacked(still_open, PARTITION_STATES, place.cluster_id))
     return done
 
 
@@ -117,7 +120,7 @@ def _read_records(job: FoldJob) -> Any:
     for staged in job.staged:
         numbers = staged.parts.get(job.bucket)
         if numbers:
-            reader = pa.ipc.open_file(pa.memory_map(str(staged.file(job.staging, "partitions"))))
+            reader = pa.ipc.open_file(pa.memory_map(str(staged.file(job.place.staging, "partitions"))))
             parts.extend(reader.get_batch(number) for number in numbers)
     return pa.Table.from_batches(parts, schema=RECORD_COLUMNS)
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from quorumd.pipeline.history.cluster_fold import COLUMNS, CONTROL_TYPES, METADATA_TYPES, Row
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD, RECORD_COLUMNS
+from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.tables import BUCKETS
 from quorumd.pipeline.schemas import EVENTS
 
@@ -43,10 +44,12 @@ class EpochPart:
 
 @dataclass(slots=True)
 class Staged:
-    """What a task put aside: offsets [low, high) in files `{low:020d}.events` and `.partitions` of the folder."""
+    """What a task put aside: offsets [low, high) in files `NAME.events` and `NAME.partitions`."""
 
     low: int
     high: int
+    name: str = ""
+    """Of its files, in the order of what is in them."""
     records: int = 0
     parts: dict[int, list[int]] = field(default_factory=dict)
     """By bucket the numbers of the batches of the file of partitions."""
@@ -58,22 +61,26 @@ class Staged:
     """By topic id: the highest partition that is created + 1."""
     topic_ids: set[bytes] = field(default_factory=set)
     """Of all records."""
+    last_ts: Any = None
+    """datetime of the last record."""
 
     def file(self, folder: Path, kind: str) -> Path:
         """`kind` is events or partitions."""
-        return folder / f"{self.low:020d}.{kind}"
+        return folder / f"{self.name}.{kind}"
 
 
-def stage(batches: Iterator[Any], folder: Path, start: int) -> Iterator[Any]:
+def stage(batches: Iterator[Any], folder: Path, start: int, seed: Seed | None = None) -> Iterator[Any]:
     """Put aside what `batches` (pyarrow.RecordBatch of the records level, packed) has from offset `start` on.
 
+    With `seed` they are of that snapshot (level snapshot): all of it is as of the last offset before its end.
     Yields one RecordBatch with one pickled `Staged` in its column `staged`, or nothing if there is no record.
     """
     chunks = _chunks(batches, start)
     first = next(chunks, None)
     if first is None:
         return
-    staged = Staged(int(first["offset"][0].as_py()), 0)
+    low = int(first["offset"][0].as_py())
+    staged = Staged(low if seed is None else seed.end - 1, low, f"{low:020d}")
     events, partitions = staged.file(folder, "events"), staged.file(folder, "partitions")
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -82,7 +89,10 @@ def stage(batches: Iterator[Any], folder: Path, start: int) -> Iterator[Any]:
     ):
         number = 0
         while first is not None:
-            event_file.write_table(first.select(EVENT_COLUMNS.names).cast(EVENT_COLUMNS.arrow()))
+            if seed is None:
+                event_file.write_table(first.select(EVENT_COLUMNS.names).cast(EVENT_COLUMNS.arrow()))
+            else:
+                first = _as_of(first, seed)
             for bucket, part in _by_bucket(first):
                 partition_file.write_batch(part)
                 staged.parts.setdefault(bucket, []).append(number)
@@ -128,6 +138,16 @@ def _chunks(batches: Iterator[Any], start: int) -> Iterator[Any]:
         yield pa.Table.from_batches(held).combine_chunks()
 
 
+def _as_of(chunk: Any, seed: Seed) -> Any:
+    """Records of a snapshot as if all of them were the last one that it contains."""
+    values = {"offset": seed.end - 1, "base_offset": seed.end - 1, "epoch": seed.epoch, "ts": seed.ts}
+    for name, value in values.items():
+        place = chunk.column_names.index(name)
+        kind = chunk.schema.field(name)
+        chunk = chunk.set_column(place, kind, pa.repeat(pa.scalar(value, kind.type), len(chunk)))
+    return chunk
+
+
 def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.int64]:
     """The bucket of each partition, the same for ever. `topic_ids` are 16 bytes each."""
     column = topic_ids.combine_chunks()
@@ -159,6 +179,7 @@ def _summarize(chunk: Any, staged: Staged) -> None:
     offsets = chunk["offset"].to_numpy()
     staged.high = int(offsets[-1]) + 1
     staged.records += len(chunk)
+    staged.last_ts = chunk["ts"][-1].as_py()
     staged.cluster_rows.extend(_cluster_rows(chunk))
     _count_epochs(chunk, offsets, staged)
     staged.topic_ids.update(pc.unique(chunk["topic_id"]).drop_null().to_pylist())

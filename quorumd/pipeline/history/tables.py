@@ -40,14 +40,14 @@ class Manifest:
     kraft_version: int = 0
     min_isr: dict[str, int] = field(default_factory=dict)
     """min.insync.replicas where it is set at `end`, by the name of the topic, "" for the default of all."""
+    end_ts_us: int = 0
+    """When the last record was written, in microseconds since 1970."""
     transaction: int | None = None
     """Where a transaction begins that is open at `end`: partitions and topics are those of before it."""
     files: dict[str, list[str]] = field(default_factory=dict)
     """Paths below the folder by table; of partition_current by bucket."""
     obsolete: list[str] = field(default_factory=list)
     """Files that the manifest before named and this one does not: a reader may be at them still."""
-    source: str = ""
-    """What it was built from."""
 
     def paths(self, table: str) -> list[str]:
         """Files of a table that are there: buckets without a partition have none."""
@@ -151,13 +151,18 @@ def write_rows(
     write_table(folder, path, pa.Table.from_pylist(content, schema=schema))
 
 
-def read_files(folder: Path, paths: list[str], table: str, columns: list[str] | None = None) -> Any:
-    """The rows of these files as a pyarrow.Table."""
+def read_files(
+    folder: Path, paths: list[str], table: str, columns: list[str] | None = None, filters: Any = None
+) -> Any:
+    """The rows of these files as a pyarrow.Table; those that pass `filters`, an expression of pyarrow."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = HISTORY_TABLES[table].arrow()
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
-    parts = [pq.ParquetFile(folder / path).read(columns=columns) for path in paths]
+    parts = [
+        pq.read_table(folder / path, columns=schema.names, filters=filters, partitioning=None)
+        for path in paths
+    ]
     return pa.concat_tables(parts).select(schema.names) if parts else schema.empty_table()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.history.cluster_fold import ClusterState, Row
-from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, run_job
+from quorumd.pipeline.history.cluster_fold import ClusterState, Row, micros
+from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, Place, run_job
 from quorumd.pipeline.history.partition_rows import Surroundings
+from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.staging import Staged, stage
 from quorumd.pipeline.history.tables import (
     BUCKETS,
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SMALL = 50_000
-"""Up to so many records are folded here: sooner done than told to a worker."""
 CLUSTER_TABLES = ("topics", "brokers", "epochs", "voters")
 
+LagRows = Callable[[datetime, int], list[Row]]
 Run = Callable[[Sequence[EventsJob | FoldJob]], Iterable[Done]]
 
 
@@ -48,31 +50,22 @@ class HistoryWriter:
         remove_leftovers(folder, manifest)
         self._state = _read_state(folder, manifest)
 
-    def add(self, frame: DataFrame) -> int:
+    def add(self, frame: DataFrame, lag: LagRows = lambda ts, end: []) -> int:
         """Fold a micro-batch of the records level (packed lists) in; how many records of it were new.
 
-        Raises InputIncomplete where offsets are missing before it.
+        `lag(time of the last record, end)` gives the rows of the table lag that go with it. Raises InputIncomplete
+        where offsets are missing before it.
         """
         staging = self.new_staging()
-        start = self.manifest.end
+        staged = _stage(frame, staging, self.manifest.end, None)
+        self.add_staged(staged, staging, _runner(frame, staged), lag)
+        return sum(part.records for part in staged)
 
-        def put_aside(batches: Iterator[Any]) -> Iterator[Any]:
-            return stage(batches, staging, start)
-
-        rows = frame.mapInArrow(put_aside, "staged BINARY").collect()
-        parts: list[Staged] = [pickle.loads(row.staged) for row in rows]
-        staged = sorted(parts, key=lambda part: part.low)
-        records = sum(part.records for part in staged)
-
-        def run(jobs: Sequence[EventsJob | FoldJob]) -> Iterable[Done]:
-            if records <= SMALL:
-                return map(run_job, jobs)
-            context = frame.sparkSession.sparkContext
-            done: list[Done] = context.parallelize(jobs, len(jobs)).map(run_job).collect()
-            return done
-
-        self.add_staged(staged, staging, run)
-        return records
+    def seed(self, frame: DataFrame, seed: Seed) -> None:
+        """Begin with a snapshot: `frame` has its records (level snapshot, packed lists)."""
+        staging = self.new_staging()
+        staged = _stage(frame, staging, 0, seed)
+        self.add_seed(staged, staging, _runner(frame, staged), seed)
 
     def new_staging(self) -> Path:
         """An empty place for what tasks put aside."""
@@ -80,26 +73,48 @@ class HistoryWriter:
         shutil.rmtree(staging, ignore_errors=True)
         return staging
 
-    def add_staged(self, staged: list[Staged], staging: Path, run: Run) -> None:
+    def add_staged(
+        self, staged: list[Staged], staging: Path, run: Run, lag: LagRows = lambda ts, end: []
+    ) -> None:
         """Add what tasks put aside, in the order of their offsets; `run` runs jobs wherever it likes."""
         if not staged:
             return
         self._check_continuity(staged)
         low, high = staged[0].low, staged[-1].high
         around = self._fold_cluster(staged)
-        (staging / AROUND).write_bytes(pickle.dumps(around))
-        folder = self.folder.absolute()
-        cluster_id = self._state.cluster_id
-        jobs: list[EventsJob | FoldJob] = [
-            EventsJob(folder, staging, part, low, cluster_id) for part in staged
-        ]
-        current = self.manifest.files.get("partition_current", [""] * BUCKETS)
-        touched = {bucket for part in staged for bucket in part.parts}
-        for bucket in range(BUCKETS):
-            if bucket in touched or (around.moments and current[bucket]):
-                jobs.append(FoldJob(folder, staging, staged, low, cluster_id, bucket, current[bucket]))
-        self._publish(low, high, list(run(jobs)), list(current))
+        events = [EventsJob(self._place(staging, low), part) for part in staged]
+        folds = self._fold_jobs(staged, staging, low, around)
+        done = list(run([*events, *folds]))
+        last_ts = staged[-1].last_ts
+        self._publish(low, high, last_ts, done, lag(last_ts, high))
         shutil.rmtree(staging)
+
+    def add_seed(self, staged: list[Staged], staging: Path, run: Run, seed: Seed) -> None:
+        """Begin with what tasks put aside of a snapshot."""
+        around = self._fold_cluster(staged, snapshot=True)
+        around.snapshot_offset = seed.end - 1
+        done = list(run(self._fold_jobs(staged, staging, seed.end - 1, around)))
+        self._publish(seed.end, seed.end, seed.ts, done, [])
+        shutil.rmtree(staging)
+
+    def _place(self, staging: Path, low: int) -> Place:
+        return Place(self.folder.absolute(), staging, low, self._state.cluster_id)
+
+    def _fold_jobs(
+        self, staged: list[Staged], staging: Path, low: int, around: Surroundings
+    ) -> list[FoldJob]:
+        staging.mkdir(parents=True, exist_ok=True)
+        (staging / AROUND).write_bytes(pickle.dumps(around))
+        current = self._current()
+        touched = {bucket for part in staged for bucket in part.parts}
+        return [
+            FoldJob(self._place(staging, low), staged, bucket, current[bucket])
+            for bucket in range(BUCKETS)
+            if bucket in touched or (around.moments and current[bucket])
+        ]
+
+    def _current(self) -> list[str]:
+        return list(self.manifest.files.get("partition_current", [""] * BUCKETS))
 
     def _check_continuity(self, staged: list[Staged]) -> None:
         expected = self.manifest.end
@@ -111,13 +126,13 @@ class HistoryWriter:
                 )
             expected = part.high
 
-    def _fold_cluster(self, staged: list[Staged]) -> Surroundings:
+    def _fold_cluster(self, staged: list[Staged], snapshot: bool = False) -> Surroundings:
         state = self._state
         around = state.surroundings()
         for part in staged:
-            for epoch in part.epochs:
+            for epoch in part.epochs if not snapshot else []:
                 state.count_epoch(epoch.epoch, epoch.first, epoch.records, epoch.batches)
-            state.apply(part.cluster_rows, around)
+            state.apply(part.cluster_rows, around, snapshot)
             state.count_partitions(part.partition_counts)
         mentioned = set().union(*(part.topic_ids for part in staged))
         around.names = {
@@ -125,11 +140,11 @@ class HistoryWriter:
         }
         return around
 
-    def _publish(self, low: int, high: int, done: list[Done], current: list[str]) -> None:
+    def _publish(self, low: int, high: int, last_ts: datetime, done: list[Done], lag: list[Row]) -> None:
         """Write what is left, and let all of it count at once."""
         state, before = self._state, self.manifest
         files = {table: list(paths) for table, paths in before.files.items()}
-        obsolete: list[str] = []
+        current, obsolete = self._current(), list[str]()
         for each in sorted(done, key=lambda one: one.path):
             if each.path:
                 files.setdefault(each.table, []).append(each.path)
@@ -144,18 +159,43 @@ class HistoryWriter:
                 files[table] = [path_in(table, low, "all")]
                 write_rows(self.folder, files[table][0], table, _rows_of(state, table), state.cluster_id)
         state.changed.clear()
+        if lag:
+            files.setdefault("lag", []).append(path_in("lag", low, "all"))
+            write_rows(self.folder, files["lag"][-1], "lag", lag, state.cluster_id)
         self.manifest = Manifest(
             begin=before.begin if before.end else low,
             end=high,
+            end_ts_us=max(before.end_ts_us, micros(last_ts)),
             cluster_id=state.cluster_id,
             kraft_version=state.kraft_version,
             min_isr=dict(state.min_isr),
             files=files,
             obsolete=[path for path in obsolete if path],
-            source=before.source,
         )
         write_manifest(self.folder, self.manifest)
         remove_obsolete(self.folder, before.obsolete)
+
+
+def _stage(frame: DataFrame, staging: Path, start: int, seed: Seed | None) -> list[Staged]:
+    def put_aside(batches: Iterator[Any]) -> Iterator[Any]:
+        return stage(batches, staging, start, seed)
+
+    rows = frame.mapInArrow(put_aside, "staged BINARY").collect()
+    staged: list[Staged] = [pickle.loads(row.staged) for row in rows]
+    return sorted(staged, key=lambda part: part.name)
+
+
+def _runner(frame: DataFrame, staged: list[Staged]) -> Run:
+    """Small work is done here: sooner done than told to a worker."""
+
+    def run(jobs: Sequence[EventsJob | FoldJob]) -> Iterable[Done]:
+        if sum(part.records for part in staged) <= SMALL:
+            return map(run_job, jobs)
+        context = frame.sparkSession.sparkContext
+        done: list[Done] = context.parallelize(jobs, len(jobs)).map(run_job).collect()
+        return done
+
+    return run
 
 
 def _rows_of(state: ClusterState, table: str) -> list[Row]:

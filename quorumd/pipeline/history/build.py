@@ -1,0 +1,107 @@
+"""`history build`: a stream of the log into the folder of a history, to its end or on and on.
+
+The stream's checkpoint says where it is; the history says itself which offsets it has, so that what comes twice is
+left out. The checkpoint is never ahead: a micro-batch is in the history before it is checked off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quorumd.errors import ConfigError
+from quorumd.pipeline.history.lag import lag_rows
+from quorumd.pipeline.history.seed import cluster_id_of, seed_frame
+from quorumd.pipeline.history.staging import EVENT_COLUMNS
+from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, only_writer, read_manifest
+from quorumd.pipeline.history.writer import HistoryWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+OFFSETS_PER_MICRO_BATCH = 4_000_000
+"""What is put aside at a time: about a gigabyte."""
+TRIGGER = "1 second"
+_LOOK_S = 1
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run added, and which offsets [begin, end) the history has now."""
+
+    records: int
+    seconds: float
+    begin: int
+    end: int
+    orphans: int
+    """Changes of partitions whose creation is nowhere: no snapshot reaches the beginning of the log."""
+
+
+def build(
+    session: SparkSession,
+    source: Mapping[str, str],
+    folder: Path,
+    follow: bool = False,
+    tell: Tell = lambda text: None,
+) -> Summary:
+    """Add to the history in `folder` what is in the log and not in it yet; with `follow` go on until interrupted.
+
+    `source`: `path` or `bootstrap`, and other options of the source. Raises InputIncomplete where the log is not all
+    there, RequestFailed where a cluster does not answer, ConfigError for the history of another cluster and where
+    another build is writing it.
+    """
+    started = time.monotonic()
+    with only_writer(folder):
+        manifest = read_manifest(folder) or Manifest()
+        cluster_id = cluster_id_of(source)
+        if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
+            raise ConfigError(
+                f"{folder} has the history of cluster {manifest.cluster_id}, and this log is of {cluster_id}"
+            )
+        manifest.cluster_id = manifest.cluster_id or cluster_id
+        writer = HistoryWriter(folder, manifest)
+        if not manifest.end and (found := seed_frame(session, source)):
+            seed, frame = found
+            tell(f"the log begins behind a snapshot: reading that, of offset {seed.end}")
+            writer.seed(frame, seed)
+        records = _stream(session, source, writer, follow, tell)
+        made = writer.manifest
+    seconds = time.monotonic() - started
+    return Summary(records, seconds, made.begin, made.end, writer.orphans)
+
+
+def _stream(
+    session: SparkSession, source: Mapping[str, str], writer: HistoryWriter, follow: bool, tell: Tell
+) -> int:
+    options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
+    options |= {"level": "records", "lists": "packed", "startingOffset": str(writer.manifest.end)}
+    frame = session.readStream.format("quorumd").options(**options).schema(EVENT_COLUMNS.ddl).load()
+    records = 0
+
+    def add(batch: DataFrame, number: int) -> None:
+        del number
+        nonlocal records
+        records += writer.add(batch, lambda ts, end: lag_rows(source, ts, end))
+        tell(f"{records:,} records, up to offset {writer.manifest.end:,}")
+
+    stream = frame.writeStream.foreachBatch(add).option(
+        "checkpointLocation", str((writer.folder / CHECKPOINT).absolute())
+    )
+    query = stream.trigger(processingTime=TRIGGER) if follow else stream.trigger(availableNow=True)
+    _await(query.start())
+    return records
+
+
+def _await(query: StreamingQuery) -> None:
+    """Until it ends. In short steps: an interrupt is felt between them."""
+    try:
+        while not query.awaitTermination(_LOOK_S):
+            pass
+    finally:
+        query.stop()

@@ -1,0 +1,160 @@
+"""Questions that need no Spark: what became of a partition, and which partitions had the most trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorumd.errors import ConfigError
+from quorumd.pipeline.history.history import History
+from quorumd.pipeline.history.staging import bucket_of
+
+Row = dict[str, Any]
+STATE_COLUMNS = (
+    *("topic", "partition", "from_ts", "to_ts", "from_offset", "leader", "leader_epoch", "isr", "elr"),
+    *("replicas", "adding", "removing", "cause", "under_min_isr"),
+)
+_NO_FLAPS = ["created", "snapshot", "deleted"]
+_KEY = ["topic", "partition", "topic_id"]
+
+
+def partition_rows(
+    history: History, topic: str | None, partition: int | None, since: datetime | None, until: datetime | None
+) -> list[Row]:
+    """The states that overlap [since, until), in the order of topics, partitions and time.
+
+    Raises ConfigError for a topic that never was.
+    """
+    wanted, bucket = None, None
+    if topic is not None:
+        topics = history.read("topics", ["topic_id"], pc.field("topic") == topic)
+        if not len(topics):
+            raise ConfigError(f"the history knows no topic {topic!r}")
+        wanted = pc.field("topic") == topic
+        if partition is not None and len(topics) == 1:
+            bucket = int(bucket_of(topics["topic_id"], pa.array([partition], pa.int32()))[0])
+    for condition in (
+        None if partition is None else pc.field("partition") == partition,
+        None if since is None else (pc.field("to_ts") > since) | pc.field("to_ts").is_null(),
+        None if until is None else pc.field("from_ts") < until,
+    ):
+        if condition is not None:
+            wanted = condition if wanted is None else wanted & condition
+    states = history.states([*STATE_COLUMNS, "topic_id"], wanted, bucket)
+    order = [("topic", "ascending"), ("partition", "ascending"), ("from_offset", "ascending")]
+    rows: list[Row] = states.sort_by(order).select(STATE_COLUMNS).to_pylist()
+    return rows
+
+
+def table_rows(
+    history: History, table: str, order: str, since: datetime | None, end: str | None
+) -> list[Row]:
+    """Rows of one of the small tables by `order`, those that ended (column `end`) before `since` left out."""
+    found = history.read(table).drop_columns(["cluster_id"])
+    if since is not None:
+        last = found[end or order]
+        found = found.filter(
+            pc.fill_null(pc.greater_equal(last, pa.scalar(since, last.type)), end is not None)
+        )
+    rows: list[Row] = found.sort_by([(order, "ascending")]).to_pylist()
+    return rows
+
+
+def isr_churn(history: History, since: datetime | None, limit: int) -> list[Row]:
+    """Partitions whose ISR changed most often."""
+    changed = (pc.field("isr_left") > 0) | (pc.field("isr_joined") > 0)
+    states = history.states([*_KEY, "from_ts", "isr_left", "isr_joined"], _since(changed, since))
+    found = states.group_by(_KEY).aggregate(
+        [("isr_left", "count"), ("isr_left", "sum"), ("isr_joined", "sum"), ("from_ts", "max")]
+    )
+    names = {
+        "isr_left_count": "changes",
+        "isr_left_sum": "left",
+        "isr_joined_sum": "joined",
+        "from_ts_max": "last",
+    }
+    return _top(found, names, limit)
+
+
+def leader_flaps(history: History, since: datetime | None, limit: int) -> list[Row]:
+    """Partitions that another broker came to lead, or none, most often."""
+    moved = (pc.field("leader") != pc.field("leader_before")) & ~pc.field("cause").isin(_NO_FLAPS)
+    states = history.states([*_KEY, "from_ts", "leader", "leader_before", "cause"], _since(moved, since))
+    states = states.append_column("lost", pc.cast(pc.equal(states["leader"], -1), pa.int64()))
+    states = states.append_column("unclean", pc.cast(pc.equal(states["cause"], "unclean"), pa.int64()))
+    found = states.group_by(_KEY).aggregate(
+        [("leader", "count"), ("lost", "sum"), ("unclean", "sum"), ("from_ts", "max")]
+    )
+    names = {"leader_count": "changes", "lost_sum": "lost", "unclean_sum": "unclean", "from_ts_max": "last"}
+    return _top(found, names, limit)
+
+
+def under_min_isr(history: History, since: datetime | None, limit: int) -> list[Row]:
+    """Partitions that had too few in sync for the longest time, in seconds; only what is within the window counts."""
+    under = pc.field("under_min_isr")
+    if since is not None:
+        under &= (pc.field("to_ts") > since) | pc.field("to_ts").is_null()
+    states = history.states([*_KEY, "from_ts", "to_ts", "leader", "under_min_isr"], under)
+    start, end = (_micros(states[name], history.end_ts) for name in ("from_ts", "to_ts"))
+    if since is not None:
+        start = np.maximum(start, _micros(pa.array([since], states.schema.field("from_ts").type), since)[0])
+    seconds = np.maximum(end - start, 0) / 1_000_000
+    offline = np.where(states["leader"].to_numpy() == -1, seconds, 0)
+    states = states.append_column("seconds", pa.array(seconds)).append_column("offline", pa.array(offline))
+    states = states.append_column("now", pc.cast(states["to_ts"].is_null(), pa.int64()))
+    found = states.group_by(_KEY).aggregate(
+        [("seconds", "sum"), ("offline", "sum"), ("seconds", "count"), ("now", "max")]
+    )
+    found = found.set_column(found.column_names.index("now_max"), "now_max", pc.equal(found["now_max"], 1))
+    names = {"seconds_sum": "seconds", "offline_sum": "offline", "seconds_count": "states", "now_max": "now"}
+    return _top(found, names, limit)
+
+
+def _since(condition: Any, since: datetime | None) -> Any:
+    return condition if since is None else condition & (pc.field("from_ts") >= since)
+
+
+def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
+    """The first rows by the first of `names`, with these names."""
+    ranked = found.select([*_KEY, *names]).rename_columns([*_KEY, *names.values()])
+    first = next(iter(names.values()))
+    order = [(first, "descending"), ("topic", "ascending"), ("partition", "ascending")]
+    rows: list[Row] = ranked.sort_by(order).slice(0, limit).drop_columns(["topic_id"]).to_pylist()
+    return rows
+
+
+def _micros(times: Any, otherwise: datetime) -> Any:
+    filled = pc.fill_null(times, pa.scalar(otherwise, times.type))
+    return pc.cast(filled, pa.int64()).to_numpy()
+
+
+def with_durations(rows: Iterable[Row], end: datetime) -> list[Row]:
+    """States with `lasted`, the time in text."""
+    return [_with_duration(row, end) for row in rows]
+
+
+def _with_duration(row: Row, end: datetime) -> Row:
+    found: Row = {}
+    for name, value in row.items():
+        found[name] = value
+        if name == "to_ts":
+            found["lasted"] = duration_text((value or end) - row["from_ts"])
+    return found
+
+
+def duration_text(length: timedelta) -> str:
+    """Two units at most: `2d 3h`, `4m 10s`, `1.250s`."""
+    seconds = length.total_seconds()
+    if seconds < 60:
+        return f"{seconds:.3f}s"
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86_400)
+    if hours == 0:
+        return f"{minutes}m {int(seconds % 60)}s"
+    if days == 0:
+        return f"{hours}h {minutes % 60}m"
+    return f"{days}d {hours % 24}h"

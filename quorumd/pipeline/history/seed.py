@@ -1,0 +1,99 @@
+"""Where a history begins: at offset 0, or with the snapshot that a log without its beginning goes on from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quorumd.pipeline.log_files import parse_folders, read_folders
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SNAPSHOT_HEADER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A snapshot that holds what is below offset `end`; `ts` is when the last of it was appended."""
+
+    end: int
+    epoch: int
+    ts: datetime
+
+
+def seed_frame(session: SparkSession, source: Mapping[str, str]) -> tuple[Seed, DataFrame] | None:
+    """The snapshot that the log goes on from and its records; None for a log that is there from its beginning, and
+    where no snapshot reaches the beginning of the log. Raises InputIncomplete, RequestFailed."""
+    source = dict(source)
+    end = None
+    if "path" in source:
+        found = _snapshot_of_folders(source["path"])
+        if found is None:
+            return None
+        source["path"], end = found
+    elif not _begins_late(source["bootstrap"]):
+        return None
+    frame = session.read.format("quorumd").options(**source, level="snapshot", lists="packed").load()
+    if end is not None:
+        frame = frame.where(frame.snapshot_offset == end)
+    header = frame.where(frame.control & (frame.type == SNAPSHOT_HEADER)).first()
+    if header is None:
+        return None
+    last_ms = json.loads(header.data)["lastContainedLogTimestamp"]
+    ts = datetime.fromtimestamp(last_ms / 1000, UTC)
+    return Seed(header.snapshot_offset, header.snapshot_epoch, ts), frame
+
+
+def _snapshot_of_folders(path: str) -> tuple[str, int] | None:
+    """(ID=FOLDER of a node, end offset) of the oldest snapshot that reaches the log that is followed."""
+    from quorumd.pipeline.source.followed import FollowedFolders
+
+    folders = parse_folders(path)
+    copies = FollowedFolders(folders)
+    reached = copies.look()
+    start = copies.copies[reached.node].start_offset
+    if start == 0:
+        return None
+    snapshots = [
+        (snapshot.end_offset, snapshot.node)
+        for folder in read_folders(folders)
+        for snapshot in folder.snapshots
+        if start <= snapshot.end_offset <= reached.offset
+    ]
+    if not snapshots:
+        return None
+    end, node = min(snapshots)
+    return f"{node}={folders[node]}", end
+
+
+def _begins_late(bootstrap: str) -> bool:
+    from quorumd.pipeline.observer import Observer
+    from quorumd.pipeline.source.options import parse_bootstrap
+
+    with Observer(parse_bootstrap(bootstrap)) as observer:
+        return observer.extent().start > 0
+
+
+def cluster_id_of(source: Mapping[str, str]) -> str | None:
+    """What meta.properties beside a log says: stock Kafka's log does not. Raises ConfigError, InputIncomplete."""
+    if "path" not in source:
+        return None
+    for folder in read_folders(parse_folders(source["path"])):
+        for place in (Path(folder.path), Path(folder.path).parent):
+            for line in _lines(place / "meta.properties"):
+                name, _, value = line.partition("=")
+                if name.strip() == "cluster.id" and value.strip():
+                    return value.strip()
+    return None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
