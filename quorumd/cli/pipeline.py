@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from quorumd.cli.pipeline_audit import audit
+from quorumd.cli.pipeline_history import history
 from quorumd.cli.pipeline_warm import warm
 
 EXIT_CODES = """\b
@@ -34,6 +35,7 @@ def pipeline() -> None:
 
 
 _COMMANDS: tuple[click.Command, ...] = (
+    history,
     audit,
     warm,
 )

@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_FOLDER = Path("history")
-BY_TIME = {
-    "epochs": ("start_offset", "end_ts"),
-    "brokers": ("from_offset", "to_ts"),
-    "topics": ("topic", "deleted_ts"),
-    "voters": ("from_offset", None),
-    "lag": ("ts", None),
+SMALL_TABLES = {
+    "epochs": "Who led the quorum from when to when, elected by whom.",
+    "brokers": "What became of each broker: registered, fenced, unfenced, shut down, gone.",
+    "topics": "Topics that are or were.",
+    "voters": "Who voted in the quorum from when to when, and where they were reached.",
+    "lag": "How far each node was behind the leader, or behind the farthest folder.",
 }
-"""Of the small tables: the column that orders them, and when a row ended."""
 
 
 @click.group()
@@ -60,7 +59,11 @@ def _history(command: F) -> F:
 @click.option("--from", "path", metavar="ID=FOLDER,...", help="Data folders of nodes, one or several.")
 @click.option("--bootstrap", metavar="HOST:PORT,...", help="A cluster at work instead, read as an observer.")
 @click.option(
-    "--to", "folder", required=True, type=click.Path(path_type=Path), help="The history's folder; made if not there."
+    "--to",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The history's folder; made if not there.",
 )
 @click.option("--follow", is_flag=True, help="Go on as the log grows, until interrupted.")
 @click.option("--once", is_flag=True, help="Stop at the end of the log. This is the default.")
@@ -95,21 +98,24 @@ def build(
 
     source = {"path": path} if path is not None else {"bootstrap": bootstrap or ""}
     with spark.session() as session:
-        summary = build_history(session, source, folder, follow, _tell(spark))
+        summary = build_history(session, source, folder, follow)
     if summary.orphans:
         click.echo(
-            f"warning: {summary.orphans} changes of partitions whose creation is not in the log were left out", err=True
+            f"warning: {summary.orphans} changes of partitions whose creation is not in the log were left out",
+            err=True,
         )
     print_rows([asdict(summary)], output)
 
 
-def _tell(spark: SparkOptions) -> Callable[[str], None]:
-    return (lambda text: click.echo(text, err=True)) if spark.progress else (lambda text: None)
-
-
 @history.group()
 def show() -> None:
-    """What became of partitions, brokers, topics, the quorum's epochs and its voters."""
+    """What became of partitions, brokers, topics, the quorum's epochs and its voters.
+
+    \b
+    Examples:
+      quorumd pipeline history show partitions --topic orders --partition 3 --since 1h
+      quorumd pipeline history show epochs --output json
+    """
 
 
 @show.command()
@@ -135,7 +141,9 @@ def partitions(
 
     opened = _open(folder)
     rows = partition_rows(opened, topic, partition, _moment(opened, since), _moment(opened, until))
-    print_rows(with_durations(rows, opened.end_ts), output, [*STATE_COLUMNS[:4], "lasted", *STATE_COLUMNS[4:]])
+    print_rows(
+        with_durations(rows, opened.end_ts), output, [*STATE_COLUMNS[:4], "lasted", *STATE_COLUMNS[4:]]
+    )
 
 
 def _show_table(table: str) -> click.Command:
@@ -147,20 +155,22 @@ def _show_table(table: str) -> click.Command:
         from quorumd.pipeline.schemas import HISTORY_TABLES
 
         opened = _open(folder)
-        order, end = BY_TIME[table]
         names = [name for name in HISTORY_TABLES[table].names if name != "cluster_id"]
-        print_rows(table_rows(opened, table, order, _moment(opened, since), end), output, names)
+        print_rows(table_rows(opened, table, _moment(opened, since)), output, names)
 
-    return click.command(table, help=f"The table {table}.")(command)
+    example = f"\b\nExample:\n  quorumd pipeline history show {table} --since 24h"
+    return click.command(table, help=f"{SMALL_TABLES[table]}\n\n{example}")(command)
 
 
-for _table in BY_TIME:
+for _table in SMALL_TABLES:
     show.add_command(_show_table(_table))
 
 
 @history.command()
 @click.argument("what", type=click.Choice(["isr-churn", "leader-flaps", "under-min-isr"]))
-@click.option("--window", metavar="TIME", help="Only what happened since then: 24h, 2026-01-31.  [default: all]")
+@click.option(
+    "--window", metavar="TIME", help="Only what happened since then: 24h, 2026-01-31.  [default: all]"
+)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="So many partitions.")
 @_history
 @pipeline_options.output
@@ -169,8 +179,10 @@ def top(what: str, window: str | None, limit: int, folder: Path, output: str) ->
 
     \b
     isr-churn      whose ISR changed most often
-    leader-flaps   whose leader changed most often; LOST: there was none, UNCLEAN: it may have lacked records
-    under-min-isr  that had fewer in sync than min.insync.replicas for the longest time; OFFLINE: without a leader
+    leader-flaps   whose leader changed most often
+                   LOST: there was none; UNCLEAN: it may have lacked records
+    under-min-isr  that had fewer in sync than min.insync.replicas for longest
+                   OFFLINE: of these seconds, those without a leader
 
     \b
     Example:

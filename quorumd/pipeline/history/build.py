@@ -7,7 +7,7 @@ left out. The checkpoint is never ahead: a micro-batch is in the history before 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from quorumd.pipeline.history.seed import cluster_id_of, seed_frame
 from quorumd.pipeline.history.staging import EVENT_COLUMNS
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, only_writer, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
+from quorumd.pipeline.progress import doing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +28,6 @@ OFFSETS_PER_MICRO_BATCH = 4_000_000
 """What is put aside at a time: about a gigabyte."""
 TRIGGER = "1 second"
 _LOOK_S = 1
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +42,7 @@ class Summary:
     """Changes of partitions whose creation is nowhere: no snapshot reaches the beginning of the log."""
 
 
-def build(
-    session: SparkSession,
-    source: Mapping[str, str],
-    folder: Path,
-    follow: bool = False,
-    tell: Tell = lambda text: None,
-) -> Summary:
+def build(session: SparkSession, source: Mapping[str, str], folder: Path, follow: bool = False) -> Summary:
     """Add to the history in `folder` what is in the log and not in it yet; with `follow` go on until interrupted.
 
     `source`: `path` or `bootstrap`, and other options of the source. Raises InputIncomplete where the log is not all
@@ -68,17 +61,15 @@ def build(
         writer = HistoryWriter(folder, manifest)
         if not manifest.end and (found := seed_frame(session, source)):
             seed, frame = found
-            tell(f"the log begins behind a snapshot: reading that, of offset {seed.end}")
+            doing(f"reading the snapshot of offset {seed.end}")
             writer.seed(frame, seed)
-        records = _stream(session, source, writer, follow, tell)
+        records = _stream(session, source, writer, follow)
         made = writer.manifest
     seconds = time.monotonic() - started
     return Summary(records, seconds, made.begin, made.end, writer.orphans)
 
 
-def _stream(
-    session: SparkSession, source: Mapping[str, str], writer: HistoryWriter, follow: bool, tell: Tell
-) -> int:
+def _stream(session: SparkSession, source: Mapping[str, str], writer: HistoryWriter, follow: bool) -> int:
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
     options |= {"level": "records", "lists": "packed", "startingOffset": str(writer.manifest.end)}
     frame = session.readStream.format("quorumd").options(**options).schema(EVENT_COLUMNS.ddl).load()
@@ -88,7 +79,7 @@ def _stream(
         del number
         nonlocal records
         records += writer.add(batch, lambda ts, end: lag_rows(source, ts, end))
-        tell(f"{records:,} records, up to offset {writer.manifest.end:,}")
+        doing(f"up to offset {writer.manifest.end:,}")
 
     stream = frame.writeStream.foreachBatch(add).option(
         "checkpointLocation", str((writer.folder / CHECKPOINT).absolute())

@@ -51,18 +51,27 @@ def partition_rows(
     return rows
 
 
-def table_rows(
-    history: History, table: str, order: str, since: datetime | None, end: str | None
-) -> list[Row]:
-    """Rows of one of the small tables by `order`, those that ended (column `end`) before `since` left out."""
-    found = history.read(table).drop_columns(["cluster_id"])
-    if since is not None:
-        last = found[end or order]
-        found = found.filter(
-            pc.fill_null(pc.greater_equal(last, pa.scalar(since, last.type)), end is not None)
-        )
-    rows: list[Row] = found.sort_by([(order, "ascending")]).to_pylist()
-    return rows
+_ORDER_AND_END = {
+    "epochs": ("start_offset", "end_ts"),
+    "brokers": ("from_offset", "to_ts"),
+    "topics": ("topic", "deleted_ts"),
+    "voters": ("from_offset", "to_ts"),
+    "lag": ("ts", "ts"),
+}
+"""Of the small tables: the column that orders them, and when a row ended, null while it lasts."""
+
+
+def table_rows(history: History, table: str, since: datetime | None) -> list[Row]:
+    """Rows of one of the small tables in their order, without those that ended before `since`."""
+    order, end = _ORDER_AND_END[table]
+    rows: list[Row] = history.read(table).drop_columns(["cluster_id"]).sort_by(order).to_pylist()
+    if since is None:
+        return rows
+    ends = [row.get(end) for row in rows]
+    if table == "voters":
+        # Each set lasts until the next one.
+        ends = [*(row["from_ts"] for row in rows[1:]), None]
+    return [row for row, ended in zip(rows, ends, strict=True) if ended is None or ended >= since]
 
 
 def isr_churn(history: History, since: datetime | None, limit: int) -> list[Row]:
