@@ -6,9 +6,10 @@ known from the lengths before it. Tagged fields are read in lock step, the next 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from quorumd.pipeline.decode.cells import Cells
 from quorumd.pipeline.decode.gather import Gather, Mask, Positions
@@ -16,6 +17,18 @@ from quorumd.pipeline.decode.layouts import ELEMENT_SIZES, SIZES, Kind, Layout, 
 
 _LONGEST_BODY: Final = 1 << 15
 """Longer ones may have more elements than the codec takes; it shall say."""
+
+
+_SMALL_TAG: Final = 64
+
+
+class _Tagged(NamedTuple):
+    """Tagged fields: of which body each is, its tag, and where its value is."""
+
+    which: Positions
+    number: npt.NDArray[np.int32]
+    start: Positions
+    end: Positions
 
 
 class Bodies:
@@ -83,42 +96,45 @@ class Bodies:
             self._is_odd |= longer
         self._at = at
         left = np.flatnonzero((count > 0) & ~self._is_odd)
-        seen: dict[int, Mask] = {}
-        step = 0
+        found: list[_Tagged] = []
+        latest = np.full(len(self._rows), -1, np.int32)
         while len(left):
-            left = self._next_tagged_field(left, tags, seen)
-            step += 1
-            left = left[count[left] > step]
+            found.append(self._next_tagged_field(left, latest))
+            left = left[np.flatnonzero((count[left] > len(found)) & ~self._is_odd[left])]
+        if found:
+            self._tagged_values(tags, _Tagged(*map(np.concatenate, zip(*found, strict=True))))
 
-    def _next_tagged_field(self, which: Positions, tags: dict[int, Tag], seen: dict[int, Mask]) -> Positions:
-        """Read one tagged field of each of these records; gives those of them that are as usual so far."""
-        gather = self._gather
-        number, at, longer_number = gather.short_uvarint(self._at[which])
-        size, start, longer_size = gather.short_uvarint(at)
+    def _next_tagged_field(self, which: Positions, latest: npt.NDArray[np.int32]) -> _Tagged:
+        """One tagged field of each of these records; `latest` is the tag before it."""
+        number, at, longer_number = self._gather.short_uvarint(self._at[which])
+        size, start, longer_size = self._gather.short_uvarint(at)
         end = start + size
-        is_odd = end > self._end[which]
+        limit = self._end[which]
+        # Tags ascend. Which of two values of the same tag counts, the codec shall say.
+        is_odd = (end > limit) | (number <= latest[which])
+        latest[which] = number
         for longer in (longer_number, longer_size):
             if longer is not None:
                 is_odd |= longer
         if is_odd.any():
             self._is_odd[which[is_odd]] = True
-            kept = ~is_odd
-            which, number, start, end = which[kept], number[kept], start[kept], end[kept]
-        for found in _distinct(number):
-            tag = tags.get(found)
-            if tag is not None:
-                chosen = np.flatnonzero(number == found)
-                self._tagged_value(tag, which[chosen], start[chosen], end[chosen], seen)
+            # Whatever comes of them is not looked at; it must only be within the piece.
+            np.minimum(start, limit, out=start)
+            np.minimum(end, limit, out=end)
         self._at[which] = end
-        return which[~self._is_odd[which]]
+        return _Tagged(which, number.astype(np.int32), start, end)
 
-    def _tagged_value(
-        self, tag: Tag, which: Positions, start: Positions, end: Positions, seen: dict[int, Mask]
-    ) -> None:
-        before = seen.setdefault(tag.number, np.zeros(len(self._rows), np.bool_))
-        # Which of two values counts is for the codec to say.
-        self._is_odd[which[before[which]]] = True
-        before[which] = True
+    def _tagged_values(self, tags: dict[int, Tag], found: _Tagged) -> None:
+        """Put tagged fields, those of one tag at a time."""
+        for number in _distinct(found.number):
+            tag = tags.get(number)
+            if tag is None:
+                continue
+            chosen = np.flatnonzero(found.number == number)
+            which = found.which[chosen]
+            self._tagged_value(tag, which, found.start[chosen], found.end[chosen])
+
+    def _tagged_value(self, tag: Tag, which: Positions, start: Positions, end: Positions) -> None:
         rows = self._rows[which]
         if tag.kind is Kind.RARE:
             self._is_odd[which] = True
@@ -147,10 +163,10 @@ def _numbers(gather: Gather, kind: Kind, at: Positions) -> Any:
     return gather.bytes[at].view(np.int8)
 
 
-def _distinct(numbers: Positions) -> list[int]:
+def _distinct(numbers: npt.NDArray[np.int32]) -> list[int]:
     """The tags among these; there are few, nearly all of them small."""
-    if not len(numbers):
-        return []
-    if numbers.max() < 64:
-        return [int(number) for number in np.flatnonzero(np.bincount(numbers))]
-    return [int(number) for number in np.unique(numbers)]
+    small = np.bincount(np.minimum(numbers, _SMALL_TAG))
+    distinct = np.flatnonzero(small[:_SMALL_TAG]).tolist()
+    if len(small) > _SMALL_TAG:
+        distinct += np.unique(numbers[np.flatnonzero(numbers >= _SMALL_TAG)]).tolist()
+    return distinct

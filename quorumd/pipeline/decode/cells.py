@@ -8,14 +8,13 @@ goes behind the piece, into the same buffer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from quorumd.pipeline.decode.gather import Gather, Positions
-from quorumd.pipeline.scan import Data
 from quorumd.pipeline.schemas import INTS, RECORDS, Table, arrow_type
 
 _UUID_BYTES: Final = 16
@@ -30,6 +29,12 @@ _UUIDS: Final = "ARRAY<BINARY>"
 _ELEMENT_SIZES: Final = {INTS: 4, _UUIDS: _UUID_BYTES, "STRING": 1, "BINARY": 1}
 
 
+TYPE_NAME: Final = "type_name"
+
+
+Counts: TypeAlias = npt.NDArray[np.int32]
+
+
 class _Numbers(NamedTuple):
     values: npt.NDArray[Any]
     is_valid: npt.NDArray[np.bool_]
@@ -39,22 +44,22 @@ class _Slices(NamedTuple):
     """`counts` is -1 where the cell is null."""
 
     starts: Positions
-    counts: Positions
+    counts: Counts
 
 
 class Cells:
     """The wanted columns of `rows` rows; each is null until it is put."""
 
-    def __init__(self, data: Data, gather: Gather, rows: int, wanted: Iterable[str], packed: bool) -> None:
+    def __init__(self, gather: Gather, rows: int, wanted: Iterable[str], packed: bool) -> None:
         self.rows = rows
         self.wanted = frozenset(wanted)
-        self._data = data
         self._gather = gather
         self._packed = packed
         self._types = {column.name: column.type for column in RECORDS.columns}
         self._numbers: dict[str, _Numbers] = {}
         self._slices: dict[str, _Slices] = {}
-        self._extra = bytearray()
+        self._type_names = np.full(rows if TYPE_NAME in self.wanted else 0, -1, np.int8)
+        self._name_numbers: dict[str, int] = {}
 
     def put(self, name: str, rows: Any, values: Any, is_valid: Any = True) -> None:
         """Numbers of some rows; nothing is done for a column that is not wanted."""
@@ -72,17 +77,10 @@ class Cells:
         if name in self.wanted:
             column = self._slices.get(name)
             if column is None:
-                column = _Slices(np.zeros(self.rows, np.int64), np.full(self.rows, -1, np.int64))
+                column = _Slices(np.zeros(self.rows, np.int64), np.full(self.rows, -1, np.int32))
                 self._slices[name] = column
             column.starts[rows] = start
             column.counts[rows] = count
-
-    def put_text(self, name: str, rows: Any, text: str) -> None:
-        """The same string for all these rows."""
-        if name in self.wanted:
-            encoded = text.encode()
-            self.put_slices(name, rows, len(self._data) + len(self._extra), len(encoded))
-            self._extra += encoded
 
     def clear(self, rows: Any) -> None:
         """Make all cells of these rows null again."""
@@ -90,26 +88,39 @@ class Cells:
             numbers.is_valid[rows] = False
         for slices in self._slices.values():
             slices.counts[rows] = -1
+        if TYPE_NAME in self.wanted:
+            self._type_names[rows] = -1
 
     def put_row(self, row: int, values: Mapping[str, Any]) -> None:
         """The cells of a row of `plain`."""
         for name, value in values.items():
-            if name not in self.wanted or name not in self._types:
-                continue
-            kind = self._types[name]
+            kind = self._types.get(name)
             if kind in _NUMBERS:
                 self.put(name, row, value)
-            elif kind in _ELEMENT_SIZES:
+            elif name == TYPE_NAME:
+                self.put_type_name(row, value)
+            elif kind in _ELEMENT_SIZES and name in self.wanted:
                 encoded = _encoded(kind, value)
-                start = len(self._data) + len(self._extra)
-                self.put_slices(name, row, start, len(encoded) // _ELEMENT_SIZES[kind])
-                self._extra += encoded
+                place = self._gather.append(encoded)
+                self.put_slices(name, row, place, len(encoded) // _ELEMENT_SIZES[kind])
+
+    def put_type_name(self, row: int, name: str) -> None:
+        """The column has few different values: it is made of their numbers."""
+        if TYPE_NAME in self.wanted:
+            self._type_names[row] = self._name_numbers.setdefault(name, len(self._name_numbers))
+
+    def put_type_names(self, rows: Any, names: Mapping[int, str], types: npt.NDArray[np.uint8]) -> None:
+        """The names of types, null for those without one."""
+        if TYPE_NAME in self.wanted:
+            numbers = np.full(256, -1, np.int8)
+            for number, name in names.items():
+                numbers[number] = self._name_numbers.setdefault(name, len(self._name_numbers))
+            self._type_names[rows] = numbers[types]
 
     def column(self, name: str) -> pa.Array:
         """What was put, as the Arrow type of its column."""
-        if self._extra:
-            self._gather = Gather(self._data, bytes(self._extra))
-            self._extra, self._data = bytearray(), b""
+        if name == TYPE_NAME:
+            return self._type_name_column()
         kind = self._types[name]
         if kind in _NUMBERS:
             numbers = self._numbers.get(name)
@@ -124,14 +135,18 @@ class Cells:
             return self._uuids(*slices)
         return self._bytes(arrow_type(kind), *slices)
 
-    def _ints(self, start: Positions, count: Positions) -> pa.Array:
+    def _type_name_column(self) -> pa.Array:
+        numbers = pa.array(self._type_names, mask=self._type_names < 0)
+        return pa.array(list(self._name_numbers), pa.string()).take(numbers)
+
+    def _ints(self, start: Positions, count: Counts) -> pa.Array:
         offsets, places = _elements(start, count, 4)
         values = self._gather.int32[places].astype("<i4")
         if self._packed:
             return _sized(pa.binary(), offsets * 4, pa.py_buffer(values), count)
         return _list(arrow_type(INTS), offsets, pa.array(values.astype(np.int32, copy=False)), count)
 
-    def _uuids(self, start: Positions, count: Positions) -> pa.Array:
+    def _uuids(self, start: Positions, count: Counts) -> pa.Array:
         offsets, places = _elements(start, count, _UUID_BYTES)
         uuids = self._gather.uuid[places]
         ends = np.arange(len(places) + 1, dtype=np.int32) * _UUID_BYTES
@@ -140,12 +155,12 @@ class Cells:
         )
         return _list(arrow_type(_UUIDS), offsets, values, count)
 
-    def _bytes(self, kind: pa.DataType, start: Positions, count: Positions) -> pa.Array:
-        is_there = count >= 0
-        if (count[is_there] == _UUID_BYTES).all():
+    def _bytes(self, kind: pa.DataType, start: Positions, count: Counts) -> pa.Array:
+        rows = np.flatnonzero(count >= 0)
+        if (count[rows] == _UUID_BYTES).all():
             # Nearly always: a column of topic ids.
-            offsets = np.concatenate(([0], np.cumsum(is_there))) * _UUID_BYTES
-            return _sized(kind, offsets, pa.py_buffer(self._gather.uuid[start[is_there]].tobytes()), count)
+            values = self._gather.uuid[start[rows]].tobytes()
+            return _sized(kind, _offsets(count), pa.py_buffer(values), count)
         offsets, places = _elements(start, count, 1)
         return _sized(kind, offsets, pa.py_buffer(self._gather.bytes[places]), count)
 
@@ -162,12 +177,20 @@ def _type_of(table: Table, name: str) -> pa.DataType:
     return next(arrow_type(column.type) for column in table.columns if column.name == name)
 
 
-def _elements(start: Positions, count: Positions, size: int) -> tuple[Positions, Positions]:
+def _offsets(count: Counts) -> Counts:
+    """Where the elements of each cell begin among those of all."""
+    offsets = np.zeros(len(count) + 1, np.int32)
+    np.cumsum(np.maximum(count, 0), out=offsets[1:])
+    return offsets
+
+
+def _elements(start: Positions, count: Counts, size: int) -> tuple[Counts, Positions]:
     """Offsets of the lists in their elements, and where each element is."""
-    counts = np.maximum(count, 0)
-    offsets = np.concatenate(([0], np.cumsum(counts)))
-    places = np.repeat(start - offsets[:-1] * size, counts)
-    places += np.arange(offsets[-1]) * size
+    offsets = _offsets(count)
+    # Most cells of most columns are null or empty.
+    rows = np.flatnonzero(count > 0)
+    places = np.repeat(start[rows] - offsets[rows].astype(np.int64) * size, count[rows])
+    places += np.arange(0, len(places) * size, size)
     return offsets, places
 
 
@@ -182,11 +205,11 @@ def _number_array(kind: str, values: npt.NDArray[Any], is_valid: npt.NDArray[np.
     return pa.Array.from_buffers(arrow_type(kind), len(values), buffers)
 
 
-def _sized(kind: pa.DataType, offsets: Positions, values: pa.Buffer, count: Positions) -> pa.Array:
-    buffers = [_validity(count >= 0), pa.py_buffer(offsets.astype(np.int32)), values]
+def _sized(kind: pa.DataType, offsets: Counts, values: pa.Buffer, count: Counts) -> pa.Array:
+    buffers = [_validity(count >= 0), pa.py_buffer(offsets), values]
     return pa.Array.from_buffers(kind, len(count), buffers)
 
 
-def _list(kind: pa.DataType, offsets: Positions, values: pa.Array, count: Positions) -> pa.Array:
-    buffers = [_validity(count >= 0), pa.py_buffer(offsets.astype(np.int32))]
+def _list(kind: pa.DataType, offsets: Counts, values: pa.Array, count: Counts) -> pa.Array:
+    buffers = [_validity(count >= 0), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(kind, len(count), buffers, children=[values])

@@ -16,6 +16,9 @@ from quorumd.pipeline.scan import Data
 
 MARGIN: Final = 64
 
+_ROOM: Final = 1 << 14
+"""For what is appended: a few texts, as a rule."""
+
 Positions: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -24,15 +27,16 @@ _WIDE: Final = 0x80
 
 
 class Gather:
-    """The bytes of a piece, seen as the beginning of any type at any place."""
+    """The bytes of a piece, seen as the beginning of any type at any place, and what is appended to them."""
 
-    def __init__(self, data: Data, extra: bytes = b"") -> None:
-        """`extra` follows on the data; `len` is that of both."""
-        self.size = len(data) + len(extra)
-        self.bytes = np.zeros(self.size + MARGIN, np.uint8)
-        self.bytes[: len(data)] = np.frombuffer(data, np.uint8)
-        if extra:
-            self.bytes[len(data) : self.size] = np.frombuffer(extra, np.uint8)
+    def __init__(self, data: Data) -> None:
+        self._used = len(data)
+        self._hold(np.frombuffer(data, np.uint8), len(data) + _ROOM)
+
+    def _hold(self, content: npt.NDArray[np.uint8], size: int) -> None:
+        self.bytes = np.empty(size + MARGIN, np.uint8)
+        self.bytes[: len(content)] = content
+        self.bytes[len(content) :] = 0
         self.int32 = self._view(">i4")
         self.int64 = self._view(">i8")
         self.uuid = self._view("V16")
@@ -40,6 +44,16 @@ class Gather:
     def _view(self, kind: str) -> npt.NDArray[Any]:
         whole = np.dtype(kind)
         return np.ndarray((len(self.bytes) - whole.itemsize + 1,), whole, self.bytes.data, 0, (1,))
+
+    def append(self, content: bytes) -> int:
+        """Put bytes behind the piece; gives their place. To be called once nothing is read any more that needs the
+        margin."""
+        place = self._used
+        self._used += len(content)
+        if self._used > len(self.bytes) - MARGIN:
+            self._hold(self.bytes[:place], 2 * self._used)
+        self.bytes[place : self._used] = np.frombuffer(content, np.uint8)
+        return place
 
     def short_uvarint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
         """Unsigned varints of one or two bytes, where they end, and which ones are longer (None: not one)."""
@@ -63,21 +77,24 @@ class Gather:
     def varint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
         """Zigzag varints of at most five bytes, where they end, and which ones are longer (None: not one)."""
         first = self.bytes[at]
+        if first.size == 0 or first.max() < _WIDE:
+            # One byte each: the arithmetic of bytes is the quickest.
+            return ((first >> 1) ^ -(first & 1)).view(np.int8).astype(np.int64), at + 1, None
         value = first.astype(np.int64)
         end = at + 1
+        rows = np.flatnonzero(first >= _WIDE)
+        wide = value[rows] & (_WIDE - 1)
+        left, shift = np.arange(len(rows)), 7
+        while len(left) and shift <= 28:
+            byte = self.bytes[end[rows[left]]]
+            wide[left] |= (byte & (_WIDE - 1)).astype(np.int64) << shift
+            end[rows[left]] += 1
+            left = left[np.flatnonzero(byte >= _WIDE)]
+            shift += 7
+        value[rows] = wide
         is_longer = None
-        if first.size and first.max() >= _WIDE:
-            rows = np.flatnonzero(first >= _WIDE)
-            value[rows] &= _WIDE - 1
-            for shift in (7, 14, 21, 28):
-                byte = self.bytes[end[rows]]
-                value[rows] |= (byte & (_WIDE - 1)).astype(np.int64) << shift
-                end[rows] += 1
-                rows = rows[byte >= _WIDE]
-                if not len(rows):
-                    break
-            if len(rows):
-                is_longer = np.zeros(len(at), np.bool_)
-                is_longer[rows] = True
-                value[rows] = 0
+        if len(left):
+            is_longer = np.zeros(len(at), np.bool_)
+            is_longer[rows[left]] = True
+            value[rows[left]] = 0
         return (value >> 1) ^ -(value & 1), end, is_longer

@@ -22,7 +22,7 @@ from quorumd.protocol.record_batch import COMPRESSION_MASK, HEADER_SIZE
 _SHORTEST_RECORD: Final = 7
 _LONGEST: Final = 1 << 14
 """More than two bytes of length can say."""
-_FEW_BATCHES: Final = 24
+_FEW_BATCHES: Final = 200
 """With fewer batches a step in lock step costs more than a loop over their records."""
 
 
@@ -35,7 +35,7 @@ class Records(NamedTuple):
     timestamp_ms: Positions
     key: Positions
     key_size: Positions
-    """-1 for null."""
+    """Below 0 for null."""
     value: Positions
     end: Positions
     """Of the value."""
@@ -140,14 +140,17 @@ def _parts(
     timestamp_delta, at, longer_timestamp = gather.varint(body + 1)
     offset_delta, at, longer_offset = gather.varint(at)
     key_size, key, longer_key = gather.varint(at)
-    key_size = np.clip(key_size, -1, _LONGEST)
-    value_size, value, longer_value = gather.varint(np.minimum(key + np.maximum(key_size, 0), stops))
+    if len(key_size) and key_size.max() > 0:
+        key_end = np.minimum(key + np.clip(key_size, 0, _LONGEST), stops)
+    else:
+        key_end = key
+    value_size, value, longer_value = gather.varint(key_end)
     end = value + value_size
     span = (batches.end_offset - batches.base_offset)[batch]
     # A null value is no metadata record: the codec says so. An odd length is a negative one.
     is_odd = (length & 1 != 0) | (length < 2 * (_SHORTEST_RECORD - 1)) | (value_size < 0) | (end + 1 != stops)
     is_odd |= (offset_delta < 0) | (offset_delta >= span)
-    is_odd |= gather.bytes[np.where(is_odd, 0, end)] != 0
+    is_odd |= gather.bytes[np.minimum(end, stops)] != 0
     for longer in (longer_timestamp, longer_offset, longer_key, longer_value):
         if longer is not None:
             is_odd |= longer

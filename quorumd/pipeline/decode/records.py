@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from quorumd.pipeline.decode.bodies import Bodies
-from quorumd.pipeline.decode.cells import Cells
+from quorumd.pipeline.decode.cells import TYPE_NAME, Cells
 from quorumd.pipeline.decode.gather import Gather, Mask, Positions
 from quorumd.pipeline.decode.layouts import LAYOUTS
 from quorumd.pipeline.decode.plain import COLUMNS, LATEST_MS, Row, batch_rows, record_row
@@ -36,6 +36,8 @@ _SHALLOW: Final = frozenset(
     )
 )
 """Columns for which no body has to be looked at."""
+_NO_KIND: Final = 1 << 14
+"""Larger than any type and version in seven bits each."""
 _OF_ALL_TYPES: Final = frozenset(("data", "raw", "fault"))
 
 
@@ -122,7 +124,7 @@ class _Decoding:
             index: list(batch_rows(self._data, batches, index)) for index in np.flatnonzero(~usual).tolist()
         }
         self._place_rows(odd)
-        self._cells = Cells(self._data, self._gather, len(self._batch), columns, packed)
+        self._cells = Cells(self._gather, len(self._batch), columns, packed)
         self._put_records()
         for index, rows in odd.items():
             for number, row in enumerate(rows):
@@ -168,55 +170,51 @@ class _Decoding:
 
     def _put_records(self) -> None:
         records, cells, rows = self._records, self._cells, self._rows
-        cells.put("offset", rows, records.offset)
+        # Scattering costs ten times what copying does.
+        every: Any = slice(None) if cells.rows == len(rows) else rows
         in_range = np.abs(records.timestamp_ms) <= LATEST_MS
-        cells.put("ts", rows, np.where(in_range, records.timestamp_ms, 0) * 1000, in_range)
+        times = (
+            np.where(in_range, records.timestamp_ms, 0) * 1000
+            if not in_range.all()
+            else records.timestamp_ms * 1000
+        )
+        cells.put("offset", every, records.offset)
+        cells.put("ts", every, times, in_range)
         deep = cells.wanted - _SHALLOW
-        if not deep and cells.wanted.isdisjoint(("type", "type_name", "version")):
+        if not deep and cells.wanted.isdisjoint(("type", TYPE_NAME, "version")):
             return
         frame, key, version = (self._gather.bytes[records.value + byte] for byte in range(3))
         is_control = (self._batches.attributes & CONTROL_BIT != 0)[records.batch]
         # A frame of three bytes, as all records that are known have it.
         is_odd = is_control | (frame != FRAME_VERSION) | (key >= 0x80) | (version >= 0x80)
         is_odd |= records.end - records.value < 3
-        cells.put("type", rows, key)
-        cells.put("version", rows, version)
-        is_odd |= self._put_bodies(key, version, is_odd, deep)
-        if "type_name" in cells.wanted:
-            self._put_type_names(key, is_odd)
+        cells.put("type", every, key)
+        cells.put("version", every, version)
+        cells.put_type_names(every, messages.RECORDS, key)
+        self._put_bodies(key, version, is_odd, deep)
         odd = np.flatnonzero(is_odd)
         cells.clear(rows[odd])
-        for name, values in (("offset", records.offset), ("ts", records.timestamp_ms * 1000)):
-            cells.put(name, rows[odd], values[odd], True if name == "offset" else in_range[odd])
+        cells.put("offset", rows[odd], records.offset[odd])
+        cells.put("ts", rows[odd], times[odd], in_range[odd])
         for index in odd.tolist():
             cells.put_row(int(rows[index]), self._plain(records, index, bool(is_control[index])))
 
-    def _put_bodies(self, key: Any, version: Any, is_odd: Mask, deep: Iterable[str]) -> Mask:
-        """Put the columns of the bodies; gives the records that `plain` has to decode."""
-        wanted = frozenset(deep)
-        undecided = np.zeros(len(key), np.bool_)
-        kinds = key.astype(np.int64) << 7 | version
-        for kind in np.flatnonzero(np.bincount(kinds[~is_odd])).tolist():
+    def _put_bodies(self, key: Any, version: Any, is_odd: Mask, wanted: frozenset[str]) -> None:
+        """Put the columns of the bodies; marks the records that `plain` has to decode as odd."""
+        kinds = key.astype(np.uint16) << 7 | version
+        kinds[is_odd] = _NO_KIND
+        for kind in np.flatnonzero(np.bincount(kinds, minlength=_NO_KIND)[:_NO_KIND]).tolist():
             api_key, of_version = kind >> 7, kind & 0x7F
-            chosen = np.flatnonzero((kinds == kind) & ~is_odd)
-            layout = LAYOUTS.get(api_key)
-            is_known = layout is not None and of_version <= layout.max_version
             if not _fills(api_key, wanted):
                 continue
-            if layout is None or not is_known:
-                undecided[chosen] = True
+            chosen = np.flatnonzero(kinds == kind)
+            layout = LAYOUTS.get(api_key)
+            if layout is None or of_version > layout.max_version:
+                is_odd[chosen] = True
                 continue
             start, end = self._records.value[chosen] + 3, self._records.end[chosen]
             bodies = Bodies(self._gather, self._cells, self._rows[chosen], start, end)
-            undecided[chosen] = bodies.decode(layout, of_version)
-        return undecided
-
-    def _put_type_names(self, key: Any, is_odd: Mask) -> None:
-        rows = self._rows
-        for api_key in np.flatnonzero(np.bincount(key[~is_odd])).tolist():
-            if name := messages.RECORDS.get(api_key):
-                chosen = np.flatnonzero((key == api_key) & ~is_odd)
-                self._cells.put_text("type_name", rows[chosen], name)
+            is_odd[chosen] = bodies.decode(layout, of_version)
 
     def _plain(self, records: Records, index: int, is_control: bool) -> Row:
         """What the codec says of one record."""
