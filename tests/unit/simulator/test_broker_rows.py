@@ -122,6 +122,9 @@ def test_who_joins() -> None:
     assert step(checker, row((), NO_LEADER), row((2,), 2))
     assert step(checker, row((), NO_LEADER, elr=(2,)), row((2, 3), 2))
     assert step(checker, row((1,), NO_LEADER), row((1, 2), 1))
+    assert not step(checker, row((1,), NO_LEADER, elr=(2,)), row((2,), 2))
+    assert step(checker, row((1,), NO_LEADER, elr=(3,)), row((2,), 2))
+    assert step(checker, row((1,), NO_LEADER, elr=(2,)), row((1, 2), 2))
     assert step(checker, row((1,)), row((1,), elr=(3,)))
     assert not step(checker, row((1, 3)), row((1,), elr=(3,)))
 
