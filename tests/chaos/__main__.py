@@ -1,13 +1,13 @@
 """Chaos on real processes: `make chaos`, or
 
-    python -m tests.chaos [--seconds 1200] [--rounds N] [--nodes 3] [--seed N] [--fault "cut link"]
+    python -m tests.chaos [--seconds 1200] [--rounds N] [--nodes 3] [--seed N] [--fault "cut link"] [--keep-data]
     python -m tests.chaos --reassign [--rounds 100] [--nodes 5] [--seed N]
 
 A cluster of real daemons behind TCP proxies is hurt round after round while client processes write and read;
-at the end the histories are checked, and the logs are compared. With --reassign (`make chaos-reassign`) every round
-makes a random set of the nodes the voters, while processes are killed. Everything is under build/chaos/, or
-build/chaos-reassign/: report.md, timeline.svg, rounds.json, and while it runs (and if something was wrong also
-afterwards) the folder of the run.
+at the end the histories are checked, and the logs are compared, here and by `quorumd pipeline audit`. With
+--reassign (`make chaos-reassign`) every round makes a random set of the nodes the voters, while processes are
+killed. Everything is under build/chaos/, or build/chaos-reassign/: report.md, timeline.svg, rounds.json,
+audit.json, and while it runs (and if something was wrong also afterwards) the folder of the run.
 Exit code 0 if nothing was wrong, 1 for an anomaly.
 """
 
@@ -19,8 +19,10 @@ import secrets
 import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
+from tests.chaos.audit import audit_by_command
 from tests.chaos.faults import KINDS
 from tests.chaos.report import ambiguous_writes, write_report
 from tests.chaos.run import run_chaos
@@ -55,6 +57,9 @@ def main() -> int:
     )
     names = {kind.kind: kind for kind in KINDS}
     parser.add_argument("--fault", choices=names, action="append", help="only these kinds; may be repeated")
+    parser.add_argument(
+        "--keep-data", action="store_true", help="copy the nodes' folders to `data` beside the report"
+    )
     given = parser.parse_args()
     if given.reassign and given.fault:
         parser.error("--reassign has no other faults: leave --fault out")
@@ -70,7 +75,16 @@ def main() -> int:
     output = OUTPUT_OF_REASSIGNMENTS if given.reassign else OUTPUT
     folder = output / f"run-{os.getpid()}"
     folder.mkdir(parents=True)
-    run = run_chaos(folder.absolute(), seconds, rounds, nodes, seed, kinds, tell)
+    run = run_chaos(
+        folder.absolute(),
+        seconds,
+        rounds,
+        nodes,
+        seed,
+        kinds,
+        tell,
+        partial(audit_by_command, output, given.keep_data),
+    )
     write_report(run, output)
     tell(f"report: {output / 'report.md'}")
     for anomaly in run.verdict.anomalies:

@@ -44,6 +44,8 @@ class Run:
     disk_kind: str
     machine: str
     """How it stood with the machine itself."""
+    audit: str = ""
+    """What `quorumd pipeline audit` said of the logs."""
 
 
 def write_report(run: Run, folder: Path) -> None:
@@ -87,6 +89,7 @@ def report(run: Run) -> str:
         f"allows each. There were {ambiguous_writes(run.histories):,}. A read of unknown outcome tells nothing.",
         "",
         *_checks(run),
+        *(["## Audit of the logs", "", "```", *run.audit.splitlines(), "```", ""] if run.audit else []),
     ]
     return "\n".join(lines)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
+from tests.chaos.audit import Audit, audit_in_process
 from tests.chaos.cluster import chaos_cluster
 from tests.chaos.faults import Anomaly, Deck, Fault
 from tests.chaos.history import Histories
@@ -28,14 +29,17 @@ def run_chaos(
     seed: int,
     kinds: Sequence[type[Fault]] | None,
     tell: Callable[[str], None],
+    audit: Callable[[Mapping[int, Path]], Audit] = audit_in_process,
 ) -> Run:
-    """One run in a new folder; without `kinds` of faults it is one of reassignments.
+    """One run in a new folder; without `kinds` of faults it is one of reassignments. `audit` looks at the data
+    folders of the nodes, by id, at the end.
 
     What went wrong is in the verdict, not an exception.
     """
     chaos: Chaos | None = None
     histories = Histories([])
     disk_kind = ""
+    audited = Audit("")
     began = time.monotonic()
     machine = MachineWatch(folder)
     try:
@@ -51,6 +55,10 @@ def run_chaos(
                 chaos.run(time.monotonic() + seconds, most_rounds)
             tell("all rounds are done: checking histories and logs")
             verdict = judge(cluster, histories)
+            data_folders = {daemon.node_id: daemon.data for daemon in cluster}
+            tell("auditing the logs")
+            audited = audit(data_folders)
+            verdict.anomalies += audited.anomalies
     except (Anomaly, AssertionError) as anomaly:
         verdict = Verdict([f"{type(anomaly).__name__}: {anomaly}"])
     finally:
@@ -58,5 +66,6 @@ def run_chaos(
     rounds = chaos.rounds if chaos else []
     began_ms = chaos.began_ms if chaos else 0.0
     return Run(
-        rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind, machine.told()
-    )
+        rounds, histories, verdict, began_ms, time.monotonic() - began, nodes, seed, disk_kind, machine.told(),
+        audited.text,
+    )  # fmt: skip

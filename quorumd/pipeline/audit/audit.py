@@ -20,6 +20,7 @@ from quorumd.pipeline.audit.rereading import FolderReader
 from quorumd.pipeline.audit.seams import add_seams, findings_of_copy
 from quorumd.pipeline.audit.snapshot_fold import Log, fold_snapshots
 from quorumd.pipeline.audit.snapshots import SoundSnapshot, check_snapshots, compare_snapshots
+from quorumd.pipeline.audit.torn_tails import cut_torn_tail
 from quorumd.pipeline.log_files import LogFolder, read_folders
 from quorumd.pipeline.scan import read_pieces
 
@@ -106,11 +107,14 @@ def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -
     """What rows of the level `audit` say, with the files beside the log. Raises InputIncomplete."""
     copies, reader = read_copies(rows, folders), FolderReader(folders)
     besides = {node: read_beside(folder) for node, folder in folders.items()}
-    controls = {node: read_controls(copy, reader) for node, copy in copies.items()}
     checked = {node: check_snapshots(folder) for node, folder in folders.items()}
     sound = [snapshot for snapshots, _ in checked.values() for snapshot in snapshots]
-    for copy in copies.values():
+    for node, copy in copies.items():
         add_seams(copy)
+        ends = [snapshot.file.end_offset for snapshot in checked[node][0]]
+        flushed = [besides[node].high_watermark, *(end for end in ends if end <= copy.end_offset)]
+        cut_torn_tail(copy, max(flushed), reader)
+    controls = {node: read_controls(copy, reader) for node, copy in copies.items()}
     pairs = compare_all(copies, reader.bucket)
     voters, voters_from = voters_of(controls, besides, tuple(folders))
     commitment = Commitment(list(_claims(copies, besides, checked, voters, pairs)), pairs)

@@ -78,18 +78,23 @@ class Copy:
     digests: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     """Of each bucket: how many batches, and their two digests."""
 
+    cut_at: int | None = None
+    """Where the node will cut its log when it starts: what lies behind was not all written when it crashed."""
+
     @property
     def start_offset(self) -> int:
         return self.parts[0].base_offset if self.parts else 0
 
     @property
     def end_offset(self) -> int:
+        if self.cut_at is not None:
+            return self.cut_at
         return max((part.offset_hi for part in self.parts), default=0)
 
     @property
     def last_epoch(self) -> int:
         """-1 of a log without batches."""
-        return max((part.epoch_hi for part in self.parts), default=-1)
+        return max((mark.epoch for mark in self.epoch_starts), default=-1)
 
     @property
     def batches(self) -> int:

@@ -71,12 +71,12 @@ class SegmentDigests:
         self._buckets: dict[int, list[int]] = {}
         self._marks: list[tuple[str, int, int, int, int, int]] = []
         self._last_epoch = -1
-        self._faults: list[tuple[Fault, int]] = []
+        self._faults: list[tuple[Fault, int, int]] = []
 
     def add(self, batches: Batches, position: int, faults: Sequence[Fault] = ()) -> None:
         """The batches of a piece that lies at byte `position` of the file, and what is wrong with it."""
         for fault in faults:
-            self._faults.append((fault, self._end_of(fault, batches, position)))
+            self._faults.append((fault, *self._span_of(fault, batches, position)))
         if not len(batches):
             return
         self._add_epochs(batches, position)
@@ -92,14 +92,18 @@ class SegmentDigests:
         )
         self._counts = [before + more for before, more in zip(self._counts, counted, strict=True)]
 
-    def _end_of(self, fault: Fault, batches: Batches, position: int) -> int:
-        """The end of the offsets that a fault is about: where the next batch begins, or its own end."""
+    def _span_of(self, fault: Fault, batches: Batches, position: int) -> tuple[int, int]:
+        """The offsets that a fault is about: up to where the next batch begins, or to its own end."""
         at = int(np.searchsorted(batches.position, fault.position - position))
+        start = fault.offset
+        if start < 0:
+            # Behind damage nothing certain is expected; what the batch before says of itself is the best there is.
+            start = int(batches.end_offset[at - 1]) if at else self._offset_hi
         if at == len(batches):
-            return fault.offset
+            return start, start
         is_gap = fault.code in ("GAP", "BROKEN_CHAIN")
         end = int(batches.base_offset[at] if is_gap else batches.end_offset[at])
-        return max(end, fault.offset)
+        return start, max(end, start)
 
     def _add_epochs(self, batches: Batches, position: int) -> None:
         epochs = batches.epoch
@@ -169,8 +173,8 @@ class SegmentDigests:
         found: list[tuple[object, ...]] = [
             (*self._place, SEGMENT, None, *spans, self._position, *self._counts, None, None, *epochs, None)
         ]
-        for fault, end in self._faults:
-            row = (*self._place, fault.code, None, fault.offset, end, fault.position, None, None, fault.size)
+        for fault, start, end in self._faults:
+            row = (*self._place, fault.code, None, start, end, fault.position, None, None, fault.size)
             found.append((*row, None, None, None, None, fault.text))
         for kind, lo, hi, position, size, epoch in self._marks:
             row = (*self._place, kind, None, lo, hi, position, None, None, size)

@@ -33,6 +33,10 @@ class FolderReader:
         """The bytes of a batch."""
         return self._read(copy.node, mark.segment, mark.position, mark.bytes)
 
+    def bytes_at(self, copy: Copy, segment: str, position: int, size: int) -> bytes:
+        """Bytes of a segment, fewer at its end."""
+        return self._read(copy.node, segment, position, size)
+
     def _read(self, node: int, segment: str, position: int, size: int) -> bytes:
         path = self._paths[node, segment]
         try:

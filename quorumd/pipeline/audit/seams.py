@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from quorumd.pipeline.audit.commitment import Commitment
@@ -57,19 +57,16 @@ def _note(copy: Copy, damage: Damage) -> None:
 
 
 def findings_of_copy(
-    copy: Copy, commitment: Commitment, high_watermark: int, snapshot_ends: Iterable[int]
+    copy: Copy, commitment: Commitment, high_watermark: int, snapshot_ends: Collection[int]
 ) -> Iterator[Finding]:
     """What there is to tell of one copy. `high_watermark` is its checkpoint, 0 for none; `snapshot_ends` are those of
     its sound snapshots."""
-    ends = sorted(snapshot_ends)
-    # What is below that was flushed here before: it cannot be missing for a crash.
-    durable = max([high_watermark, *(end for end in ends if end <= copy.end_offset)])
     for damage in copy.damages:
-        yield _of_damage(copy, damage, commitment, durable)
+        yield _of_damage(copy, damage, commitment)
     yield from _epochs_without_leader(copy)
     start, end = copy.start_offset, copy.end_offset
     segment = copy.parts[0].segment if copy.parts else None
-    if start > 0 and not any(snapshot >= start for snapshot in ends):
+    if start > 0 and not any(snapshot >= start for snapshot in snapshot_ends):
         detail = (
             f"the log begins at offset {start}, and no sound snapshot has what was before: restore the .checkpoint "
             "file from a copy, or let this replica fetch everything again"
@@ -78,7 +75,7 @@ def findings_of_copy(
             Severity.WARNING, "UNCOVERED_START", detail, copy.node, segment=segment, offset_lo=0, offset_hi=start,
             committed=True,
         )  # fmt: skip
-    if high_watermark > max([end, *ends]):
+    if high_watermark > max([end, *snapshot_ends]):
         detail = f"offset {high_watermark} was known to be committed here, and the log ends at {end}"
         yield Finding(
             Severity.CRITICAL, "CUT_SHORT", detail, copy.node, offset_lo=end, offset_hi=high_watermark,
@@ -86,21 +83,14 @@ def findings_of_copy(
         )  # fmt: skip
 
 
-def _of_damage(copy: Copy, damage: Damage, commitment: Commitment, durable: int) -> Finding:
-    offset_lo, offset_hi = damage.offset_lo, damage.offset_hi
-    committed = offset_lo < commitment.up_to
-    text = damage.text
-    may_be_torn = damage.code == "TORN_TAIL" and damage.segment == copy.parts[-1].segment
-    if offset_lo < durable or (committed and not may_be_torn):
-        severity = Severity.CRITICAL
-    elif may_be_torn:
-        severity = Severity.INFO
-        text += "; a crash leaves that, and the node cuts it off when it starts"
-    else:
-        severity = Severity.WARNING
-    epoch = max((mark.epoch for mark in copy.epoch_starts if mark.offset <= offset_lo), default=None)
-    place = copy.node, None, damage.segment, damage.position
-    return Finding(severity, damage.code, text, *place, offset_lo, offset_hi, epoch, epoch, committed)
+def _of_damage(copy: Copy, damage: Damage, commitment: Commitment) -> Finding:
+    committed = damage.offset_lo < commitment.up_to
+    severity = Severity.CRITICAL if committed else Severity.WARNING
+    if damage.code == "TORN_TAIL" and damage.offset_lo == copy.cut_at:
+        severity, committed = Severity.INFO, False
+    epoch = max((mark.epoch for mark in copy.epoch_starts if mark.offset <= damage.offset_lo), default=None)
+    place = copy.node, None, damage.segment, damage.position, damage.offset_lo, damage.offset_hi
+    return Finding(severity, damage.code, damage.text, *place, epoch, epoch, committed)
 
 
 def _epochs_without_leader(copy: Copy) -> Iterator[Finding]:

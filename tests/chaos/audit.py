@@ -1,0 +1,61 @@
+"""After a run: an audit of what the nodes wrote, by `quorumd pipeline audit` where there is a Java for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorumd.errors import JobFailed
+from quorumd.pipeline.audit.audit import audit_here
+from quorumd.pipeline.java import find_java, need_extra
+
+TIMEOUT_S = 300.0
+REPORT = "audit.json"
+NOT_CLEAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What the command printed. Without `exit_code` it did not run, and `text` says why."""
+
+    text: str
+    exit_code: int | None = None
+
+    @property
+    def anomalies(self) -> list[str]:
+        """A log that a node wrote is clean, whatever hurt the node."""
+        if not self.exit_code:
+            return []
+        what = "is not clean" if self.exit_code == NOT_CLEAN else f"failed with exit code {self.exit_code}"
+        return [f"the audit {what}: {line}" for line in self.text.splitlines() if line and line[0] != "I"]
+
+
+def audit_in_process(data_folders: Mapping[int, Path]) -> Audit:
+    """Without Spark: a second, not twenty."""
+    report = audit_here({node: str(path) for node, path in data_folders.items()})
+    lines = [f"{each.severity.name} {each.code} node {each.node}: {each.detail}" for each in report.findings]
+    return Audit("\n".join(lines), 0 if report.is_clean else NOT_CLEAN)
+
+
+def audit_by_command(folder: Path, keep_data: bool, data_folders: Mapping[int, Path]) -> Audit:
+    """The command, on the folders of nodes that have stopped; the whole report goes to `folder` as JSON. With
+    `keep_data` copies of the data folders stay there too: one of them may be on a disk that goes with the run."""
+    if keep_data:
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        for node, path in data_folders.items():
+            shutil.copytree(path, folder / "data" / str(node), ignore=shutil.ignore_patterns(".lock"))
+    try:
+        need_extra()
+        find_java(os.environ)
+    except JobFailed as missing:
+        return Audit(f"not audited: {missing}")
+    nodes = [f"{node}={path}" for node, path in data_folders.items()]
+    command = [sys.executable, "-m", "quorumd", "pipeline", "audit", *nodes, "--no-progress"]
+    command += ["--report", str(folder / REPORT), "--spark-log", str(folder / "spark.log")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    return Audit(done.stdout + done.stderr, done.returncode)
