@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -386,7 +385,8 @@ def _headers(view: memoryview, bounds: list[int], with_crc: bool) -> Batches:
     stored_crc = column(17, ">u4", np.uint32)
     crc = stored_crc
     if with_crc:
-        crc = np.array([crc32c(view[start + _BODY : end]) for start, end in pairwise(bounds)], np.uint32)
+        covered = map(slice, (positions + _BODY).tolist(), bounds[1:])
+        crc = np.array(list(map(crc32c, map(view.__getitem__, covered))), np.uint32)
     return Batches(
         positions,
         np.diff(starts).astype(np.int32),

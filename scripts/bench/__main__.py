@@ -1,6 +1,7 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
 fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
-configs (`snapshots`), changes of partitions (`controller`), and a million partitions on one node (`partitions`).
+configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), and how
+fast the data pipeline decodes a log (`pipeline-decode`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -25,6 +26,7 @@ from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
 from scripts.bench.partitions import PartitionReport, measure_partitions
+from scripts.bench.pipeline_decode import DecodeReport, measure_decode
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
 from scripts.bench.replacement import ReplacementReport, measure_replacements
@@ -41,10 +43,19 @@ TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
 COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
 CONTROLLER, PARTITIONS = "controller", "partitions"
-PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS
+PIPELINE_DECODE = "pipeline-decode"
+PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, PIPELINE_DECODE
 RESULTS = BUILD / "commit.json"
 
-AnyReport = Report | SimulatorReport | ReplacementReport | SnapshotReport | ControllerReport | PartitionReport
+AnyReport = (
+    Report
+    | SimulatorReport
+    | ReplacementReport
+    | SnapshotReport
+    | ControllerReport
+    | PartitionReport
+    | DecodeReport
+)
 RunOf = Callable[[int, int, int, float], Run]
 
 
@@ -83,6 +94,8 @@ def main(
             reports.append(measure_controller(BUILD / CONTROLLER, package, seconds, rounds, tell))
         if PARTITIONS in parts:
             reports.append(measure_partitions(BUILD / PARTITIONS, package, tell))
+        if PIPELINE_DECODE in parts:
+            reports.append(measure_decode(BUILD / PIPELINE_DECODE, package, tell))
         if COMMIT in parts:
             reports.append(measure_commits(package, seconds, rounds, tell))
     except BenchError as error:

@@ -1,0 +1,223 @@
+"""How fast the data pipeline reads a log without Spark (batches, batches with their CRCs, records as Arrow columns),
+and how that compares with `log dump`, which decodes a record at a time.
+
+Logs of 1, 32 and 1,000 records a batch are generated, large enough for several pieces. Each figure is the best pass
+of a process of its own. Rates and ratios are of CPU time, which is that of one core: other load on the machine
+hardly shows in them. Two processes side by side are of wall-clock time.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from scripts.bench.processes import BenchError
+from scripts.bench.summary import update_json
+from scripts.generated_log import LogShape, generate
+
+PROGRAM = Path(__file__).with_name("decode_pass.py").resolve()
+SHAPES = {"one": 1, "mix": 32, "bulk": 1_000}
+"""Records a batch."""
+RECORDS = 400_000
+DUMPED_RECORDS = 60_000
+REPEAT = 5
+RATIO_TARGET = 10.0
+"""Records decoded a second over those of `log dump`."""
+DECODE_TARGET = 3.0e6
+"""Records a second of `mix`."""
+SCAN_TARGET = 2.0e9
+"""Bytes a second of `mix`, CRCs computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Of one process, in CPU seconds."""
+
+    records: float
+    bytes: float
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Rate:
+        return cls(told["records"] / told["cpu_seconds"], told["bytes"] / told["cpu_seconds"])
+
+
+@dataclass(slots=True)
+class ShapeFigures:
+    """Of a log with so many records a batch."""
+
+    batch_records: int
+    headers: Rate
+    scan: Rate
+    decode: Rate
+    ids: Rate
+    dump: float
+    """Records a second of `log dump`."""
+    rows: float
+    """Records a second of `log dump --output jsonl`."""
+    scaling: float
+    """Records a second of two processes over one."""
+
+    @property
+    def ratio(self) -> float:
+        return self.decode.records / self.dump
+
+
+@dataclass(slots=True)
+class DecodeReport:
+    package: str
+    """Which quorumd was measured."""
+    shapes: dict[str, ShapeFigures]
+
+    def missed(self) -> list[str]:
+        """One sentence for each target that was not reached."""
+        found = [
+            f"{name}: decoding is {figures.ratio:.1f} times `log dump`, the target is {RATIO_TARGET:g}"
+            for name, figures in self.shapes.items()
+            if figures.ratio < RATIO_TARGET
+        ]
+        mix = self.shapes["mix"]
+        if mix.decode.records < DECODE_TARGET:
+            found.append(
+                f"mix: {mix.decode.records / 1e6:.2f} million records decoded a second, "
+                f"the target is {DECODE_TARGET / 1e6:g} million"
+            )
+        if mix.scan.bytes < SCAN_TARGET:
+            found.append(
+                f"mix: {mix.scan.bytes / 1e9:.2f} GB scanned a second, the target is {SCAN_TARGET / 1e9:g} GB"
+            )
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        shapes = {name: asdict(figures) | {"ratio": figures.ratio} for name, figures in self.shapes.items()}
+        return {"quorumd": self.package, **shapes, "missed": self.missed()}
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"pipeline_decode": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        table = Table(
+            title="Reading a log as the pipeline does, without Spark, on one core", box=box.SIMPLE_HEAD
+        )
+        rates = (
+            "headers\nGB/s",
+            "with CRC\nGB/s",
+            "with CRC\nMrec/s",
+            "4 columns\nMrec/s",
+            "records\nMrec/s",
+        )
+        dumps = ("log dump\nMrec/s", "jsonl\nMrec/s", "records over\nlog dump", "2 processes\nover 1")
+        for heading in ("records\na batch", *rates, *dumps):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for figures in self.shapes.values():
+            table.add_row(
+                f"{figures.batch_records:,}",
+                f"{figures.headers.bytes / 1e9:.2f}",
+                f"{figures.scan.bytes / 1e9:.2f}",
+                f"{figures.scan.records / 1e6:.1f}",
+                f"{figures.ids.records / 1e6:.2f}",
+                f"{figures.decode.records / 1e6:.2f}",
+                f"{figures.dump / 1e6:.2f}",
+                f"{figures.rows / 1e6:.2f}",
+                f"{figures.ratio:.1f}x",
+                f"{figures.scaling:.2f}x",
+            )
+        console.print(table)
+        console.print(f"quorumd: {self.package}")
+        for sentence in self.missed():
+            console.print(f"[red]missed[/red]: {sentence}")
+        if not self.missed():
+            console.print("[green]every target reached[/green]")
+
+
+def measure_decode(
+    folder: Path,
+    package: str,
+    tell: Callable[[str], None],
+    records: int = RECORDS,
+    dumped: int = DUMPED_RECORDS,
+    repeat: int = REPEAT,
+) -> DecodeReport:
+    """All of it. Raises BenchError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shapes = {}
+    for name, batch_records in SHAPES.items():
+        tell(f"{records:,} records, {batch_records:,} a batch")
+        file = _log(folder / name, records, batch_records)
+        small = _log(folder / f"{name}-dumped", dumped, batch_records)
+        passes = {do: _pass(file, do, repeat) for do in ("headers", "scan", "decode", "ids")}
+        shapes[name] = ShapeFigures(
+            batch_records,
+            **{do: Rate.of(told) for do, told in passes.items()},
+            dump=_dump(small, "text"),
+            rows=_dump(file, "jsonl"),
+            scaling=_scaling(file, repeat),
+        )
+        figures = shapes[name]
+        tell(f"{figures.decode.records:,.0f} records/s decoded, {figures.ratio:.1f} times `log dump`")
+    shutil.rmtree(folder)
+    return DecodeReport(package, shapes)
+
+
+def _log(folder: Path, records: int, batch_records: int) -> Path:
+    (file,) = (
+        generate(folder, LogShape(records, batch_records, segment_bytes=1 << 30)).folders[1].rglob("*.log")
+    )
+    return file
+
+
+def _pass(file: Path, do: str, repeat: int) -> dict[str, Any]:
+    return _ended(_start(file, do, repeat))
+
+
+def _start(file: Path, do: str, repeat: int) -> subprocess.Popen[str]:
+    asked = json.dumps({"do": do, "file": str(file.resolve()), "repeat": repeat})
+    command = [sys.executable, str(PROGRAM), asked]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = process.communicate()
+    if process.returncode:
+        raise BenchError(f"decode_pass failed: {out}{err}")
+    told: dict[str, Any] = json.loads(out)
+    return told
+
+
+def _scaling(file: Path, repeat: int) -> float:
+    """How much more two processes do than one."""
+    alone = _pass(file, "decode", repeat)["seconds"]
+    pair = [_start(file, "decode", repeat) for _ in range(2)]
+    return float(2 * alone / max(_ended(process)["seconds"] for process in pair))
+
+
+def _dump(file: Path, output: str) -> float:
+    """Records a second of CPU time of `log dump`, without what a dump of nothing takes."""
+    nothing = file.with_name(f"{0:020d}.checkpoint.part")
+    nothing.touch()
+    seconds = _dump_seconds(file, output) - _dump_seconds(nothing, output)
+    return float(_pass(file, "headers", 1)["records"] / seconds)
+
+
+def _dump_seconds(file: Path, output: str) -> float:
+    before = _children_seconds()
+    command = [sys.executable, "-m", "quorumd", "log", "dump", "--output", output, str(file.resolve())]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise BenchError(f"log dump failed: {done.stderr}")
+    return _children_seconds() - before
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
