@@ -46,6 +46,8 @@ class Wanted(NamedTuple):
     pushed: Selection = Selection()
     by_base_offset: bool = False
     """A batch belongs to the range of offsets in which it begins; else to every range that it has offsets of."""
+    with_torn_tail: bool = False
+    """What is behind the last whole batch of a copy is told too."""
 
     def mask(self, batches: Batches) -> npt.NDArray[np.bool_]:
         asked, pushed = self.asked, self.pushed
@@ -90,7 +92,8 @@ def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
     place = Place(piece.start, file.expected_offset if piece.start == 0 else -1)
     for data, position, scanned in scan_piece(piece):
         place = scanned.next
-        faults = [fault for fault in scanned.faults if not (file.may_be_torn and fault.code == "TORN_TAIL")]
+        is_told = not file.may_be_torn or wanted.with_torn_tail
+        faults = [fault for fault in scanned.faults if is_told or fault.code != "TORN_TAIL"]
         yield _selected(origin, data, position, scanned.batches, faults, wanted)
     seam = _seam(file, place)
     if seam is not None:

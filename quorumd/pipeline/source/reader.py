@@ -12,7 +12,7 @@ from quorumd.pipeline.observer import Observer
 from quorumd.pipeline.scan import Place
 from quorumd.pipeline.schemas import Table
 from quorumd.pipeline.source.filters import selection_of
-from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
+from quorumd.pipeline.source.options import REPORT, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.pieces import Origin, Read, Wanted, read_fetched, read_piece
 from quorumd.pipeline.source.planning import newest_snapshot, plan_files, plan_live
 from quorumd.pipeline.source.tasks import Piece
@@ -65,7 +65,8 @@ class TaskReader:
             yield from rows.audit_rows(task.pieces, self.table)
             return
         if isinstance(task, PieceTask):
-            wanted = self.wanted(task.offsets)
+            is_whole = task.offsets == EVERYTHING and options.on_corrupt == REPORT
+            wanted = self.wanted(task.offsets)._replace(with_torn_tail=is_whole)
             reads = (read for piece in task.pieces for read in read_piece(piece, wanted))
         elif isinstance(task, LiveTask):
             wanted = self.wanted(task.offsets)
