@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from quorumd.errors import ConfigError
 from quorumd.pipeline.history.lag import lag_rows
-from quorumd.pipeline.history.seed import cluster_id_of, seed_frame
-from quorumd.pipeline.history.staging import EVENT_COLUMNS
+from quorumd.pipeline.history.seed import cluster_id_of, find_seed
+from quorumd.pipeline.history.staging_source import NAME, StagingSource, staging_options
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, only_writer, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
 from quorumd.pipeline.progress import doing
@@ -59,8 +59,11 @@ def build(session: SparkSession, source: Mapping[str, str], folder: Path, follow
             )
         manifest.cluster_id = manifest.cluster_id or cluster_id
         writer = HistoryWriter(folder, manifest)
-        if not manifest.end and (found := seed_frame(session, source)):
-            seed, frame = found
+        session.dataSource.register(StagingSource)
+        if not manifest.end and (found := find_seed(session, source)):
+            seed, source_of_seed = found
+            options = source_of_seed | staging_options(writer.staging, seed=seed)
+            frame = session.read.format(NAME).options(**options).load()
             doing(f"reading the snapshot of offset {seed.end}")
             writer.seed(frame, seed)
         records = _stream(session, source, writer, follow)
@@ -71,8 +74,9 @@ def build(session: SparkSession, source: Mapping[str, str], folder: Path, follow
 
 def _stream(session: SparkSession, source: Mapping[str, str], writer: HistoryWriter, follow: bool) -> int:
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
-    options |= {"level": "records", "lists": "packed", "startingOffset": str(writer.manifest.end)}
-    frame = session.readStream.format("quorumd").options(**options).schema(EVENT_COLUMNS.ddl).load()
+    options |= {"startingOffset": str(writer.manifest.end)}
+    options |= staging_options(writer.staging, writer.manifest.end)
+    frame = session.readStream.format(NAME).options(**options).load()
     records = 0
 
     def add(batch: DataFrame, number: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, Moment, Setting, Surroundings
+from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, Setting, Surroundings
 
 REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, CONFIG = 0, 1, 2, 4
 FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, BROKER_CHANGE, CLEARED_ELR = 7, 8, 9, 17, 28
@@ -81,7 +81,7 @@ class ClusterState:
             name = fields_of(row).get("topicName") or ""
             topic_id = self._ids.get(name) if name else None
             if topic_id is not None or not name:
-                around.moments.append(_moment(CLEAR_ELR, row, topic_id))
+                _note(around, CLEAR_ELR, row, topic_id)
         elif number in BROKER_TYPES:
             self._apply_broker(row, snapshot)
 
@@ -112,7 +112,7 @@ class ClusterState:
         topic["deleted_offset"], topic["deleted_ts"] = row["offset"], row["ts"]
         name = topic["topic"]
         self._ids.pop(name, None)
-        around.moments.append(_moment(REMOVE, row, row["topic_id"]))
+        _note(around, REMOVE, row, row["topic_id"])
         if self.min_isr.pop(name, None) is not None:
             around.settings.append(Setting(row["offset"], name, None))
 
@@ -132,7 +132,7 @@ class ClusterState:
         around.settings.append(Setting(row["offset"], name, value))
         topic_id = self._ids.get(name)
         if is_default or topic_id is not None:
-            around.moments.append(_moment(MIN_ISR, row, topic_id))
+            _note(around, MIN_ISR, row, topic_id)
 
     def count_partitions(self, counts: Mapping[bytes, int]) -> None:
         """`counts`: how many partitions a topic has at least, by its id."""
@@ -236,8 +236,8 @@ def fields_of(row: Row) -> dict[str, Any]:
     return found
 
 
-def _moment(kind: int, row: Row, topic_id: bytes | None) -> Moment:
-    return Moment(kind, row["offset"], micros(row["ts"]), row["epoch"], topic_id)
+def _note(around: Surroundings, kind: int, row: Row, topic_id: bytes | None) -> None:
+    around.moments.add(kind, row["offset"], micros(row["ts"]), row["epoch"], topic_id)
 
 
 def micros(ts: Any) -> int:

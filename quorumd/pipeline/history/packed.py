@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 ID_BYTES = 4
+_PORTION = 1 << 14
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -52,17 +53,23 @@ class PackedLists:
     def missing(self, some: Ints, others: Ints) -> npt.NDArray[np.int32]:
         """How many ids of the list in each row of `some` are not in that in the row of `others`."""
         missing = np.zeros(len(some), np.int32)
-        lengths, other_lengths = self.lengths[some], self.lengths[others]
-        for place in range(int(lengths.max(initial=0))):
-            rows = np.nonzero(lengths > place)[0]
-            wanted = self.ids[self.starts[some[rows]] + place]
-            found = np.zeros(len(rows), np.bool_)
-            for other_place in range(int(other_lengths[rows].max(initial=0))):
-                there = np.nonzero(other_lengths[rows] > other_place)[0]
-                ids = self.ids[self.starts[others[rows[there]]] + other_place]
-                found[there] |= ids == wanted[there]
-            missing[rows] += ~found
+        # By portions: a few long lists shall not make all wide.
+        for start in range(0, len(some), _PORTION):
+            portion = slice(start, start + _PORTION)
+            wanted, there = self._padded(some[portion], -1), self._padded(others[portion], -2)
+            found = (wanted[:, :, None] == there[:, None, :]).any(axis=2)
+            missing[portion] = self.lengths[some[portion]] - found.sum(axis=1)
         return missing
+
+    def _padded(self, rows: Ints, padding: int) -> npt.NDArray[np.int32]:
+        """The lists of these rows, equally long."""
+        lengths = self.lengths[rows]
+        places = np.arange(int(lengths.max(initial=0)))
+        if not len(places):
+            return np.empty((len(rows), 0), np.int32)
+        found = self.ids.take(self.starts[rows][:, None] + places, mode="clip")
+        found[places >= lengths[:, None]] = padding
+        return found
 
     def contain(self, rows: Ints, wanted: npt.NDArray[np.int32]) -> Flags:
         """Whether the list in each row has the id that is wanted there."""

@@ -4,7 +4,7 @@ partitions at once (a removed topic, a cleared ELR, another min.insync.replicas)
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,19 +48,32 @@ RECORD_COLUMNS: Final = pa.schema(
 """PartitionRecords and PartitionChangeRecords as the source gives them with packed lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When something befell many partitions. `topic_id` None is all of them; of MIN_ISR, `topic` says whose."""
+@dataclass(slots=True)
+class Moments:
+    """When something befell many partitions, by columns: there may be very many, and workers are sent them.
 
-    kind: int
-    offset: int
-    ts_us: int
-    epoch: int
-    topic_id: bytes | None = None
+    A topic's id None means all partitions.
+    """
+
+    kind: list[int] = field(default_factory=list)
+    """CLEAR_ELR, MIN_ISR or REMOVE."""
+    offset: list[int] = field(default_factory=list)
+    ts_us: list[int] = field(default_factory=list)
+    epoch: list[int] = field(default_factory=list)
+    topic_id: list[bytes | None] = field(default_factory=list)
+
+    def add(self, kind: int, offset: int, ts_us: int, epoch: int, topic_id: bytes | None) -> None:
+        self.kind.append(kind)
+        self.offset.append(offset)
+        self.ts_us.append(ts_us)
+        self.epoch.append(epoch)
+        self.topic_id.append(topic_id)
+
+    def __len__(self) -> int:
+        return len(self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A value of min.insync.replicas from an offset on: of a topic's name, or of all with the name "". None removes
     it. What was set before the records has offset -1."""
 
@@ -75,7 +88,7 @@ class Surroundings:
 
     names: dict[bytes, str] = field(default_factory=dict)
     """Of topics, by id."""
-    moments: list[Moment] = field(default_factory=list)
+    moments: Moments = field(default_factory=Moments)
     settings: list[Setting] = field(default_factory=list)
     """In the order of their offsets."""
     snapshot_offset: int | None = None
@@ -173,31 +186,30 @@ def _micros(times: Any) -> Ints:
     return micros
 
 
-def _with_moments(rows: Rows, moments: list[Moment]) -> Rows:
+def _with_moments(rows: Rows, moments: Moments) -> Rows:
     """Rows, and a row for each partition that a moment befell; not in order."""
     if not moments:
         return rows
+    number = pc.index_in(pa.array(moments.topic_id, pa.binary()), rows.topic_ids)
+    number = number.fill_null(-1).to_numpy().astype(np.int64)
+    of_all = np.array([topic_id is None for topic_id in moments.topic_id])
     keys = np.unique(rows.key)
-    number_of = {topic_id: number for number, topic_id in enumerate(rows.topic_ids.to_pylist())}
-    parts: list[tuple[Moment, Ints]] = []
-    for moment in moments:
-        if moment.topic_id is None:
-            parts.append((moment, keys))
-        elif (number := number_of.get(moment.topic_id)) is not None:
-            low, high = np.searchsorted(keys, [number << 32, (number + 1) << 32])
-            parts.append((moment, keys[low:high]))
-    sizes = [len(part) for _, part in parts]
+    low = np.where(of_all, 0, np.searchsorted(keys, number << 32))
+    high = np.where(of_all, len(keys), np.searchsorted(keys, (number + 1) << 32))
+    sizes = np.where(of_all | (number >= 0), high - low, 0)
+    # The keys low[0], low[0] + 1, ... high[0] - 1, low[1], ...
+    befallen = np.arange(sizes.sum()) + np.repeat(low - np.cumsum(sizes) + sizes, sizes)
 
     def spread(values: list[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         return np.repeat(np.array(values, dtype), sizes)
 
     return Rows(
-        np.concatenate([rows.key, *(part for _, part in parts)]),
-        np.concatenate([rows.offset, spread([moment.offset for moment, _ in parts], np.int64)]),
-        np.concatenate([rows.ts, spread([moment.ts_us for moment, _ in parts], np.int64)]),
-        np.concatenate([rows.epoch, spread([moment.epoch for moment, _ in parts], np.int32)]),
-        np.concatenate([rows.kind, spread([moment.kind for moment, _ in parts], np.int8)]),
-        np.concatenate([rows.source, np.full(sum(sizes), -1, np.int64)]),
+        np.concatenate([rows.key, keys[befallen]]),
+        np.concatenate([rows.offset, spread(moments.offset, np.int64)]),
+        np.concatenate([rows.ts, spread(moments.ts_us, np.int64)]),
+        np.concatenate([rows.epoch, spread(moments.epoch, np.int32)]),
+        np.concatenate([rows.kind, spread(moments.kind, np.int8)]),
+        np.concatenate([rows.source, np.full(len(befallen), -1, np.int64)]),
         rows.inputs,
         rows.topic_ids,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quorumd.pipeline.log_files import parse_folders, read_folders
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SNAPSHOT_HEADER = 3
 
@@ -26,9 +26,9 @@ class Seed:
     ts: datetime
 
 
-def seed_frame(session: SparkSession, source: Mapping[str, str]) -> tuple[Seed, DataFrame] | None:
-    """The snapshot that the log goes on from and its records; None for a log that is there from its beginning, and
-    where no snapshot reaches the beginning of the log. Raises InputIncomplete, RequestFailed."""
+def find_seed(session: SparkSession, source: Mapping[str, str]) -> tuple[Seed, dict[str, str]] | None:
+    """The snapshot that the log goes on from, and the source that has it; None for a log that is there from its
+    beginning, and where no snapshot reaches the beginning of the log. Raises InputIncomplete, RequestFailed."""
     source = dict(source)
     end = None
     if "path" in source:
@@ -46,7 +46,7 @@ def seed_frame(session: SparkSession, source: Mapping[str, str]) -> tuple[Seed, 
         return None
     last_ms = json.loads(header.data)["lastContainedLogTimestamp"]
     ts = datetime.fromtimestamp(last_ms / 1000, UTC)
-    return Seed(header.snapshot_offset, header.snapshot_epoch, ts), frame
+    return Seed(header.snapshot_offset, header.snapshot_epoch, ts), source
 
 
 def _snapshot_of_folders(path: str) -> tuple[str, int] | None:

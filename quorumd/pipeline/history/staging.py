@@ -18,7 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorumd.pipeline.history.cluster_fold import COLUMNS, CONTROL_TYPES, METADATA_TYPES, Row
+from quorumd.pipeline.history.cluster_fold import (
+    COLUMNS,
+    CONFIG,
+    CONTROL_TYPES,
+    METADATA_TYPES,
+    MIN_INSYNC_REPLICAS,
+    Row,
+)
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD, RECORD_COLUMNS
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.tables import BUCKETS
@@ -27,7 +34,6 @@ from quorumd.pipeline.schemas import EVENTS
 CHUNK_ROWS = 1 << 18
 """So many records are sorted by bucket at a time: what a task holds in memory."""
 EVENT_COLUMNS = EVENTS.packed().select(tuple(name for name in EVENTS.names if name != "cluster_id"))
-CONFIG = 4
 UUID_BYTES = 16
 
 
@@ -75,7 +81,7 @@ def stage(batches: Iterator[Any], folder: Path, start: int, seed: Seed | None = 
     With `seed` they are of that snapshot (level snapshot): all of it is as of the last offset before its end.
     Yields one RecordBatch with one pickled `Staged` in its column `staged`, or nothing if there is no record.
     """
-    chunks = _chunks(batches, start)
+    chunks = _chunks(batches, start) if seed is None else _chunks(_of_snapshot(batches, seed.end), 0)
     first = next(chunks, None)
     if first is None:
         return
@@ -118,6 +124,12 @@ class _arrow_file:
         self._writer.close()
         if kind is None:
             self._temporary.replace(self._path)
+
+
+def _of_snapshot(batches: Iterator[Any], end: int) -> Iterator[Any]:
+    """There may be several snapshots in a folder."""
+    for batch in batches:
+        yield batch.filter(pc.equal(batch.column("snapshot_offset"), end)).drop_columns(["snapshot_offset"])
 
 
 def _chunks(batches: Iterator[Any], start: int) -> Iterator[Any]:
@@ -180,10 +192,13 @@ def _summarize(chunk: Any, staged: Staged) -> None:
     staged.high = int(offsets[-1]) + 1
     staged.records += len(chunk)
     staged.last_ts = chunk["ts"][-1].as_py()
-    staged.cluster_rows.extend(_cluster_rows(chunk))
+    types, control = chunk["type"].to_numpy(), chunk["control"].to_numpy()
+    staged.cluster_rows.extend(_cluster_rows(chunk, types, control))
     _count_epochs(chunk, offsets, staged)
     staged.topic_ids.update(pc.unique(chunk["topic_id"]).drop_null().to_pylist())
-    creations = chunk.filter(_metadata(chunk, (PARTITION_RECORD,)))
+    creations = chunk.select(["topic_id", "partition"]).filter(
+        pa.array(~control & (types == PARTITION_RECORD))
+    )
     if len(creations):
         counts = creations.group_by("topic_id").aggregate([("partition", "max")])
         for topic_id, highest in zip(
@@ -192,17 +207,13 @@ def _summarize(chunk: Any, staged: Staged) -> None:
             staged.partition_counts[topic_id] = max(highest + 1, staged.partition_counts.get(topic_id, 0))
 
 
-def _metadata(chunk: Any, types: tuple[int, ...]) -> Any:
-    return pc.and_(pc.is_in(chunk["type"], pa.array(types, pa.int16())), pc.invert(chunk["control"]))
-
-
-def _cluster_rows(chunk: Any) -> list[Row]:
-    control = pc.and_(pc.is_in(chunk["type"], pa.array(CONTROL_TYPES, pa.int16())), chunk["control"])
-    wanted = pc.or_(_metadata(chunk, METADATA_TYPES), control)
+def _cluster_rows(chunk: Any, types: npt.NDArray[np.int16], control: npt.NDArray[np.bool_]) -> list[Row]:
+    wanted = np.where(control, np.isin(types, CONTROL_TYPES), np.isin(types, METADATA_TYPES))
+    found = chunk.select(COLUMNS).filter(pa.array(wanted))
     # Of configs, which may be very many, one matters.
-    other = pc.invert(pc.match_substring(pc.fill_null(chunk["data"], ""), "min.insync.replicas"))
-    wanted = pc.and_not(wanted, pc.and_(_metadata(chunk, (CONFIG,)), other))
-    rows: list[Row] = chunk.select(COLUMNS).filter(wanted).to_pylist()
+    is_config = pc.and_not(pc.equal(found["type"], CONFIG), found["control"])
+    other = pc.invert(pc.match_substring(pc.fill_null(found["data"], ""), MIN_INSYNC_REPLICAS))
+    rows: list[Row] = found.filter(pc.invert(pc.and_(is_config, other))).to_pylist()
     return rows
 
 

@@ -26,8 +26,13 @@ CHECKPOINT = "checkpoint"
 BUCKETS = 16
 """Partitions are folded in so many parts, each of which has its own file of partition_current."""
 
-APPENDED = ("events", "partition_states", "lag")
-"""Each micro-batch adds a file to them; the other tables are written anew when they change."""
+ASCENDING = frozenset(
+    {
+        *("offset", "base_offset", "ts", "from_offset", "from_ts", "to_offset", "to_ts"),
+        *("partition_epoch", "leader_epoch"),
+    }
+)
+"""Columns that are written as differences: half the size, and quicker."""
 
 
 @dataclass(slots=True)
@@ -136,7 +141,15 @@ def write_table(folder: Path, path: str, table: Any) -> None:
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    pq.write_table(table, temporary, compression="zstd", compression_level=1)
+    ascending = [name for name in table.column_names if name in ASCENDING]
+    pq.write_table(
+        table,
+        temporary,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[name for name in table.column_names if name not in ASCENDING],
+        column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED"),
+    )
     temporary.replace(target)
 
 

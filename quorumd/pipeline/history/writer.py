@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import ClusterState, Row, micros
 from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, Place, run_job
 from quorumd.pipeline.history.partition_rows import Surroundings
 from quorumd.pipeline.history.seed import Seed
-from quorumd.pipeline.history.staging import Staged, stage
+from quorumd.pipeline.history.staging import Staged
 from quorumd.pipeline.history.tables import (
     BUCKETS,
     STAGING,
@@ -46,32 +46,32 @@ class HistoryWriter:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        self.staging = (folder / STAGING).absolute()
         self.orphans = 0
         remove_leftovers(folder, manifest)
         self._state = _read_state(folder, manifest)
 
     def add(self, frame: DataFrame, lag: LagRows = lambda ts, end: []) -> int:
-        """Fold a micro-batch of the records level (packed lists) in; how many records of it were new.
+        """Fold a micro-batch of `staging_source` in; how many records of it were new.
 
         `lag(time of the last record, end)` gives the rows of the table lag that go with it. Raises InputIncomplete
         where offsets are missing before it.
         """
         staging = self.new_staging()
-        staged = _stage(frame, staging, self.manifest.end, None)
+        staged = _put_aside(frame)
         self.add_staged(staged, staging, _runner(frame, staged), lag)
         return sum(part.records for part in staged)
 
     def seed(self, frame: DataFrame, seed: Seed) -> None:
-        """Begin with a snapshot: `frame` has its records (level snapshot, packed lists)."""
+        """Begin with a snapshot: `frame` is that of `staging_source`."""
         staging = self.new_staging()
-        staged = _stage(frame, staging, 0, seed)
+        staged = _put_aside(frame)
         self.add_seed(staged, staging, _runner(frame, staged), seed)
 
     def new_staging(self) -> Path:
-        """An empty place for what tasks put aside."""
-        staging = (self.folder / STAGING).absolute()
-        shutil.rmtree(staging, ignore_errors=True)
-        return staging
+        """An empty place for what tasks put aside, always the same."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+        return self.staging
 
     def add_staged(
         self, staged: list[Staged], staging: Path, run: Run, lag: LagRows = lambda ts, end: []
@@ -176,12 +176,8 @@ class HistoryWriter:
         remove_obsolete(self.folder, before.obsolete)
 
 
-def _stage(frame: DataFrame, staging: Path, start: int, seed: Seed | None) -> list[Staged]:
-    def put_aside(batches: Iterator[Any]) -> Iterator[Any]:
-        return stage(batches, staging, start, seed)
-
-    rows = frame.mapInArrow(put_aside, "staged BINARY").collect()
-    staged: list[Staged] = [pickle.loads(row.staged) for row in rows]
+def _put_aside(frame: DataFrame) -> list[Staged]:
+    staged: list[Staged] = [pickle.loads(row.staged) for row in frame.collect()]
     return sorted(staged, key=lambda part: part.name)
 
 

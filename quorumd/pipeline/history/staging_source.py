@@ -1,0 +1,93 @@
+"""The log as a Spark source whose readers put aside what they read, and tell only that they did.
+
+Spark plans, checks off and retries as with any source; what a task has read goes to its next user in files, never
+through Java. A task that runs twice writes the same files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from quorumd.pipeline.history.seed import Seed
+from quorumd.pipeline.schemas import EVENTS, Table
+from quorumd.pipeline.source.options import SourceOptions, parse_options
+from quorumd.pipeline.source.reader import PlainReader
+from quorumd.pipeline.source.stream import StreamReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+NAME = "quorumd_history"
+STAGED = "staged BINARY"
+"""A row for each task: a pickled `staging.Staged`."""
+RECORD_COLUMNS = tuple(name for name in EVENTS.names if name != "cluster_id")
+
+
+def staging_options(folder: Path, start: int = 0, seed: Seed | None = None) -> dict[str, str]:
+    """Options beside those of the source `quorumd`: where to put aside what there is from offset `start` on; for a
+    batch, which snapshot."""
+    found = {"stagingFolder": str(folder), "stagingStart": str(start)}
+    if seed is not None:
+        found["stagingSeed"] = json.dumps([seed.end, seed.epoch, seed.ts.isoformat()])
+    return found
+
+
+class StagingSource(DataSource):
+    """`quorumd_history`: see the module. Lists are packed, whatever the option `lists` says."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return STAGED
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _SnapshotReader(*self._parsed("snapshot"))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return _StagingStreamReader(*self._parsed("records"))
+
+    def _parsed(self, level: str) -> tuple[SourceOptions, Table, Path, int, Seed | None]:
+        given = {name.lower(): value for name, value in self.options.items()}
+        folder, start = Path(given.pop("stagingfolder")), int(given.pop("stagingstart"))
+        seed = None
+        if text := given.pop("stagingseed", None):
+            end, epoch, ts = json.loads(text)
+            seed = Seed(end, epoch, datetime.fromisoformat(ts))
+        options = parse_options(given | {"level": level, "lists": "packed"})
+        columns = RECORD_COLUMNS if seed is None else ("snapshot_offset", *RECORD_COLUMNS)
+        return options, options.table.select(columns), folder, start, seed
+
+
+class _StagingStreamReader(StreamReader):
+    def __init__(
+        self, options: SourceOptions, table: Table, folder: Path, start: int, seed: Seed | None
+    ) -> None:
+        super().__init__(options, table)
+        self._staging = folder, start, seed
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from quorumd.pipeline.history.staging import stage
+
+        yield from stage(self.rows(partition), *self._staging)
+
+
+class _SnapshotReader(PlainReader):
+    def __init__(
+        self, options: SourceOptions, table: Table, folder: Path, start: int, seed: Seed | None
+    ) -> None:
+        super().__init__(options, table)
+        self._staging = folder, start, seed
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from quorumd.pipeline.history.staging import stage
+
+        yield from stage(self.rows(partition), *self._staging)
