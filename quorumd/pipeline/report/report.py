@@ -1,0 +1,115 @@
+"""Folders of the pipeline to a page, read here and now: a report has no need of Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorumd.errors import InputIncomplete, JobFailed
+from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.report.audit_part import audit_part
+from quorumd.pipeline.report.history_part import HistoryData, about_history, history_part
+from quorumd.pipeline.report.measures import STATE_COLUMNS
+from quorumd.pipeline.report.page import Section, Tile, render
+from quorumd.pipeline.report.plan_part import PlanData, plan_part
+from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a report is made of; what was not given is None."""
+
+    history: HistoryData | None = None
+    plan: PlanData | None = None
+    audit: dict[str, Any] | None = None
+
+
+def write_report(
+    history: Path | None, plan: Path | None, audit: Path | None, out: Path, now: datetime
+) -> None:
+    """Read what is given and write the page, whole or not at all. Raises InputIncomplete, ConfigError, JobFailed."""
+    inputs = Inputs(
+        None if history is None else read_history(history),
+        None if plan is None else read_plan(plan),
+        None if audit is None else read_audit(audit),
+    )
+    content = page_of(inputs, now)
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        temporary.replace(out)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise JobFailed(f"{out} cannot be written: {error.strerror}") from None
+
+
+def page_of(inputs: Inputs, now: datetime) -> str:
+    """The page as HTML."""
+    tiles: list[Tile] = []
+    sections: list[Section] = []
+    title, about = "Cluster", []
+    if inputs.history is not None:
+        more_tiles, more_sections = history_part(inputs.history)
+        tiles += more_tiles
+        sections += more_sections
+        about.append(about_history(inputs.history))
+        if inputs.history.cluster_id:
+            title = f"Cluster {inputs.history.cluster_id}"
+    if inputs.audit is not None:
+        more_tiles, more_sections = audit_part(inputs.audit)
+        tiles += more_tiles
+        sections += more_sections
+    if inputs.plan is not None:
+        more_tiles, more_sections = plan_part(inputs.plan)
+        tiles += more_tiles
+        sections += more_sections
+        if inputs.history is None:
+            title = "Reassignment plan"
+    footer = f"Made by quorumd pipeline report on {now:%Y-%m-%d at %H:%M} UTC. All times are UTC."
+    return render(title, "; ".join(about), tiles, sections, footer)
+
+
+def read_history(folder: Path) -> HistoryData:
+    """The tables that a report needs, of those states only the columns. Raises InputIncomplete, ConfigError."""
+    try:
+        history = open_history(folder)
+        return HistoryData(
+            history.manifest.cluster_id,
+            history.manifest.begin,
+            history.manifest.end,
+            history.states(list(STATE_COLUMNS)),
+            *(history.read(table) for table in ("epochs", "brokers", "topics", "lag")),
+        )
+    except FileNotFoundError as error:
+        raise InputIncomplete(f"{error.filename or error}: a file of this history is gone") from None
+    except pa.ArrowException as error:
+        raise InputIncomplete(f"{folder}: a file of this history cannot be read: {error}") from None
+
+
+def read_plan(folder: Path) -> PlanData:
+    """Moves, brokers and figures of a plan. Raises InputIncomplete."""
+    try:
+        figures = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        moves = pq.read_table(folder / "moves.parquet", schema=PLAN_MOVES.arrow())
+        brokers = pq.read_table(folder / "brokers.parquet", schema=PLAN_BROKERS.arrow())
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputIncomplete(f"{folder} holds no plan that can be read: {error}") from None
+    return PlanData(moves, brokers, figures)
+
+
+def read_audit(file: Path) -> dict[str, Any]:
+    """What `audit --report` wrote. Raises InputIncomplete."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputIncomplete(f"{file} is no report of `quorumd pipeline audit --report`: {error}") from None
+    if not isinstance(document, dict) or "findings" not in document:
+        raise InputIncomplete(f"{file} is no report of `quorumd pipeline audit --report`: it has no findings")
+    return document
