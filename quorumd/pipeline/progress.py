@@ -20,11 +20,10 @@ _doing = ""
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage at work: how many of its tasks are done and how many run."""
+    """A stage at work: how many tasks it has, and how many of them are done."""
 
     tasks: int
     done: int
-    running: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,6 @@ def progress_of(text: str, stages: Sequence[Stage], streams: Sequence[dict[str, 
         rate = sum(float(stream.get("processedRowsPerSecond") or 0.0) for stream in rows)
         batch = max(int(stream.get("batchId") or 0) for stream in rows)
         parts.append(f"micro-batch {batch}: {read:,} rows, {rate:,.0f}/s")
-    running = sum(stage.running for stage in stages)
-    if running:
-        parts.append(f"{running} running")
     return Progress(
         ", ".join(parts) or "working",
         sum(stage.done for stage in stages),
@@ -96,6 +92,6 @@ def _asked(session: SparkSession) -> Progress:
     for number in tracker.getActiveStageIds():
         info = tracker.getStageInfo(number)
         if info is not None:
-            stages.append(Stage(info.numTasks, info.numCompletedTasks, info.numActiveTasks))
+            stages.append(Stage(info.numTasks, info.numCompletedTasks))
     streams = [dict(query.lastProgress or {}) for query in session.streams.active]
     return progress_of(_doing, stages, streams)

@@ -17,6 +17,7 @@ from quorumd.pipeline.report.svg import Markup, joined, tag
 
 TOP = 15
 MOST_LANES = 60
+BROKER_STYLES = (("registered", "active"), ("fenced", "fenced"), ("shutting down", "stopping"))
 NOTHING_HAPPENED = "No partition changed its leader or its ISR in this time."
 
 
@@ -103,7 +104,7 @@ def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
             "bad" if unclean else "good",
         ),
         Tile(
-            "Under-replicated now",
+            "Under-replicated",
             count_text(lacking),
             below,
             "bad" if under else "warn" if lacking else "good",
@@ -181,7 +182,7 @@ def _epochs_section(data: HistoryData, span: tuple[float, float]) -> Section:
 
 def _brokers_section(data: HistoryData, span: tuple[float, float]) -> Section:
     segments = measures.broker_segments(data.brokers, span[1])
-    lead = "When brokers were there: active, fenced (not heard from, or not caught up), or shutting down."
+    lead = "When brokers were registered, and when they were fenced: not heard from, or not caught up yet."
     if not segments:
         return Section("brokers", "Brokers", lead, [empty("No broker registered in this time.")])
     names = sorted({each.lane for each in segments}, key=int)
@@ -199,7 +200,8 @@ def _brokers_section(data: HistoryData, span: tuple[float, float]) -> Section:
             )
         )
     if names:
-        parts.append(legend([(style, style) for style in ("active", "fenced", "stopping")]))
+        styles = {each.style for each in segments}
+        parts.append(legend([(name, style) for name, style in BROKER_STYLES if style in styles]))
         parts.append(_lanes(names, [each for each in segments if each.lane in set(names)], span, "broker"))
     return Section("brokers", "Brokers", lead, parts)
 

@@ -187,26 +187,39 @@ def epoch_segments(epochs: pa.Table, end_s: float) -> list[Segment]:
     return found
 
 
-_BROKER_STYLES = {"unregister": None, "shutdown": "stopping"}
-
-
 def broker_segments(brokers: pa.Table, end_s: float) -> list[Segment]:
-    """What each broker was: active, fenced, or on its way out; neighbours that are the same are one."""
+    """When each broker was registered (style `active`), and over that when it was fenced or shutting down."""
     found: list[Segment] = []
+    there: dict[str, Segment] = {}
     for row in brokers.sort_by([("broker_id", "ascending"), ("from_offset", "ascending")]).to_pylist():
-        style = _BROKER_STYLES.get(row["event"], "fenced" if row["fenced"] else "active")
-        if style is None or row["from_ts"] is None:
+        if row["event"] == "unregister" or row["from_ts"] is None:
             continue
         start = row["from_ts"].timestamp()
         stop = row["to_ts"].timestamp() if row["to_ts"] is not None else max(end_s, start)
         lane = str(row["broker_id"])
-        last = found[-1] if found else None
-        if last is not None and last.lane == lane and last.style == style and start - last.end_s < 1e-6:
-            start = last.start_s
-            found.pop()
-        said = f"broker {lane}: {style}\n{moment_text(start)}, for {duration_text(stop - start)}"
-        found.append(Segment(lane, start, stop, style, said))
-    return found
+        run = there.get(lane)
+        since = run.start_s if run is not None and start - run.end_s < 1e-6 else start
+        if run is not None and since == start:
+            found.append(run)
+        title = f"broker {lane}: registered\n{moment_text(since)}, for {duration_text(stop - since)}"
+        there[lane] = Segment(lane, since, stop, "active", title)
+        style = "stopping" if row["event"] == "shutdown" else "fenced" if row["fenced"] else None
+        if style is not None:
+            said = f"broker {lane}: {style}\n{moment_text(start)}, for {duration_text(stop - start)}"
+            found.append(_longer(found, Segment(lane, start, stop, style, said)))
+    return [*there.values(), *found]
+
+
+def _longer(found: list[Segment], segment: Segment) -> Segment:
+    """The segment, together with the one before it where that is the same and ends as it begins."""
+    last = found[-1] if found else segment
+    same = (last.lane, last.style) == (segment.lane, segment.style)
+    if last is segment or not same or segment.start_s - last.end_s >= 1e-6:
+        return segment
+    found.pop()
+    length = duration_text(segment.end_s - last.start_s)
+    title = f"broker {segment.lane}: {segment.style}\n{moment_text(last.start_s)}, for {length}"
+    return Segment(segment.lane, last.start_s, segment.end_s, segment.style, title)
 
 
 def lag_lines(lag: pa.Table, most: int = NODE_STYLES) -> tuple[list[Line], int]:

@@ -29,9 +29,7 @@ class PlanData:
 
 def plan_part(data: PlanData) -> tuple[list[Tile], list[Section]]:
     """Tiles and the section of a plan."""
-    lead = (
-        "What the plan makes of the brokers. Pale is before, strong is after; the dashed line is the target."
-    )
+    lead = "What the plan makes of the brokers. Pale is before, strong is after."
     if not data.brokers.num_rows:
         return [], [Section("plan", "Plan", lead, [empty("This plan knows no brokers.")])]
     moves = int(data.figures.get("moves") or 0)
@@ -115,16 +113,13 @@ def _waves_table(moves: pa.Table) -> Markup:
         .aggregate([("adds", "count"), ("adds", "sum"), ("bytes", "sum")])
         .sort_by("wave")
     )
-    cells = [
-        [
-            number(row["wave"]),
-            number(row["adds_count"]),
-            number(row["adds_sum"]),
-            number(row["bytes_sum"], None if row["bytes_sum"] is None else bytes_text(row["bytes_sum"])),
-        ]
-        for row in found.slice(0, MOST_WAVES).to_pylist()
-    ]
-    parts = [head, table(("Wave", "Partitions", "Replicas to copy", "Bytes to copy"), cells)]
+    cells = []
+    sized = moves["bytes"].null_count < moves.num_rows
+    for row in found.slice(0, MOST_WAVES).to_pylist():
+        cell = [Cell(str(row["wave"]), row["wave"]), number(row["adds_count"]), number(row["adds_sum"])]
+        cells.append(cell + ([number(row["bytes_sum"], bytes_text(row["bytes_sum"] or 0))] if sized else []))
+    names = ["Wave", "Partitions", "Replicas to copy"] + (["Bytes to copy"] if sized else [])
+    parts = [head, table(names, cells)]
     if found.num_rows > MOST_WAVES:
         parts.append(tag("p", f"and {counted(found.num_rows - MOST_WAVES, 'more wave')}", class_="lead"))
     return joined(parts)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from quorumd.pipeline.report.axes import Scale, count_text, moment_text, number_ticks, short_text, time_ticks
+from quorumd.pipeline.report.axes import (
+    Scale,
+    count_text,
+    duration_text,
+    moment_text,
+    number_ticks,
+    short_text,
+    time_ticks,
+)
 from quorumd.pipeline.report.svg import Markup, joined, tag
 
 WIDTH = 1000.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 14.0, 12.0, 28.0
-LANE = 26.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 14.0, 24.0, 28.0
+LANE = 24.0
 SMALLEST_SEGMENT = 0.5
 """Pixels: narrower segments of a lane that touch are drawn as one."""
+MOST_SEGMENTS = 2000
+"""More segments than that would make a heavy page: wider ones are drawn as one then."""
 MOST_BARS_BESIDE = 80
 """Brokers that are drawn as bars side by side; more are drawn as an outline."""
 
@@ -82,7 +92,7 @@ def lanes(
     height = TOP + LANE * len(names) + BOTTOM
     x = Scale(*span_s, LEFT + 30, WIDTH - RIGHT)
     row = {name: TOP + LANE * i for i, name in enumerate(names)}
-    parts = [tag("text", noun, x=0.0, y=TOP - 1, class_="unit")]
+    parts = [tag("text", noun, x=x.start - 8, y=12.0, class_="unit end")]
     for name, top in row.items():
         parts.append(tag("line", x1=x.start, x2=x.end, y1=top + LANE / 2, y2=top + LANE / 2, class_="lane"))
         parts.append(tag("text", name, x=x.start - 8, y=top + LANE / 2 + 4, class_="tick end"))
@@ -98,37 +108,35 @@ def lanes(
 
 
 def merged(segments: Sequence[Segment], shortest_s: float) -> list[Segment]:
-    """Neighbours in a lane that are both shorter than can be seen, and less than that apart, become one segment."""
+    """Segments of a lane and style that are shorter than `shortest_s`, and less than that apart, become one.
+
+    `segments` are in the order of their times, lane by lane or together.
+    """
     found: list[Segment] = []
-    many: dict[int, int] = {}
-    last: dict[str, int] = {}
+    lots: dict[int, tuple[int, float]] = {}
+    last: dict[tuple[str, str], int] = {}
     for segment in segments:
-        at = last.get(segment.lane)
-        if at is not None:
-            before = found[at]
-            close = segment.start_s - before.end_s < shortest_s
-            small = segment.end_s - segment.start_s < shortest_s
-            if (
-                close
-                and small
-                and before.style == segment.style
-                and (at in many or _short(before, shortest_s))
-            ):
-                many[at] = many.get(at, 1) + 1
-                title = (
-                    f"{many[at]:,} short ones\n{moment_text(before.start_s)} to {moment_text(segment.end_s)}"
-                )
-                found[at] = Segment(
-                    segment.lane, before.start_s, segment.end_s, segment.style, title, before.label
-                )
-                continue
-        last[segment.lane] = len(found)
-        found.append(segment)
+        key = segment.lane, segment.style
+        length = segment.end_s - segment.start_s
+        at = last.get(key)
+        if (
+            at is None
+            or length >= shortest_s
+            or segment.start_s - found[at].end_s >= shortest_s
+            or at not in lots
+        ):
+            last[key] = len(found)
+            if length < shortest_s:
+                lots[len(found)] = 1, length
+            found.append(segment)
+            continue
+        before = found[at]
+        count, together = lots[at][0] + 1, lots[at][1] + length
+        lots[at] = count, together
+        title = f"{segment.lane}: {count:,} times {segment.style}, {duration_text(together)} in all"
+        title += f"\n{moment_text(before.start_s)} to {moment_text(segment.end_s)}"
+        found[at] = Segment(segment.lane, before.start_s, segment.end_s, segment.style, title)
     return found
-
-
-def _short(segment: Segment, shortest_s: float) -> bool:
-    return segment.end_s - segment.start_s < shortest_s
 
 
 def lines(rows: Sequence[Line], span_s: tuple[float, float], unit: str, stepped: bool = False) -> Markup:
@@ -239,7 +247,7 @@ def _value_axis(
     for tick in ticks:
         parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y(tick), y2=y(tick), class_="grid"))
         parts.append(tag("text", write(tick), x=LEFT - 8, y=y(tick) + 4, class_="tick end"))
-    parts.append(tag("text", unit, x=LEFT + 4, y=y(ticks[-1]) + 12, class_="unit"))
+    parts.append(tag("text", unit, x=LEFT - 8, y=12.0, class_="unit"))
     return joined(parts)
 
 

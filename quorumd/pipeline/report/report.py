@@ -54,7 +54,7 @@ def page_of(inputs: Inputs, now: datetime) -> str:
     """The page as HTML."""
     tiles: list[Tile] = []
     sections: list[Section] = []
-    title, about = "Cluster", []
+    title, about = "Cluster history", []
     if inputs.history is not None:
         more_tiles, more_sections = history_part(inputs.history)
         tiles += more_tiles
@@ -70,8 +70,8 @@ def page_of(inputs: Inputs, now: datetime) -> str:
         more_tiles, more_sections = plan_part(inputs.plan)
         tiles += more_tiles
         sections += more_sections
-        if inputs.history is None:
-            title = "Reassignment plan"
+    if inputs.history is None:
+        title = "Audit" if inputs.plan is None else "Reassignment plan"
     footer = f"Made by quorumd pipeline report on {now:%Y-%m-%d at %H:%M} UTC. All times are UTC."
     return render(title, "; ".join(about), tiles, sections, footer)
 

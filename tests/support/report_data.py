@@ -1,0 +1,186 @@
+"""A day of a cluster and a plan for it, as tables: what reports are drawn of in tests and by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from quorumd.pipeline.report.history_part import HistoryData
+from quorumd.pipeline.report.measures import STATE_COLUMNS
+from quorumd.pipeline.report.plan_part import PlanData
+from quorumd.pipeline.schemas import (
+    BROKERS,
+    EPOCHS,
+    LAG,
+    PARTITION_STATES,
+    PLAN_BROKERS,
+    PLAN_MOVES,
+    TOPICS,
+    Table,
+)
+
+MORNING = datetime(2026, 3, 14, 6, tzinfo=UTC)
+
+
+def table(schema: Table, rows: list[dict[str, Any]], columns: tuple[str, ...] | None = None) -> pa.Table:
+    """Rows of a table; columns that a row does not say are null."""
+    arrow = schema.select(columns).arrow() if columns else schema.arrow()
+    return pa.Table.from_pylist([{name: row.get(name) for name in arrow.names} for row in rows], schema=arrow)
+
+
+def state(at: datetime, until: datetime | None, cause: str = "isr_shrink", **said: Any) -> dict[str, Any]:
+    """A state of partition orders-0 that is sound unless said otherwise."""
+    sound = {
+        "topic": "orders",
+        "partition": 0,
+        "leader": 1,
+        "leader_before": 1,
+        "isr_left": 0,
+        "isr_joined": 0,
+    }
+    sound |= {"under_replicated": False, "under_min_isr": False}
+    return sound | {"from_ts": at, "to_ts": until, "cause": cause} | said
+
+
+def states(rows: list[dict[str, Any]]) -> pa.Table:
+    return table(PARTITION_STATES, rows, STATE_COLUMNS)
+
+
+def history(rows: list[dict[str, Any]], **tables: pa.Table) -> HistoryData:
+    """A history with these states, and other tables where given."""
+    empty = {"epochs": EPOCHS, "brokers": BROKERS, "topics": TOPICS, "lag": LAG}
+    found = {name: tables.get(name, schema.arrow().empty_table()) for name, schema in empty.items()}
+    return HistoryData("MkU3OEVBNTcwNTJENDM2Qg", 0, 1000, states(rows), **found)
+
+
+def a_day(seed: int = 1, partitions: int = 600, hours: float = 24.0) -> HistoryData:
+    """Brokers that restart one after the other, one that dies at noon, a few elections of the quorum."""
+    random = Random(seed)
+    end = MORNING + timedelta(hours=hours)
+    rows: list[dict[str, Any]] = []
+    brokers: list[dict[str, Any]] = []
+    for broker in range(1, 13):
+        downs = [(MORNING + timedelta(hours=1 + broker * 0.25), timedelta(minutes=random.uniform(2, 5)))]
+        if broker == 7:
+            downs.append((MORNING + timedelta(hours=6.2), timedelta(hours=3.1)))
+        at = MORNING
+        for down, length in [*downs, (end, timedelta(0))]:
+            said = {"broker_id": broker, "event": "unfence", "fenced": False, "from_offset": len(brokers)}
+            last = down == end
+            brokers.append(
+                said | {"from_ts": at, "to_ts": None if last else down, "to_offset": None if last else 1}
+            )
+            if last:
+                break
+            fenced = said | {
+                "event": "fence",
+                "fenced": True,
+                "from_ts": down,
+                "to_ts": down + length,
+                "to_offset": 1,
+            }
+            brokers.append(fenced)
+            at = down + length
+            for partition in range(broker, partitions, 12):
+                out, back = (
+                    down + timedelta(seconds=random.uniform(0, 20)),
+                    at + timedelta(seconds=random.gauss(60, 15)),
+                )
+                name = {"topic": f"topic-{partition % 40}", "partition": partition // 40}
+                leads = random.random() < 0.4
+                after = (broker % 12) + 1
+                shrunk = {
+                    "leader": after if leads else 3,
+                    "leader_before": broker if leads else 3,
+                    "isr_left": 1,
+                }
+                cause = "leader" if leads else "isr_shrink"
+                if broker == 7 and length > timedelta(hours=1) and random.random() < 0.2:
+                    shrunk |= {"leader": -1, "leader_before": 7, "under_min_isr": True}
+                rows.append(state(out, back, cause, under_replicated=True, **name, **shrunk))
+                grown = {"leader": shrunk["leader"], "leader_before": shrunk["leader"], "isr_joined": 1}
+                if shrunk["leader"] == -1:
+                    grown |= {"leader": 2}
+                    cause = "unclean"
+                rows.append(
+                    state(back, None, "unclean" if grown["leader"] == 2 else "isr_expand", **name, **grown)
+                )
+    epochs, lag = _epochs(random, end), _lag(random, end)
+    return history(rows, epochs=epochs, brokers=table(BROKERS, brokers), topics=_topics(), lag=lag)
+
+
+def _topics() -> pa.Table:
+    return table(TOPICS, [{"topic": f"topic-{i}", "partitions": 15} for i in range(40)])
+
+
+def _epochs(random: Random, end: datetime) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    at, offset, leader = MORNING, 0, 1
+    while at < end:
+        until = at + timedelta(hours=random.choice((0.3, 1.5, 4, 7)))
+        records = random.randrange(1000, 90_000)
+        last = until >= end
+        rows.append(
+            {
+                "epoch": 4 + len(rows),
+                "leader_id": leader,
+                "start_offset": offset,
+                "end_offset": None if last else offset + records,
+                "start_ts": at,
+                "end_ts": None if last else until,
+                "records": records,
+                "batches": records // 9,
+            }
+        )
+        at, offset, leader = until, offset + records, leader % 3 + 1
+    return table(EPOCHS, rows)
+
+
+def _lag(random: Random, end: datetime) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    at = MORNING
+    while at < end:
+        for node in range(1, 6):
+            role = "leader" if node == 1 else "voter" if node < 4 else "observer"
+            lag = 0 if node == 1 else int(random.expovariate(1 / (3 + 12 * (node == 5))))
+            if node == 5 and 6 < (at - MORNING).total_seconds() / 3600 < 8:
+                lag += 900
+            rows.append({"ts": at, "node_id": node, "role": role, "log_end_offset": 10_000 - lag, "lag": lag})
+        at += timedelta(minutes=10)
+    return table(LAG, rows)
+
+
+def a_plan(brokers: int = 36, racks: int = 3, added: int = 4, per_broker: int = 400) -> PlanData:
+    """Brokers are added and all have the same in the end, as near as can be."""
+    random = Random(brokers)
+    low, high = int(per_broker * 0.7), int(per_broker * 1.5) + 1
+    before = [0 if i >= brokers - added else random.randrange(low, high) for i in range(brokers)]
+    target, rest = divmod(sum(before), brokers)
+    rows: list[dict[str, Any]] = []
+    for i, had in enumerate(before):
+        gets = target + (i < rest)
+        rows.append(
+            {
+                "broker": i + 1,
+                "rack": f"rack-{chr(97 + i % racks)}" if racks else None,
+                "replicas_before": had,
+                "replicas_after": gets,
+                "replicas_target": gets,
+                "leaders_before": int(had * random.uniform(0.2, 0.45)),
+                "leaders_after": gets // 3,
+            }
+        )
+    moves = sum(max(row["replicas_after"] - row["replicas_before"], 0) for row in rows)
+    moved = [
+        {"wave": 1 + i // 500, "topic": f"topic-{i % 40}", "partition": i, "adds": [3], "removes": [1]}
+        for i in range(moves)
+    ]
+    spread = {
+        "before": {"replicas_max_to_mean": 1.4871, "rack_violations": 12},
+        "after": {"replicas_max_to_mean": 1.0013, "rack_violations": 0},
+    }
+    figures = {"moves": moves, "lower_bound": moves, "waves": 1 + moves // 500, **spread}
+    return PlanData(table(PLAN_MOVES, moved), table(PLAN_BROKERS, rows), figures)
