@@ -1,4 +1,4 @@
-"""Reads a segment as the data pipeline does, without Spark, and tells how long that took; `pipeline_decode` starts it.
+"""Reads a segment as the data pipeline does, without Spark, and tells how long that took; see `pipeline_decode`.
 
     python decode_pass.py '{"do": "headers" | "scan" | "decode" | "ids", "file": "...", "repeat": N}'
 

@@ -16,6 +16,7 @@ from quorumd.pipeline.scan import PIECE_BYTES, START, read_pieces, scan
 from quorumd.pipeline.schemas import RECORDS
 from quorumd.protocol import messages
 from quorumd.protocol.codec import encode
+from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.metadata_record import encode_record
@@ -111,6 +112,19 @@ changes = st.builds(
 @QUICK
 def test_lists_of_any_length(found: list[Any], dice: random.Random) -> None:
     check(mixed_with([encode_record(message, 2) for message in found]))
+
+
+names = st.text(alphabet="abc.-~ ", max_size=12) | st.sampled_from(
+    ['"', "\\", "\x7f", "\x00", "é", "x" * 300]
+)
+configs = st.builds(ConfigRecord, st.integers(-128, 127), names, names, st.none() | names)
+
+
+@given(st.lists(configs, min_size=1, max_size=12), st.binary(max_size=3))
+@settings(QUICK, max_examples=60)
+def test_configs(found: list[ConfigRecord], behind: bytes) -> None:
+    values = [encode_record(message, 0) for message in found]
+    check(mixed_with([*values, values[0] + behind, values[0][:-1] + behind, values[0][:-1]]))
 
 
 def test_lists_that_need_longer_lengths() -> None:

@@ -16,6 +16,7 @@ Everything a record says is in its row: in columns of their own, or whole in `da
     record_walk   where the records are, and what stands around their values
     layouts       the frequent types: their fields, and the columns these go to
     bodies        fields of many records of one type at once
+    configs       ConfigRecords, which have no columns, as JSON
     gather        numbers at many places of a buffer at once
     cells         rows while they are filled, and Arrow columns made of them
 """

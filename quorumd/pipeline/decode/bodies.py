@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorumd.pipeline.decode.cells import Cells
-from quorumd.pipeline.decode.gather import Gather, Mask, Positions
+from quorumd.pipeline.decode.gather import Gather, Mask, Positions, joined, offsets_of, rows_with
 from quorumd.pipeline.decode.layouts import ELEMENT_SIZES, SIZES, Kind, Layout, Tag
 
 _LONGEST_BODY: Final = 1 << 15
@@ -82,12 +82,10 @@ class Bodies:
 
     def _check_string(self, start: Positions, count: Positions) -> None:
         """Other characters than those of ASCII may be no UTF-8: the codec shall say."""
-        count = np.where(start + count > self._end, 0, np.maximum(count, 0))
-        offsets = np.cumsum(count) - count
-        places = np.repeat(start - offsets, count) + np.arange(int(count.sum()))
-        wide = np.flatnonzero(self._gather.bytes[places] >= 0x80)
-        if len(wide):
-            self._is_odd[np.searchsorted(offsets + count, wide, side="right")] = True
+        count = np.where((count < 0) | (start + count > self._end), 0, count)
+        hits = joined(self._gather, start, count) >= 0x80
+        if hits.any():
+            self._is_odd |= rows_with(hits, offsets_of(count.astype(np.int32)))
 
     def _tagged_fields(self, tags: dict[int, Tag]) -> None:
         """Read the section of tagged fields, which is the end of every body."""

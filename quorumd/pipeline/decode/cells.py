@@ -8,13 +8,13 @@ goes behind the piece, into the same buffer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quorumd.pipeline.decode.gather import Gather, Positions
+from quorumd.pipeline.decode.gather import Counts, Gather, Positions, joined, offsets_of
 from quorumd.pipeline.schemas import INTS, RECORDS, Table, arrow_type
 
 _UUID_BYTES: Final = 16
@@ -30,9 +30,6 @@ _ELEMENT_SIZES: Final = {INTS: 4, _UUIDS: _UUID_BYTES, "STRING": 1, "BINARY": 1}
 
 
 TYPE_NAME: Final = "type_name"
-
-
-Counts: TypeAlias = npt.NDArray[np.int32]
 
 
 class _Numbers(NamedTuple):
@@ -140,29 +137,33 @@ class Cells:
         return pa.array(list(self._name_numbers), pa.string()).take(numbers)
 
     def _ints(self, start: Positions, count: Counts) -> pa.Array:
-        offsets, places = _elements(start, count, 4)
-        values = self._gather.int32[places].astype("<i4")
+        offsets = offsets_of(count)
+        values = self._values(start, count, 4).view(">i4").astype("<i4")
         if self._packed:
             return _sized(pa.binary(), offsets * 4, pa.py_buffer(values), count)
         return _list(arrow_type(INTS), offsets, pa.array(values.astype(np.int32, copy=False)), count)
 
     def _uuids(self, start: Positions, count: Counts) -> pa.Array:
-        offsets, places = _elements(start, count, _UUID_BYTES)
-        uuids = self._gather.uuid[places]
-        ends = np.arange(len(places) + 1, dtype=np.int32) * _UUID_BYTES
-        values = pa.Array.from_buffers(
-            pa.binary(), len(places), [None, pa.py_buffer(ends), pa.py_buffer(uuids.tobytes())]
-        )
-        return _list(arrow_type(_UUIDS), offsets, values, count)
+        offsets = offsets_of(count)
+        values = self._values(start, count, _UUID_BYTES)
+        ends = np.arange(offsets[-1] + 1, dtype=np.int32) * _UUID_BYTES
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
+        uuids = pa.Array.from_buffers(pa.binary(), int(offsets[-1]), buffers)
+        return _list(arrow_type(_UUIDS), offsets, uuids, count)
 
     def _bytes(self, kind: pa.DataType, start: Positions, count: Counts) -> pa.Array:
         rows = np.flatnonzero(count >= 0)
         if (count[rows] == _UUID_BYTES).all():
             # Nearly always: a column of topic ids.
-            values = self._gather.uuid[start[rows]].tobytes()
-            return _sized(kind, _offsets(count), pa.py_buffer(values), count)
-        offsets, places = _elements(start, count, 1)
-        return _sized(kind, offsets, pa.py_buffer(self._gather.bytes[places]), count)
+            values = pa.py_buffer(self._gather.uuid[start[rows]].tobytes())
+        else:
+            values = pa.py_buffer(self._values(start, count, 1))
+        return _sized(kind, offsets_of(count), values, count)
+
+    def _values(self, start: Positions, count: Counts, size: int) -> npt.NDArray[np.uint8]:
+        # Most cells of most columns are null or empty.
+        rows = np.flatnonzero(count > 0)
+        return joined(self._gather, start[rows], count[rows].astype(np.int64) * size)
 
 
 def _encoded(kind: str, value: Any) -> bytes:
@@ -175,23 +176,6 @@ def _encoded(kind: str, value: Any) -> bytes:
 
 def _type_of(table: Table, name: str) -> pa.DataType:
     return next(arrow_type(column.type) for column in table.columns if column.name == name)
-
-
-def _offsets(count: Counts) -> Counts:
-    """Where the elements of each cell begin among those of all."""
-    offsets = np.zeros(len(count) + 1, np.int32)
-    np.cumsum(np.maximum(count, 0), out=offsets[1:])
-    return offsets
-
-
-def _elements(start: Positions, count: Counts, size: int) -> tuple[Counts, Positions]:
-    """Offsets of the lists in their elements, and where each element is."""
-    offsets = _offsets(count)
-    # Most cells of most columns are null or empty.
-    rows = np.flatnonzero(count > 0)
-    places = np.repeat(start[rows] - offsets[rows].astype(np.int64) * size, count[rows])
-    places += np.arange(0, len(places) * size, size)
-    return offsets, places
 
 
 def _validity(is_valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:

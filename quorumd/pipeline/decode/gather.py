@@ -1,6 +1,6 @@
 """Fields at many places of a buffer at once: big-endian numbers, varints, uuids.
 
-Every function takes positions and gives arrays of the same length. Positions up to the end of the data are safe, and
+Positions go in, arrays of the same length come out. Positions up to the end of the data are safe, and
 MARGIN bytes behind it are zeros: what reaches over the end of its record is noticed by where it ends, not before
 every read.
 """
@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from quorumd.pipeline.scan import Data
 
@@ -20,6 +21,7 @@ _ROOM: Final = 1 << 14
 """For what is appended: a few texts, as a rule."""
 
 Positions: TypeAlias = npt.NDArray[np.int64]
+Counts: TypeAlias = npt.NDArray[np.int32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _WIDE: Final = 0x80
@@ -30,8 +32,9 @@ class Gather:
     """The bytes of a piece, seen as the beginning of any type at any place, and what is appended to them."""
 
     def __init__(self, data: Data) -> None:
-        self._used = len(data)
-        self._hold(np.frombuffer(data, np.uint8), len(data) + _ROOM)
+        # What is appended begins behind a margin: the one behind the data stays zeros.
+        self._used = len(data) + MARGIN
+        self._hold(np.frombuffer(data, np.uint8), self._used + _ROOM)
 
     def _hold(self, content: npt.NDArray[np.uint8], size: int) -> None:
         self.bytes = np.empty(size + MARGIN, np.uint8)
@@ -46,8 +49,7 @@ class Gather:
         return np.ndarray((len(self.bytes) - whole.itemsize + 1,), whole, self.bytes.data, 0, (1,))
 
     def append(self, content: bytes) -> int:
-        """Put bytes behind the piece; gives their place. To be called once nothing is read any more that needs the
-        margin."""
+        """Put bytes behind the piece; gives their place."""
         place = self._used
         self._used += len(content)
         if self._used > len(self.bytes) - MARGIN:
@@ -98,3 +100,42 @@ class Gather:
             is_longer[rows[left]] = True
             value[rows[left]] = 0
         return (value >> 1) ^ -(value & 1), end, is_longer
+
+
+def offsets_of(count: Counts) -> Counts:
+    """Where the elements of each cell begin among those of all."""
+    offsets = np.zeros(len(count) + 1, np.int32)
+    np.cumsum(np.maximum(count, 0), out=offsets[1:])
+    return offsets
+
+
+def joined(gather: Gather, start: Positions, size: Positions) -> npt.NDArray[np.uint8]:
+    """The bytes of slices, of so many bytes each, one after another.
+
+    Arrow copies them: they are every other one of the strings between the beginnings and ends of the slices.
+    """
+    end = start + size
+    if (start[1:] < end[:-1]).any():
+        # Not in their order: some were appended.
+        order = np.argsort(start, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        start, end = start[order], end[order]
+    else:
+        rank = np.arange(len(start))
+    bounds = np.zeros(2 * len(start) + 1, np.int32)
+    bounds[0:-1:2] = start
+    bounds[1::2] = end
+    bounds[-1] = bounds[-2] if len(start) else 0
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(gather.bytes)]
+    taken = pa.Array.from_buffers(pa.binary(), 2 * len(start), buffers).take(pa.array(2 * rank))
+    values = taken.buffers()[2]
+    return np.frombuffer(values, np.uint8) if values is not None else np.empty(0, np.uint8)
+
+
+def rows_with(hits: Mask, offsets: Counts) -> Mask:
+    """Which cells have an element that is a hit."""
+    found = np.zeros(len(offsets) - 1, np.bool_)
+    # The cell of an element is the first one that ends behind it.
+    found[np.searchsorted(offsets[1:], np.flatnonzero(hits), side="right")] = True
+    return found

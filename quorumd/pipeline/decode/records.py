@@ -8,8 +8,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from quorumd.pipeline.decode import configs
 from quorumd.pipeline.decode.bodies import Bodies
 from quorumd.pipeline.decode.cells import TYPE_NAME, Cells
+from quorumd.pipeline.decode.configs import put_configs
 from quorumd.pipeline.decode.gather import Gather, Mask, Positions
 from quorumd.pipeline.decode.layouts import LAYOUTS
 from quorumd.pipeline.decode.plain import COLUMNS, LATEST_MS, Row, batch_rows, record_row
@@ -208,11 +210,14 @@ class _Decoding:
             if not _fills(api_key, wanted):
                 continue
             chosen = np.flatnonzero(kinds == kind)
+            start, end = self._records.value[chosen] + 3, self._records.end[chosen]
+            if (api_key, of_version) == (configs.TYPE, configs.VERSION):
+                is_odd[chosen] = put_configs(self._gather, self._cells, self._rows[chosen], start, end)
+                continue
             layout = LAYOUTS.get(api_key)
             if layout is None or of_version > layout.max_version:
                 is_odd[chosen] = True
                 continue
-            start, end = self._records.value[chosen] + 3, self._records.end[chosen]
             bodies = Bodies(self._gather, self._cells, self._rows[chosen], start, end)
             is_odd[chosen] = bodies.decode(layout, of_version)
 
