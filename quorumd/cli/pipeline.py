@@ -6,6 +6,7 @@ import click
 
 from quorumd.cli.pipeline_audit import audit
 from quorumd.cli.pipeline_history import history
+from quorumd.cli.pipeline_plan import plan
 from quorumd.cli.pipeline_report import report
 from quorumd.cli.pipeline_warm import warm
 
@@ -38,6 +39,7 @@ def pipeline() -> None:
 _COMMANDS: tuple[click.Command, ...] = (
     history,
     audit,
+    plan,
     report,
     warm,
 )

@@ -1,0 +1,67 @@
+"""Where the commands of `quorumd pipeline plan` find the state of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.asking import ask
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.plan.state import ClusterState
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PATIENCE_MS = 60_000
+"""For one page of two thousand partitions, however busy the node is."""
+
+
+def state_options(command: F) -> F:
+    """`--state`, `--bootstrap` and `--from`, for `chosen_state`."""
+    for option in (
+        click.option(
+            "--from", "folders", metavar="ID=FOLDER,...", help="Folders of a log: the state at its end."
+        ),
+        bootstrap(required=False),
+        click.option(
+            "--state",
+            "history",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="A history, as `history build` writes it.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def bootstrap(*, required: bool) -> Callable[[F], F]:
+    """`--bootstrap`: a live cluster."""
+    return click.option(
+        "--bootstrap",
+        "servers",
+        type=options.addresses,
+        metavar="HOST:PORT",
+        required=required,
+        help="A cluster at work: any node, or several separated by commas.",
+    )
+
+
+def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
+    """The state at one of the places, and what to call that place. `where` are the values of `state_options`."""
+    from quorumd.pipeline.log_files import parse_folders
+    from quorumd.pipeline.plan import loading
+
+    given = [name for name in ("history", "servers", "folders") if where[name]]
+    if len(given) != 1:
+        raise click.UsageError("one of --state, --bootstrap and --from says where the state is")
+    if where["history"]:
+        return loading.state_of_history(where["history"]), f"history {where['history']}"
+    if where["folders"]:
+        return loading.state_of_logs(parse_folders(where["folders"])), f"logs {where['folders']}"
+    names = ",".join(f"{host}:{port}" for host, port in where["servers"])
+    return ask(where["servers"], loading.state_of_cluster, PATIENCE_MS), f"cluster {names}"

@@ -1,0 +1,66 @@
+"""What the arrays of the planner have in common: their types, and numbers that look random but stay the same."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = npt.NDArray[np.int32]
+"""Replicas, a row for each partition: indexes of brokers, the preferred leader first, NONE behind the last."""
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+NONE = -1
+
+
+def mixed(values: npt.NDArray[Any], salt: int) -> npt.NDArray[np.uint64]:
+    """The finalizer of splitmix64: numbers without an order, the same on every machine, unlike numpy's generators
+    from one version to the next."""
+    x = values.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def fractions(values: npt.NDArray[Any], salt: int) -> Floats:
+    """The same as numbers in [0, 1)."""
+    return (mixed(values, salt) >> np.uint64(11)).astype(np.float64) / 2**53
+
+
+def rank_within(groups: npt.NDArray[Any]) -> Ints:
+    """How many elements of the same group stand before each element."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = (
+        np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(groups) else np.zeros(0, np.int64)
+    )
+    lengths = np.diff(np.r_[starts, len(groups)])
+    ranks = np.empty(len(groups), np.int64)
+    ranks[order] = np.arange(len(groups)) - np.repeat(starts, lengths)
+    return ranks
+
+
+def sum_before(groups: npt.NDArray[Any], weights: Ints) -> Ints:
+    """The weights of the elements of the same group up to each element, its own included."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    running = np.cumsum(weights[order])
+    starts = (
+        np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(groups) else np.zeros(0, np.int64)
+    )
+    lengths = np.diff(np.r_[starts, len(groups)])
+    before = np.repeat(running[starts] - weights[order][starts], lengths)
+    sums = np.empty(len(groups), np.int64)
+    sums[order] = running - before
+    return sums
+
+
+def not_in(these: Rows, those: Rows) -> Mask:
+    """Which brokers of `these` rows are not in the same rows of `those`."""
+    found = these >= 0
+    for column in range(those.shape[1]):
+        found &= these != those[:, column : column + 1]
+    return np.asarray(found)

@@ -1,0 +1,119 @@
+"""The folder of a plan.
+
+plan.json               what it is for, and its figures
+moves.parquet           schemas.PLAN_MOVES
+brokers.parquet         schemas.PLAN_BROKERS
+waves/0001.json ...     Kafka's reassignment JSON, to be executed one after the other
+rollback/0001.json ...  the same partitions as they were: takes wave 0001 back
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
+
+VERSION = 1
+SUMMARY, MOVES, BROKERS, WAVES, ROLLBACK = (
+    "plan.json",
+    "moves.parquet",
+    "brokers.parquet",
+    "waves",
+    "rollback",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a plan does. `figures` as tables.figures gives them, `made_from` what it was told."""
+
+    moves: pa.Table
+    brokers: pa.Table
+    figures: dict[str, Any]
+    made_from: dict[str, Any]
+
+    @property
+    def waves(self) -> int:
+        return int(self.figures["waves"])
+
+    def of_wave(self, wave: int) -> pa.Table:
+        """The moves of a wave, from 1."""
+        low, high = np.searchsorted(self.moves["wave"].to_numpy(), (wave, wave + 1))
+        return self.moves.slice(int(low), int(high - low))
+
+
+def write_plan(plan: Plan, folder: Path) -> None:
+    """Write a plan into a folder that is not there or empty. Raises ConfigError."""
+    check_new(folder)
+    (folder / WAVES).mkdir(parents=True)
+    (folder / ROLLBACK).mkdir()
+    pq.write_table(plan.moves, folder / MOVES, compression="zstd")
+    pq.write_table(plan.brokers, folder / BROKERS, compression="zstd")
+    for wave in range(1, plan.waves + 1):
+        part = plan.of_wave(wave)
+        wave_file(folder, wave).write_text(reassignment_json(part, "new"), encoding="utf-8")
+        rollback_file(folder, wave).write_text(reassignment_json(part, "old"), encoding="utf-8")
+    # Last: a folder with it is whole.
+    document = {"version": VERSION, "made_from": plan.made_from, **plan.figures}
+    (folder / SUMMARY).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def check_new(folder: Path) -> None:
+    """Raises ConfigError where something is in the folder already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there already: a plan goes into a new folder")
+
+
+def read_plan_folder(folder: Path) -> Plan:
+    """Raises InputIncomplete for a folder that holds no plan, or a part of one."""
+    try:
+        document = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        moves = pq.read_table(folder / MOVES, schema=PLAN_MOVES.arrow())
+        brokers = pq.read_table(folder / BROKERS, schema=PLAN_BROKERS.arrow())
+        if document.pop("version") != VERSION:
+            raise InputIncomplete(f"{folder / SUMMARY}: not version {VERSION}: written by another quorumd")
+        made_from = document.pop("made_from")
+    except FileNotFoundError as error:
+        raise InputIncomplete(
+            f"{error.filename or folder}: no such file: {folder} holds no plan of `quorumd pipeline plan make`"
+        ) from None
+    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InputIncomplete(f"{folder} holds no plan that can be read: {error}") from None
+    return Plan(moves, brokers, document, made_from)
+
+
+def wave_file(folder: Path, wave: int) -> Path:
+    """Kafka's JSON of a wave, from 1."""
+    return folder / WAVES / f"{wave:04d}.json"
+
+
+def rollback_file(folder: Path, wave: int) -> Path:
+    """Kafka's JSON that takes a wave back."""
+    return folder / ROLLBACK / f"{wave:04d}.json"
+
+
+def reassignment_json(moves: pa.Table, column: str) -> str:
+    """The replicas of a column of PLAN_MOVES as Kafka's tools take them, a line for each partition."""
+    quoted: dict[str, str] = {}
+    lines = []
+    for topic, partition, replicas in zip(
+        moves["topic"].to_pylist(),
+        moves["partition"].to_pylist(),
+        moves[column].to_pylist(),
+        strict=True,
+    ):
+        name = quoted.setdefault(topic, json.dumps(topic))
+        any_directory = ",".join(['"any"'] * len(replicas))
+        ids = ",".join(map(str, replicas))
+        lines.append(
+            f'{{"topic":{name},"partition":{partition},"replicas":[{ids}],"log_dirs":[{any_directory}]}}'
+        )
+    return '{"version":1,"partitions":[\n' + ",\n".join(lines) + "]}\n"

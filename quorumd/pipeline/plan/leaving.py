@@ -1,0 +1,46 @@
+"""Replicas that cannot stay: on brokers that leave, too many in a rack, or too many at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import NONE, Ints, Mask
+from quorumd.pipeline.plan.choices import balanced_choice
+from quorumd.pipeline.plan.placement import Placement
+
+_BLOCK = 65_536
+
+
+def release(placement: Placement, targets: Ints) -> None:
+    """Take away what cannot stay; where one of several has to go, from brokers that have more than their target."""
+    waiting = np.arange(len(placement.rows))
+    while len(waiting):
+        options = np.full((len(waiting), placement.rows.shape[1]), NONE, np.int32)
+        for start in range(0, len(waiting), _BLOCK):
+            part = waiting[start : start + _BLOCK]
+            options[start : start + _BLOCK] = np.where(_surplus(placement, part), placement.rows[part], NONE)
+        some = (options >= 0).any(1)
+        waiting, options = waiting[some], options[some]
+        if not len(waiting):
+            return
+        surplus = np.maximum(placement.loads - targets, 0)
+        typical = max(int(placement.weights[waiting].mean()), 1)
+        fullest = np.argmax(np.where(options >= 0, (placement.loads - targets)[options], -(1 << 62)), axis=1)
+        columns = balanced_choice(options, fullest.astype(np.int64), -(-surplus // typical))
+        placement.put(waiting, columns, np.full(len(waiting), NONE, np.int64))
+
+
+def _surplus(placement: Placement, partitions: Ints) -> Mask:
+    """The replicas of which one has to go, none where all may stay: (partitions, columns)."""
+    rows = placement.rows[partitions]
+    here = rows >= 0
+    counts = placement.rack_counts(partitions)
+    wanted = placement.wanted[partitions]
+    fewest, most = placement.rules.fewest[wanted], placement.rules.most[wanted]
+    crowded: Mask = np.asarray(counts > most)
+    missing = np.maximum(fewest - counts, 0).sum(1)
+    too_many = wanted - here.sum(1) < missing
+    some_crowded = np.asarray(crowded.any(1))
+    source = np.where(some_crowded[:, None], crowded, too_many[:, None] & (counts > fewest))
+    racks = np.where(here, placement.rack_of[rows], 0)
+    return np.asarray(here & np.take_along_axis(source, racks, axis=1))

@@ -1,0 +1,214 @@
+"""Where the state that a plan starts from is read: a history, folders of a log, a live cluster; and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ConfigError, InputIncomplete, MalformedMessage, UnsupportedVersion
+from quorumd.pipeline.history.tables import read_files, read_manifest
+from quorumd.pipeline.log_files import LogFolder, read_folders
+from quorumd.pipeline.plan.arrays import Ints, Rows
+from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows, rows_of
+from quorumd.pipeline.scan import read_pieces
+from quorumd.protocol import record_batch
+from quorumd.protocol.metadata_record import decode_record
+
+if TYPE_CHECKING:
+    from quorumd.client.admin import AdminClient
+
+_AT_THE_END = "TORN_TAIL"
+"""A fault that a log has which was copied while it was written."""
+_SIZE_COLUMNS = ("topic", "partition", "bytes")
+
+
+def state_of_history(folder: Path) -> ClusterState:
+    """The end of a history that `history build` wrote. Raises InputIncomplete where there is none."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise InputIncomplete(f"{folder} holds no history: `quorumd pipeline history build` writes one")
+    columns = ["topic", "partition", "leader", "replicas", "adding", "removing"]
+    partitions = read_files(folder, manifest.paths("partition_current"), "partition_current", columns)
+    brokers = read_files(folder, manifest.paths("brokers"), "brokers")
+    return state_of_tables(partitions, brokers)
+
+
+def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
+    """From rows of schemas.PARTITION_CURRENT and schemas.BROKERS."""
+    replicas = _rows(partitions["replicas"])
+    adding, removing = _rows(partitions["adding"]), _rows(partitions["removing"])
+    if removing.shape[1]:
+        replicas = _heading_for(replicas, adding, removing)
+    newest: dict[int, BrokerState] = {}
+    rows = brokers.sort_by("from_offset").select(["broker_id", "rack", "event", "fenced", "to_offset"])
+    for row in rows.to_pylist():
+        newest.pop(row["broker_id"], None)
+        if row["event"] != "unregister" and row["to_offset"] is None:
+            newest[row["broker_id"]] = BrokerState(row["broker_id"], row["rack"], bool(row["fenced"]))
+    encoded = pc.dictionary_encode(partitions["topic"].combine_chunks())
+    names = np.array(encoded.dictionary.to_pylist(), dtype=object)
+    return ClusterState.of(
+        names[encoded.indices.to_numpy()] if len(names) else [],
+        partitions["partition"].to_numpy(),
+        replicas,
+        partitions["leader"].to_numpy(),
+        newest.values(),
+    )
+
+
+def _rows(column: pa.ChunkedArray) -> Rows:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
+    return rows_of(array.flatten().to_numpy().astype(np.int32), np.r_[0, np.cumsum(lengths)])
+
+
+def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
+    """Replicas after the reassignments under way: those that leave are taken out, order and width are kept."""
+    kept = replicas >= 0
+    for column in range(removing.shape[1]):
+        kept &= (replicas != removing[:, column : column + 1]) | (replicas < 0)
+    found = np.where(kept, replicas, -1).astype(np.int32)
+    order = np.argsort(found < 0, axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(found, order, axis=1))
+
+
+def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
+    """The end of the copy that reaches farthest, by the node's own state machine. Raises InputIncomplete."""
+    copies = read_folders(folders)
+    folder = max(copies, key=_reach)
+    image = ClusterImage()
+    for value, place in _values(folder):
+        try:
+            image.apply(decode_record(value), [])
+        except UnsupportedVersion:
+            # A record of another Kafka; those of topics and brokers are known here.
+            continue
+        except MalformedMessage as error:
+            raise InputIncomplete(f"{place}: {error}") from None
+    return state_of_image(image)
+
+
+def _reach(folder: LogFolder) -> tuple[int, int]:
+    last = folder.segments[-1] if folder.segments else None
+    newest = folder.snapshots[-1].end_offset if folder.snapshots else 0
+    return max(newest, last.base_offset if last else 0), last.size if last else 0
+
+
+def _values(folder: LogFolder) -> Iterator[tuple[bytes, str]]:
+    """Metadata records of the newest snapshot and of the log behind it, with the files that they are in."""
+    start = 0
+    files: list[tuple[str, int]] = []
+    if folder.snapshots:
+        start = folder.snapshots[-1].end_offset
+        files.append((folder.snapshots[-1].path, -1))
+    elif folder.segments[0].base_offset > 0:
+        raise InputIncomplete(
+            f"{folder.path} begins at offset {folder.segments[0].base_offset}, "
+            "and there is no snapshot of what was before"
+        )
+    for segment, following in zip(folder.segments, [*folder.segments[1:], None], strict=True):
+        if following is None or following.base_offset > start:
+            files.append((segment.path, start))
+    for path, after in files:
+        yield from _values_of_file(path, after)
+
+
+def _values_of_file(path: str, after: int) -> Iterator[tuple[bytes, str]]:
+    for data, position, scanned in read_pieces(path):
+        for fault in scanned.faults:
+            if fault.code != _AT_THE_END:
+                raise InputIncomplete(f"{path} at byte {fault.position}: {fault.code}: {fault.text}")
+        for start in scanned.batches.position.tolist():
+            header = record_batch.read_header(data, start)
+            if not header.is_control and header.end_offset > after:
+                skipped = max(after - header.base_offset, 0)
+                for value in record_batch.values(data, header)[skipped:]:
+                    yield value, f"{path} at byte {position + start}"
+
+
+def state_of_image(image: ClusterImage) -> ClusterState:
+    """The state of a node's own image."""
+    topics, numbers, leaders, replicas = [], [], [], []
+    for topic in image.topics.values():
+        for number, partition in topic.partitions.items():
+            topics.append(topic.name)
+            numbers.append(number)
+            leaders.append(partition.leader)
+            replicas.append([r for r in partition.replicas if r not in partition.removing])
+    brokers = [BrokerState(b.id, b.rack, b.is_fenced) for b in image.brokers.values()]
+    return ClusterState.of(topics, numbers, padded_rows(replicas), leaders, brokers)
+
+
+async def state_of_cluster(admin: AdminClient) -> ClusterState:
+    """What the leader says. Raises RequestFailed."""
+    described = await admin.describe_topics()
+    ongoing = await admin.list_reassignments()
+    cluster = await admin.describe_brokers()
+    leaving = {where: set(move.removing_replicas) for where, move in ongoing.items()}
+    topics, numbers, leaders, replicas = [], [], [], []
+    for topic in described:
+        for partition in topic.partitions:
+            topics.append(topic.name or "")
+            numbers.append(partition.partition_index)
+            leaders.append(partition.leader_id)
+            gone = leaving.get((topics[-1], numbers[-1]), ())  # type: ignore[call-overload]  # a TopicPartition equals its tuple
+            replicas.append([r for r in partition.replica_nodes if r not in gone])
+    # Nodes of the quorum are told of too, without an epoch; a stock node tells no epochs, and no such nodes.
+    registered = [broker for broker in cluster.brokers if broker.broker_epoch >= 0] or cluster.brokers
+    brokers = [BrokerState(b.broker_id, b.rack, b.is_fenced) for b in registered]
+    return ClusterState.of(topics, numbers, padded_rows(replicas), leaders, brokers)
+
+
+def sizes_of_file(path: Path, state: ClusterState) -> Ints:
+    """Bytes of a replica of each partition of the state, from a file with the columns topic, partition and bytes:
+    Parquet, CSV with a header, or JSON with an object a line. Raises ConfigError, also for partitions that are not
+    in it.
+    """
+    table = _read_sizes(path)
+    missing = [name for name in _SIZE_COLUMNS if name not in table.column_names]
+    if missing:
+        raise ConfigError(f"{path}: no column {missing[0]!r}; expected {', '.join(_SIZE_COLUMNS)}")
+    try:
+        numbers = table["partition"].cast(pa.int64()).to_numpy()
+        sizes = table["bytes"].cast(pa.int64()).to_numpy()
+    except (pa.ArrowException, ValueError) as error:
+        raise ConfigError(f"{path}: partition and bytes must be whole numbers: {error}") from None
+    topics = table["topic"].cast(pa.string()).combine_chunks()
+    known = pc.index_in(topics, pa.array(state.names, pa.string())).fill_null(-1).to_numpy().astype(np.int64)
+    if len(sizes) and int(sizes.min()) < 0:
+        raise ConfigError(f"{path}: bytes below zero")
+    width = 1 + int(max(state.partitions.max(initial=0), numbers.max(initial=0)))
+    ours = state.topics * width + state.partitions
+    theirs = known * width + numbers
+    usable = (known >= 0) & (numbers >= 0)
+    order = np.argsort(theirs[usable], kind="stable")
+    keys, values = theirs[usable][order], sizes[usable][order]
+    at = np.minimum(np.searchsorted(keys, ours), max(len(keys) - 1, 0))
+    found = keys[at] == ours if len(keys) else np.zeros(len(ours), bool)
+    if not found.all():
+        lacking = int(np.flatnonzero(~found)[0])
+        where = f"{state.names[state.topics[lacking]]}-{state.partitions[lacking]}"
+        raise ConfigError(f"{path}: {int((~found).sum())} partitions have no size in it, such as {where}")
+    return np.asarray(values[at])
+
+
+def _read_sizes(path: Path) -> Any:
+    try:
+        if path.suffix == ".parquet" or path.is_dir():
+            return pq.read_table(path)
+        if path.suffix in (".json", ".jsonl"):
+            return pyarrow.json.read_json(path)
+        if path.suffix == ".csv":
+            return pyarrow.csv.read_csv(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    raise ConfigError(f"{path}: expected a file that ends in .parquet, .csv, .json or .jsonl")

@@ -1,0 +1,93 @@
+"""Which replica goes where: from brokers that have too much to brokers that have room, a round after the other.
+
+In a round many replicas are tried at once, each by a broker that its racks allow, chosen so that all of them together
+take what there is room for; those that collide are tried again. Few rounds place nearly all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import Ints, mixed
+from quorumd.pipeline.plan.placement import Placement
+
+_STALLED = 3
+"""Rounds without a move, one after the other, before giving up."""
+
+
+def fill(placement: Placement, room: Ints, *, keep_spread: bool = True) -> None:
+    """Give partitions that lack replicas new ones, as far as `room` (by broker, used up) and racks allow."""
+    stalled = salt = 0
+    while stalled < _STALLED:
+        missing = placement.wanted > (placement.rows >= 0).sum(1)
+        partitions = np.flatnonzero(missing)
+        if not len(partitions) or not room.any():
+            return
+        columns = np.argmin(placement.rows[partitions], axis=1)
+        which, brokers = placement.accepted(partitions, columns, room, salt, keep_spread=keep_spread)
+        placement.put(partitions[which], columns[which], brokers)
+        np.subtract.at(room, brokers, placement.weights[partitions[which]])
+        stalled = 0 if len(which) else stalled + 1
+        salt += 2
+
+
+def shed(placement: Placement, surplus: Ints, room: Ints, *, keep_spread: bool = True) -> None:
+    """Move replicas from brokers with a surplus to brokers with room, both used up as far as racks allow.
+
+    The replicas that go are those of topics of which their broker has most; heavy ones before light ones.
+    """
+    stalled = salt = 0
+    while stalled < _STALLED and surplus.any() and room.any():
+        waiting = _candidates(placement, surplus, salt)
+        moved = 0
+        while len(waiting[0]) and surplus.any() and room.any():
+            moved += _round(placement, waiting, surplus, room, salt, keep_spread)
+            salt += 2
+        stalled = 0 if moved else stalled + 1
+
+
+def _round(
+    placement: Placement, waiting: list[Ints], surplus: Ints, room: Ints, salt: int, keep_spread: bool
+) -> int:
+    """Try the first candidates of each broker, as many as its surplus, and take those tried from `waiting`."""
+    partitions, columns, brokers = waiting
+    weights = placement.weights[partitions]
+    useful = weights <= surplus[brokers]
+    running = np.cumsum(np.where(useful, weights, 0))
+    starts = np.flatnonzero(np.r_[True, brokers[1:] != brokers[:-1]])
+    before = np.repeat(
+        running[starts] - np.where(useful, weights, 0)[starts], np.diff(np.r_[starts, len(brokers)])
+    )
+    tried = useful & (running - before <= surplus[brokers])
+    keep = ~tried & useful
+    if not tried.any():
+        waiting[:] = [partitions[:0], columns[:0], brokers[:0]]
+        return 0
+    chosen = np.flatnonzero(tried)
+    _, first = np.unique(partitions[chosen], return_index=True)
+    keep[np.delete(chosen, first)] = True
+    chosen = chosen[first]
+    going, at, source = partitions[chosen], columns[chosen], brokers[chosen]
+    which, targets = placement.accepted(going, at, room, salt, keep_spread=keep_spread)
+    placement.put(going[which], at[which], targets)
+    moved = placement.weights[going[which]]
+    np.subtract.at(surplus, source[which], moved)
+    np.subtract.at(room, targets, moved)
+    waiting[:] = [partitions[keep], columns[keep], brokers[keep]]
+    return len(which)
+
+
+def _candidates(placement: Placement, surplus: Ints, salt: int) -> list[Ints]:
+    """Places of replicas on brokers with a surplus, and these brokers; those to move first before others."""
+    rows = placement.rows
+    wanted = np.r_[surplus > 0, False]
+    partitions, columns = np.nonzero(wanted[rows])
+    brokers = rows[partitions, columns].astype(np.int64)
+    weights = placement.weights[partitions]
+    if len(weights) and int(weights.max()) > int(weights.min()):
+        order = np.lexsort((mixed(partitions, salt), -weights, brokers))
+    else:
+        here = placement.of_topic[placement.topics[partitions] * placement.brokers + brokers].astype(np.int64)
+        scattered = (mixed(partitions * rows.shape[1] + columns, salt) >> np.uint64(40)).astype(np.int64)
+        order = np.argsort((brokers << 40) | ((0xFFFF - np.minimum(here, 0xFFFF)) << 24) | scattered)
+    return [partitions[order], columns[order], brokers[order]]

@@ -1,0 +1,147 @@
+"""The replicas of partitions while a plan is made: who may take which, and what follows from a move."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, fractions, mixed, rank_within, sum_before
+from quorumd.pipeline.plan.targets import RackRules
+
+_BLOCK_CELLS = 8_000_000
+"""Of a matrix of partitions and racks at a time."""
+
+
+class Placement:
+    """`rows` is changed in place, by `put`; everything else follows.
+
+    wanted      replicas that each partition shall have
+    weights     of a replica of each partition: 1, or bytes
+    topics      index of the topic of each partition, from 0 without gaps
+    rack_of     of each broker, NONE for one that must not hold anything
+    limits      how many replicas of each topic one broker may get
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        wanted: Ints,
+        weights: Ints,
+        topics: Ints,
+        rack_of: Ints,
+        rules: RackRules,
+        limits: Ints | None = None,
+    ) -> None:
+        self.rows = rows
+        self.wanted = wanted
+        self.weights = weights
+        self.topics = topics
+        self.rack_of = rack_of
+        self.rules = rules
+        self.brokers = len(rack_of)
+        self.racks = rules.most.shape[1]
+        self.loads = np.zeros(self.brokers, np.int64)
+        here = rows >= 0
+        brokers = rows[here].astype(np.int64)
+        weight_of = np.broadcast_to(weights[:, None], rows.shape)[here]
+        np.add.at(self.loads, brokers, weight_of)
+        self._topic_count = int(topics.max(initial=-1)) + 1
+        of_topic = np.broadcast_to(topics[:, None], rows.shape)[here]
+        keys = of_topic * self.brokers + brokers
+        self.of_topic = np.bincount(keys, minlength=self._topic_count * self.brokers).astype(np.int32)
+        self.limits = self._topic_limits() if limits is None else limits
+
+    def _topic_limits(self) -> Ints:
+        """What the fullest broker has of a topic, or an even share of it, whichever is more."""
+        if not self._topic_count:
+            return np.zeros(0, np.int64)
+        alive = max(int((self.rack_of >= 0).sum()), 1)
+        totals = np.bincount(self.topics, self.wanted, self._topic_count)
+        fullest = self.of_topic.reshape(self._topic_count, self.brokers).max(1)
+        return np.asarray(np.maximum(np.ceil(totals / alive).astype(np.int64), fullest))
+
+    def put(self, partitions: Ints, columns: Ints, brokers: Ints) -> None:
+        """Let these brokers, or NONE, have the replicas at these places; each place at most once."""
+        weights, keys = self.weights[partitions], self.topics[partitions] * self.brokers
+        before = self.rows[partitions, columns].astype(np.int64)
+        for held, sign in ((before, -1), (brokers, 1)):
+            real = held >= 0
+            np.add.at(self.loads, held[real], sign * weights[real])
+            np.add.at(self.of_topic, keys[real] + held[real], sign)
+        self.rows[partitions, columns] = brokers
+
+    def rack_counts(self, partitions: Ints, columns: Ints | None = None) -> Ints:
+        """Replicas of these partitions in each rack, without those at `columns`: (partitions, racks)."""
+        rows = self.rows[partitions]
+        racks = np.where(rows >= 0, self.rack_of[rows], NONE)
+        racks[racks < 0] = self.racks
+        if columns is not None:
+            racks[np.arange(len(racks)), columns] = self.racks
+        counts = np.zeros((len(racks), self.racks + 1), np.int64)
+        each = np.arange(len(racks))
+        for column in range(racks.shape[1]):
+            counts[each, racks[:, column]] += 1
+        return counts[:, :-1]
+
+    def allowed_racks(self, partitions: Ints, columns: Ints) -> Mask:
+        """The racks that may take the replica at a place of each partition, which is not counted."""
+        counts = self.rack_counts(partitions, columns)
+        wanted = self.wanted[partitions]
+        fewest = self.rules.fewest[wanted]
+        allowed = counts < self.rules.most[wanted]
+        missing = np.maximum(fewest - counts, 0).sum(1)
+        tight = missing >= wanted - counts.sum(1)
+        return np.where(tight[:, None], counts < fewest, allowed)
+
+    def accepted(
+        self, partitions: Ints, columns: Ints, room: Ints, salt: int, *, keep_spread: bool
+    ) -> tuple[Ints, Ints]:
+        """Of replicas at these places, each of another partition: which may go where, all of them together.
+
+        Returns indexes into `partitions`, and a broker for each, within the room of the brokers.
+        """
+        racks = self._chosen_racks(partitions, columns, room, salt)
+        brokers = self._chosen_brokers(partitions, racks, room, salt)
+        fits = np.flatnonzero(brokers >= 0)
+        chosen = brokers[fits]
+        where = partitions[fits]
+        ok = ~(self.rows[where] == chosen[:, None]).any(1)
+        fits, chosen, where = fits[ok], chosen[ok], where[ok]
+        if keep_spread:
+            topics = self.topics[where]
+            keys = topics * self.brokers + chosen
+            ok = self.of_topic[keys] + rank_within(keys) < self.limits[topics]
+            fits, chosen, where = fits[ok], chosen[ok], where[ok]
+        ok = sum_before(chosen, self.weights[where]) <= room[chosen]
+        return fits[ok], chosen[ok]
+
+    def _chosen_racks(self, partitions: Ints, columns: Ints, room: Ints, salt: int) -> Ints:
+        """One of the allowed racks for each, by the room there is in them; NONE where there is none."""
+        alive = self.rack_of >= 0
+        of_rack = np.bincount(self.rack_of[alive], room[alive].astype(np.float64), self.racks)
+        block = max(1, _BLOCK_CELLS // max(self.racks, 1))
+        found = np.empty(len(partitions), np.int64)
+        for start in range(0, len(partitions), block):
+            part = slice(start, start + block)
+            running = np.cumsum(self.allowed_racks(partitions[part], columns[part]) * of_rack, axis=1)
+            at = fractions(partitions[part], salt) * running[:, -1]
+            found[part] = np.where(running[:, -1] > 0, (running <= at[:, None]).sum(1), NONE)
+        return found
+
+    def _chosen_brokers(self, partitions: Ints, racks: Ints, room: Ints, salt: int) -> Ints:
+        """A broker of the rack for each, so that all together take what each has room for: those that go to a rack
+        are laid out evenly over its room. NONE where no rack was chosen."""
+        found = np.full(len(partitions), NONE, np.int64)
+        for rack in np.unique(racks[racks >= 0]):
+            brokers = np.flatnonzero((self.rack_of == rack) & (room > 0))
+            going = np.flatnonzero(racks == rack)
+            if not len(brokers):
+                continue
+            going = going[np.argsort(mixed(partitions[going], salt + 1), kind="stable")]
+            edges = np.cumsum(room[brokers])
+            total = int(edges[-1])
+            step = max(total / len(going), 1.0)
+            # From another place each time, or one that goes alone would always be sent to the same broker.
+            start = float(fractions(np.array([rack]), salt + 1)[0]) * total
+            spots = (start + np.arange(len(going)) * step).astype(np.int64) % total
+            found[going] = brokers[np.searchsorted(edges, spots, side="right")]
+        return found

@@ -1,0 +1,240 @@
+"""From a state and what shall change to a plan: the one place where all steps of it follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quorumd.errors import ConfigError
+from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
+from quorumd.pipeline.plan.bound import lower_bound
+from quorumd.pipeline.plan.leaders import balanced_leaders, packed
+from quorumd.pipeline.plan.leaving import release
+from quorumd.pipeline.plan.moves import fill
+from quorumd.pipeline.plan.placement import Placement
+from quorumd.pipeline.plan.repair import Repair
+from quorumd.pipeline.plan.shards import Runner, exchange, in_process, shard_of_topics, split
+from quorumd.pipeline.plan.state import ClusterState
+from quorumd.pipeline.plan.targets import Bands, RackRules, bands, targets
+
+_FORCED_ROUNDS = 8
+BYTES_TOLERANCE = 0.02
+"""Of a plan by bytes, unless said: replicas cannot be cut to make it even."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What shall be other than it is.
+
+    remove      brokers that shall be empty
+    add         brokers that have nothing yet, with their racks
+    replace     brokers that shall be empty, each with the one that takes its place
+    racks       racks of brokers that say another one, or none
+    factors     replication factor by topic; that of "" is of all others
+    only        topics to plan for, balanced among themselves; all if empty
+    tolerance   how far from its share a broker may be, 0.02 is 2 %; None for as near as whole replicas are
+    sizes       bytes of a replica of each partition, to balance bytes instead of replicas
+    """
+
+    remove: frozenset[int] = frozenset()
+    add: Mapping[int, str | None] = field(default_factory=dict)
+    replace: Mapping[int, int] = field(default_factory=dict)
+    racks: Mapping[int, str] = field(default_factory=dict)
+    factors: Mapping[str, int] = field(default_factory=dict)
+    only: frozenset[str] = frozenset()
+    tolerance: float | None = None
+    sizes: Ints | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The brokers of a plan by index. `rack_of` is NONE for those that shall be empty."""
+
+    ids: Ints
+    racks: tuple[str | None, ...]
+    rack_of: Ints
+    successors: Mapping[int, int]
+
+    @property
+    def alive(self) -> Ints:
+        """Indexes of brokers that may hold replicas."""
+        return np.flatnonzero(self.rack_of >= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Rows of indexes of `cast`, for the partitions at `index` of the state. `bound`: moves that no plan can avoid,
+    in the unit of `weights`."""
+
+    state: ClusterState
+    cast: Cast
+    index: Ints
+    old: Rows
+    new: Rows
+    weights: Ints
+    within: Bands
+    targets: Ints
+    rules: RackRules
+    wanted: Ints
+    bound: int
+    by_bytes: bool
+
+
+def make_outcome(
+    state: ClusterState, changes: Changes, *, shards: int = 1, runner: Runner = in_process
+) -> Outcome:
+    """The new replicas of all partitions. Raises ConfigError for changes that cannot be."""
+    cast = cast_of(state, changes)
+    index = _planned(state, changes)
+    old = _indexed(state.replicas[index], cast.ids)
+    wanted = _wanted(state, changes, index, old)
+    whole = changes.sizes is None
+    weights = np.ones(len(index), np.int64) if changes.sizes is None else np.maximum(changes.sizes[index], 1)
+    sizes = np.bincount(cast.rack_of[cast.alive], minlength=int(cast.rack_of.max(initial=0)) + 1)
+    rules = RackRules.of(sizes, wanted)
+    tolerance = changes.tolerance if changes.tolerance is not None else 0.0 if whole else BYTES_TOLERANCE
+    totals = np.bincount(wanted, weights.astype(np.float64)) if len(wanted) else np.zeros(1)
+    by_factor = {int(factor): int(totals[factor]) for factor in np.unique(wanted)}
+    within = bands(cast.rack_of, rules, by_factor, tolerance, whole=whole)
+    _, topics = np.unique(state.topics[index], return_inverse=True)
+    placement = Placement(
+        _without_leaving(old, wanted, cast), wanted, weights, topics.astype(np.int64), cast.rack_of, rules
+    )
+    bound = lower_bound(placement, within)
+    goal = targets(placement.loads, cast.rack_of, within)
+    release(placement, goal)
+    _put_successors(placement, old, cast, goal)
+    if shards > 1:
+        shard_of = shard_of_topics(state.names, shards)[state.topics[index]]
+        for part, rows in runner(split(placement, shard_of, shards, goal)):
+            placement.rows[part] = rows
+        placement = Placement(
+            placement.rows, wanted, weights, placement.topics, cast.rack_of, rules, placement.limits
+        )
+    _finish(placement, old, goal, within)
+    new = balanced_leaders(packed(placement.rows), cast.alive)
+    return Outcome(state, cast, index, old, new, weights, within, goal, rules, wanted, bound, not whole)
+
+
+def _finish(placement: Placement, old: Rows, goal: Ints, within: Bands) -> None:
+    """Place all that is to be placed, first by the rules of taste too, then by those of racks and loads only."""
+    alive = placement.rack_of >= 0
+    for keep_spread in (True, False):
+        surplus = np.where(alive, np.maximum(placement.loads - goal, 0), 0)
+        exchange(placement, surplus, np.maximum(goal - placement.loads, 0), keep_spread=keep_spread)
+    repair = Repair(placement, old, within)
+    repair.fill()
+    # Where no broker that its racks allow has room, one gets too much, and gives something else.
+    heaviest = int(placement.weights.max(initial=1))
+    for _ in range(_FORCED_ROUNDS):
+        fill(placement, np.where(alive, heaviest, 0).astype(np.int64), keep_spread=False)
+    repair.fill_anyhow()
+    repair.run()
+
+
+def cast_of(state: ClusterState, changes: Changes) -> Cast:
+    """The brokers that there are, come and go. Raises ConfigError."""
+    registered = {id for id, broker in state.brokers.items() if broker.registered}
+    leaving = changes.remove | changes.replace.keys()
+    coming = dict(changes.add)
+    for old, new in changes.replace.items():
+        if new not in registered and new not in coming:
+            coming[new] = state.brokers[old].rack if old in state.brokers else None
+    _check_brokers(state, changes, registered, leaving)
+    ids = np.array(sorted({*state.brokers, *coming}), np.int64)
+    racks: list[str | None] = []
+    for id in ids.tolist():
+        said = changes.racks.get(id)
+        if said is None:
+            said = coming[id] if id in coming else state.brokers[id].rack
+        racks.append(said)
+    alive = np.array([(id in registered or id in coming) and id not in leaving for id in ids.tolist()], bool)
+    names = sorted({rack or "" for rack, lives in zip(racks, alive, strict=True) if lives})
+    rack_of = np.array(
+        [names.index(rack or "") if lives else NONE for rack, lives in zip(racks, alive, strict=True)],
+        np.int64,
+    )
+    successors = {
+        int(np.searchsorted(ids, old)): int(np.searchsorted(ids, new)) for old, new in changes.replace.items()
+    }
+    return Cast(ids, tuple(racks), rack_of, successors)
+
+
+def _check_brokers(
+    state: ClusterState, changes: Changes, registered: set[int], leaving: frozenset[int] | set[int]
+) -> None:
+    unknown = sorted(leaving - state.brokers.keys())
+    if unknown:
+        raise ConfigError(
+            f"broker {unknown[0]} shall leave, but there is none; known are {_listed(registered)}"
+        )
+    back = sorted(leaving & (changes.add.keys() | set(changes.replace.values())))
+    if back:
+        raise ConfigError(f"broker {back[0]} shall leave and come at once")
+    there = sorted(changes.add.keys() & registered)
+    if there:
+        raise ConfigError(f"broker {there[0]} shall come, but it is there; its rack is said by --rack")
+    nowhere = sorted(changes.racks.keys() - registered - changes.add.keys() - set(changes.replace.values()))
+    if nowhere:
+        raise ConfigError(
+            f"broker {nowhere[0]} is given a rack, but there is none; known are {_listed(registered)}"
+        )
+    if not (registered | changes.add.keys() | set(changes.replace.values())) - leaving:
+        raise ConfigError("no broker is left that could hold a replica")
+
+
+def _listed(ids: set[int]) -> str:
+    shown = sorted(ids)
+    text = ", ".join(map(str, shown[:20]))
+    return f"{text} and {len(shown) - 20} more" if len(shown) > 20 else text or "none"
+
+
+def _planned(state: ClusterState, changes: Changes) -> Ints:
+    """Indexes of the partitions that the plan is for. Raises ConfigError for a topic that is not there."""
+    missing = sorted((changes.only | (changes.factors.keys() - {""})) - set(state.names))
+    if missing:
+        raise ConfigError(f"topic {missing[0]!r} is not in this state, which has {len(state.names)} topics")
+    if not changes.only:
+        return np.arange(len(state))
+    chosen = np.array([name in changes.only for name in state.names], bool)
+    return np.flatnonzero(chosen[state.topics])
+
+
+def _indexed(rows: Rows, ids: Ints) -> Rows:
+    return np.where(rows >= 0, np.searchsorted(ids, rows), NONE).astype(np.int32)
+
+
+def _wanted(state: ClusterState, changes: Changes, index: Ints, old: Rows) -> Ints:
+    """Replicas that each partition shall have."""
+    wanted = (old >= 0).sum(1).astype(np.int64)
+    if changes.factors:
+        by_topic = np.array(
+            [changes.factors.get(name, changes.factors.get("", 0)) for name in state.names], np.int64
+        )
+        said = by_topic[state.topics[index]]
+        wanted = np.asarray(np.where(said > 0, said, wanted))
+    return np.asarray(wanted)
+
+
+def _without_leaving(old: Rows, wanted: Ints, cast: Cast) -> Rows:
+    """What may stay, in rows wide enough for what shall be."""
+    width = max(old.shape[1], int(wanted.max(initial=0)))
+    rows = np.full((len(old), width), NONE, np.int32)
+    gone = np.r_[cast.rack_of < 0, True]
+    rows[:, : old.shape[1]] = np.where(gone[old], NONE, old)
+    return rows
+
+
+def _put_successors(placement: Placement, old: Rows, cast: Cast, goal: Ints) -> None:
+    """Let successors have what those before them had, as far as racks and targets allow."""
+    for before, after in cast.successors.items():
+        partitions, columns = np.nonzero(old == before)
+        lacking = placement.wanted[partitions] > (placement.rows[partitions] >= 0).sum(1)
+        allowed = placement.allowed_racks(partitions, columns)[:, placement.rack_of[after]]
+        fits = lacking & allowed & ~(placement.rows[partitions] == after).any(1)
+        room = max(int(goal[after] - placement.loads[after]), 0)
+        taken = np.flatnonzero(fits)
+        taken = taken[np.cumsum(placement.weights[partitions[taken]]) <= room]
+        placement.put(partitions[taken], columns[taken], np.full(len(taken), after, np.int64))

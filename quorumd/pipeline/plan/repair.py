@@ -1,0 +1,239 @@
+"""The last few replicas, which rounds of many at once could not place: one at a time, by another way if need be.
+
+A broker above its band gives to one that may take more. Where no replica of it can go there, it goes along a chain of
+brokers, each of which passes on a replica of its own: one that is being moved anyway, for that costs nothing more, or
+else any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import NONE, Floats, Ints, Mask, Rows, not_in
+from quorumd.pipeline.plan.placement import Placement
+from quorumd.pipeline.plan.targets import Bands
+
+_STEPS = 5_000
+_LONGEST = 4
+"""Brokers that pass something on in a chain."""
+_SAMPLE = 200_000
+"""Replicas that stay where they are, of which a chain may use some."""
+
+
+class Hop(NamedTuple):
+    """One replica, by partition and column, and the broker that it goes to."""
+
+    partition: int
+    column: int
+    target: int
+
+
+class Repair:
+    """Brings brokers into their bands, as far as racks allow. All partitions have all their replicas."""
+
+    def __init__(self, placement: Placement, original: Rows, within: Bands) -> None:
+        self._placement = placement
+        self._original = original
+        self._within = within
+
+    def fill(self) -> None:
+        """Give partitions that lack replicas new ones where that needs no more than they lack."""
+        rows = self._placement.rows
+        lacking = self._placement.wanted - (rows >= 0).sum(1)
+        for partition in np.repeat(np.arange(len(rows)), lacking):
+            held = (np.array([partition]), np.argmin(rows[[partition]], axis=1))
+            chain = self._chain({NONE: held}, self._able_to_take(), only_moved=True)
+            self._apply(chain)
+
+    def fill_anyhow(self) -> None:
+        """Give them new ones wherever their racks allow, whatever brokers hold then."""
+        placement = self._placement
+        lacking = placement.wanted - (placement.rows >= 0).sum(1)
+        for partition in np.repeat(np.arange(len(placement.rows)), lacking):
+            places = np.array([partition]), np.argmin(placement.rows[[partition]], axis=1)
+            usable = [self._fits(NONE, *places, int(broker))[0] for broker in range(placement.brokers)]
+            target = _ordered(self._within.share - placement.loads, np.array(usable))[0]
+            self._apply([Hop(int(partition), int(places[1][0]), target)])
+
+    def run(self) -> None:
+        """Until all is in its band, or nothing helps."""
+        hopeless: set[int] = set()
+        for _ in range(_STEPS):
+            over, under = self._outside(hopeless)
+            if not over and not under:
+                return
+            if over and under and self._pass(over, under, (True,)):
+                continue
+            if over:
+                done = self._pass(over[:1], self._able_to_take(), (True, False))
+                broker = over[0]
+            else:
+                done = self._pass(self._able_to_give(), under[:1], (True, False))
+                broker = under[0]
+            if not done:
+                hopeless.add(broker)
+
+    def _outside(self, hopeless: set[int]) -> tuple[list[int], list[int]]:
+        """Brokers above their bands and below, the farthest first."""
+        loads = self._placement.loads
+        alive = self._placement.rack_of >= 0
+        over, under = loads - self._within.high, self._within.low - loads
+        return tuple(
+            [broker for broker in _ordered(outside, alive & (outside > 0)) if broker not in hopeless]
+            for outside in (over.astype(np.float64), under.astype(np.float64))
+        )  # type: ignore[return-value]  # of two
+
+    def _able_to_take(self) -> list[int]:
+        need = self._within.share - self._placement.loads
+        return _ordered(need, (self._placement.loads < self._within.high) & (self._placement.rack_of >= 0))
+
+    def _able_to_give(self) -> list[int]:
+        need = self._placement.loads - self._within.share
+        return _ordered(need, (self._placement.loads > self._within.low) & (self._placement.rack_of >= 0))
+
+    def _pass(self, sources: Sequence[int], targets: Sequence[int], ways: tuple[bool, ...]) -> bool:
+        """Let one of the sources give to one of the targets, over a chain if need be.
+
+        `ways`: which replicas others may pass on, only moved ones (True) or any (False), one after the other.
+        """
+        for only_moved in ways:
+            held = {source: _places(self._placement.rows == source) for source in sources}
+            chain = self._chain(held, targets, only_moved)
+            if chain:
+                self._apply(chain)
+                return True
+        return False
+
+    def _apply(self, chain: list[Hop]) -> None:
+        for hop in reversed(chain):
+            self._placement.put(*(np.array([value]) for value in hop))
+
+    def _chain(
+        self, held: Mapping[int, tuple[Ints, Ints]], targets: Sequence[int], only_moved: bool
+    ) -> list[Hop]:
+        """The shortest one, from the source on; empty where there is none. `held` are places by source: replicas of
+        a broker, or with NONE a place that is empty."""
+        onward: dict[int, Hop | None] = dict.fromkeys(targets)
+        reached = list(targets)
+        others: tuple[Ints, Ints] | None = None
+        for _ in range(_LONGEST):
+            for target in reached:
+                for source, places in held.items():
+                    chain = self._first_hop(source, places, target, onward)
+                    if chain:
+                        return chain
+            others = self._passed_on(only_moved) if others is None else others
+            further: list[int] = []
+            for target in reached:
+                for broker, hop in self._hops_to(target, others).items():
+                    if broker not in onward and broker not in held:
+                        onward[broker] = hop
+                        further.append(broker)
+            if not further:
+                return []
+            reached = further
+        return []
+
+    def _first_hop(
+        self, source: int, held: tuple[Ints, Ints], target: int, onward: dict[int, Hop | None]
+    ) -> list[Hop]:
+        """What the source gives to `target`, and what follows from there; empty if that cannot be."""
+        partitions, columns = held
+        following: list[Hop] = []
+        hop = onward[target]
+        while hop is not None:
+            following.append(hop)
+            hop = onward[hop.target]
+        fits = self._fits(source, partitions, columns, target)
+        # What was asked of each hop alone does not hold for two of one partition.
+        for each in following:
+            fits &= partitions != each.partition
+        weights = self._placement.weights[partitions]
+        fits &= self._bearable(source, weights, target, following)
+        if not fits.any():
+            return []
+        excess = int(self._placement.loads[source] - self._within.high[source]) if source >= 0 else 0
+        lack = int(self._within.low[target] - self._placement.loads[target])
+        best = _best(fits, weights, excess if excess > 0 else lack)
+        return [Hop(int(partitions[best]), int(columns[best]), target), *following]
+
+    def _fits(self, source: int, partitions: Ints, columns: Ints, target: int) -> Mask:
+        if source >= 0:
+            return may_take(self._placement, partitions, columns, target)
+        rack = int(self._placement.rack_of[target])
+        if rack < 0:
+            return np.zeros(len(partitions), bool)
+        allowed = self._placement.allowed_racks(partitions, columns)[:, rack]
+        return np.asarray(allowed & ~(self._placement.rows[partitions] == target).any(1))
+
+    def _bearable(self, source: int, weights: Ints, target: int, following: list[Hop]) -> Mask:
+        """For which weights that the source gives nobody leaves its band on the other side, or at all."""
+        loads, low, high = self._placement.loads, self._within.low, self._within.high
+        given = [int(self._placement.weights[hop.partition]) for hop in following]
+        if len({hop.partition for hop in following}) < len(following):
+            return np.zeros(len(weights), bool)
+        bearable = np.ones(len(weights), bool)
+        if source >= 0:
+            bearable &= weights <= loads[source] - low[source]
+        passing = [target, *(hop.target for hop in following)]
+        for index, broker in enumerate(passing):
+            arrives = weights if index == 0 else np.full(len(weights), given[index - 1])
+            leaves = given[index] if index < len(given) else 0
+            after = loads[broker] + arrives - leaves
+            bearable &= after <= max(int(high[broker]), int(loads[broker]) if index < len(given) else 0)
+            bearable &= after >= min(int(low[broker]), int(loads[broker]))
+        return bearable
+
+    def _passed_on(self, only_moved: bool) -> tuple[Ints, Ints]:
+        rows = self._placement.rows
+        if only_moved:
+            return _places(not_in(rows, self._original))
+        partitions, columns = np.nonzero(rows >= 0)
+        step = max(1, len(partitions) // _SAMPLE)
+        return partitions[::step], columns[::step]
+
+    def _hops_to(self, target: int, others: tuple[Ints, Ints]) -> dict[int, Hop]:
+        """From each broker that has something for `target`, one replica that it could give."""
+        partitions, columns = others
+        fits = np.flatnonzero(may_take(self._placement, partitions, columns, target))
+        holders, first = np.unique(self._placement.rows[partitions[fits], columns[fits]], return_index=True)
+        return {
+            int(holder): Hop(int(partitions[fits[at]]), int(columns[fits[at]]), target)
+            for holder, at in zip(holders, first, strict=True)
+        }
+
+
+def _places(mask: Mask) -> tuple[Ints, Ints]:
+    partitions, columns = np.nonzero(mask)
+    return partitions, columns
+
+
+def may_take(placement: Placement, partitions: Ints, columns: Ints, target: int) -> Mask:
+    """Whether a broker may take the replica at each of these places of partitions that have all they shall have."""
+    rows = placement.rows[partitions]
+    racks = np.where(rows >= 0, placement.rack_of[rows], -1)
+    source = racks[np.arange(len(rows)), columns]
+    goal = int(placement.rack_of[target])
+    wanted = placement.wanted[partitions]
+    in_goal = (racks == goal).sum(1)
+    in_source = (racks == source[:, None]).sum(1)
+    crosses = (in_goal < placement.rules.most[wanted, goal]) & (
+        in_source > placement.rules.fewest[wanted, np.maximum(source, 0)]
+    )
+    return np.asarray(~(rows == target).any(1) & ((source == goal) | crosses))
+
+
+def _ordered(need: Floats, usable: Mask) -> list[int]:
+    """Brokers that are usable, those that need it most first."""
+    order = np.argsort(-need, kind="stable")
+    return [int(broker) for broker in order[usable[order]]]
+
+
+def _best(fits: Mask, weights: Ints, needed: int) -> int:
+    """Of those that fit the lightest that is enough, else the heaviest."""
+    found = np.flatnonzero(fits)
+    enough = found[weights[found] >= needed]
+    return int(enough[np.argmin(weights[enough])] if len(enough) else found[np.argmax(weights[found])])

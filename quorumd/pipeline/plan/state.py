@@ -1,0 +1,81 @@
+"""What a plan starts from: partitions with their replicas, and brokers with their racks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """`rack` is None where it says none; a broker that is not registered only appears in replicas."""
+
+    id: int
+    rack: str | None = None
+    fenced: bool = False
+    registered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """Partitions by topic and number. Shapes: (P,), `replicas` (P, widest) with NONE behind the last.
+
+    A partition that is being reassigned counts as being where it goes.
+    """
+
+    names: tuple[str, ...]
+    topics: Ints
+    partitions: Ints
+    replicas: Rows
+    leaders: Ints
+    brokers: Mapping[int, BrokerState]
+
+    @classmethod
+    def of(
+        cls,
+        topics: Sequence[str],
+        partitions: Sequence[int] | Ints,
+        replicas: Rows,
+        leaders: Sequence[int] | Ints,
+        brokers: Iterable[BrokerState],
+    ) -> ClusterState:
+        """From columns in any order, `topics` a name for each partition."""
+        names, index = np.unique(np.asarray(topics, dtype=object).astype(str), return_inverse=True)
+        numbers = np.asarray(partitions, np.int64)
+        order = np.lexsort((numbers, index))
+        known = {broker.id: broker for broker in brokers}
+        for broker in np.unique(replicas[replicas >= 0]):
+            known.setdefault(int(broker), BrokerState(int(broker), registered=False))
+        return cls(
+            tuple(str(name) for name in names),
+            index.astype(np.int64)[order],
+            numbers[order],
+            np.ascontiguousarray(replicas[order], np.int32),
+            np.asarray(leaders, np.int64)[order],
+            dict(sorted(known.items())),
+        )
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+
+def padded_rows(lists: Sequence[Sequence[int]]) -> Rows:
+    """Lists of ids as rows of one width."""
+    lengths = np.array([len(ids) for ids in lists], np.int64)
+    flat = np.array([broker for ids in lists for broker in ids], np.int32)
+    return rows_of(flat, np.r_[0, np.cumsum(lengths)])
+
+
+def rows_of(flat: Rows, offsets: Ints) -> Rows:
+    """Lists that lie one after the other as rows of one width: list i is flat[offsets[i]:offsets[i + 1]]."""
+    lengths = np.diff(offsets)
+    rows = np.full((len(lengths), int(lengths.max(initial=0))), NONE, np.int32)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    rows[row, np.arange(offsets[0], offsets[-1]) - np.repeat(offsets[:-1], lengths)] = flat[
+        offsets[0] : offsets[-1]
+    ]
+    return rows

@@ -1,0 +1,180 @@
+"""A plan as tables: schemas.PLAN_MOVES, schemas.PLAN_BROKERS, and the figures that say how good it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, not_in
+from quorumd.pipeline.plan.placement import Placement
+from quorumd.pipeline.plan.planning import Outcome
+from quorumd.pipeline.plan.waves import waves
+from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
+
+REASONS = ("leaders", "balance", "rack", "replication factor", "broker leaves")
+"""Why a partition changes; of several reasons the last one here."""
+
+
+def moves_table(outcome: Outcome, limit: int | None) -> pa.Table:
+    """The partitions that change, by wave, topic and partition."""
+    old, new, ids = outcome.old, outcome.new, outcome.cast.ids
+    leaving = _leaving(outcome)
+    leaders = _leader_indexes(outcome)
+    wave = waves(old, new, leaders, leaving, limit)
+    changed = np.flatnonzero(wave)
+    changed = changed[np.argsort(wave[changed], kind="stable")]
+    where = outcome.index[changed]
+    state = outcome.state
+    names = pa.array(state.names, pa.string())
+    gets, loses = not_in(new, old)[changed], not_in(old, new)[changed]
+    copied = gets.sum(1) * outcome.weights[changed]
+    columns = [
+        pa.array(wave[changed], pa.int32()),
+        names.take(pa.array(state.topics[where])),
+        pa.array(state.partitions[where], pa.int32()),
+        _lists(old[changed], old[changed] >= 0, ids),
+        _lists(new[changed], new[changed] >= 0, ids),
+        _lists(new[changed], gets, ids),
+        _lists(old[changed], loses, ids),
+        pa.array(state.leaders[where], pa.int32()),
+        pa.array(ids[new[changed, 0]], pa.int32()),
+        pa.array(copied, pa.int64()) if outcome.by_bytes else pa.nulls(len(changed), pa.int64()),
+        pa.array(np.array(REASONS, dtype=object)[_reasons(outcome, leaving)[changed]], pa.string()),
+    ]
+    return pa.Table.from_arrays(columns, schema=PLAN_MOVES.arrow())
+
+
+def brokers_table(outcome: Outcome) -> pa.Table:
+    """What all brokers have before and after."""
+    cast = outcome.cast
+    counts = [_held(rows, np.ones(len(rows), np.int64), cast.ids) for rows in (outcome.old, outcome.new)]
+    sizes = [_held(rows, outcome.weights, cast.ids) for rows in (outcome.old, outcome.new)]
+    leads = [
+        _held(rows[:, :1], np.ones(len(rows), np.int64), cast.ids) for rows in (outcome.old, outcome.new)
+    ]
+    none = pa.nulls(len(cast.ids), pa.int64())
+    target = outcome.targets if not outcome.by_bytes else counts[1]
+    columns = [
+        pa.array(cast.ids, pa.int32()),
+        pa.array(cast.racks, pa.string()),
+        *(pa.array(values, pa.int32()) for values in (*counts, target, *leads)),
+        *(pa.array(values, pa.int64()) if outcome.by_bytes else none for values in sizes),
+    ]
+    return pa.Table.from_arrays(columns, schema=PLAN_BROKERS.arrow())
+
+
+def figures(outcome: Outcome, moves: pa.Table) -> dict[str, Any]:
+    """How much is moved, and how even it is before and after."""
+    alive = outcome.cast.alive
+    gets = not_in(outcome.new, outcome.old)
+    found: dict[str, Any] = {
+        "partitions": len(outcome.old),
+        "topics": len(np.unique(outcome.state.topics[outcome.index])),
+        "brokers": len(alive),
+        "changed_partitions": moves.num_rows,
+        "moves": int(gets.sum()),
+        "lower_bound": None if outcome.by_bytes else outcome.bound,
+        "bytes": int((gets.sum(1) * outcome.weights).sum()) if outcome.by_bytes else None,
+        "lower_bound_bytes": outcome.bound if outcome.by_bytes else None,
+        "waves": int(np.max(moves["wave"].to_numpy(), initial=0)),
+    }
+    for name, rows in (("before", outcome.old), ("after", outcome.new)):
+        ones = np.ones(len(rows), np.int64)
+        held = _held(rows, ones, outcome.cast.ids)[alive]
+        leads = _held(rows[:, :1], ones, outcome.cast.ids)[alive]
+        found[name] = {
+            "replicas_min": int(held.min()),
+            "replicas_max": int(held.max()),
+            "replicas_max_to_mean": _ratio(held),
+            "leaders_min": int(leads.min()),
+            "leaders_max": int(leads.max()),
+            "leaders_max_to_mean": _ratio(leads),
+            "rack_violations": _violations(outcome, rows),
+            "most_of_a_topic": _most_of_a_topic(outcome, rows),
+        }
+        if outcome.by_bytes:
+            found[name]["bytes_max_to_mean"] = _ratio(_held(rows, outcome.weights, outcome.cast.ids)[alive])
+    return found
+
+
+def _ratio(values: Ints) -> float:
+    mean = float(values.mean()) if len(values) else 0.0
+    return round(float(values.max()) / mean, 4) if mean else 1.0
+
+
+def _held(rows: Rows, weights: Ints, ids: Ints) -> Ints:
+    here = rows >= 0
+    found = np.zeros(len(ids), np.int64)
+    np.add.at(found, rows[here], np.broadcast_to(weights[:, None], rows.shape)[here])
+    return found
+
+
+def _violations(outcome: Outcome, rows: Rows) -> int:
+    """Partitions with more replicas in a rack than an even spread has, or fewer; those that lack some anyway by the
+    plan's replication factor are seen with the replicas they have."""
+    here = rows >= 0
+    gone = np.r_[outcome.cast.rack_of < 0, True]
+    counted = np.where(here & ~gone[rows], rows, NONE).astype(np.int32)
+    zeros = np.zeros(len(rows), np.int64)
+    placement = Placement(
+        counted, outcome.wanted, zeros, zeros, outcome.cast.rack_of, outcome.rules, zeros[:1]
+    )
+    found = 0
+    for start in range(0, len(rows), 65_536):
+        part = np.arange(start, min(start + 65_536, len(rows)))
+        most = outcome.rules.most[outcome.wanted[part]]
+        found += int((placement.rack_counts(part) > most).any(1).sum())
+    return found
+
+
+def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
+    """Of all topics and brokers: replicas of one topic on one broker above an even share of the topic."""
+    topics = outcome.state.topics[outcome.index]
+    here = rows >= 0
+    brokers = len(outcome.cast.ids)
+    keys = np.broadcast_to(topics[:, None], rows.shape)[here] * brokers + rows[here]
+    if not len(keys):
+        return 0
+    pairs, counts = np.unique(keys, return_counts=True)
+    totals = np.bincount(topics, here.sum(1))
+    shares = np.ceil(totals / len(outcome.cast.alive)).astype(np.int64)
+    return int(np.max(counts - shares[pairs // brokers]))
+
+
+def _leaving(outcome: Outcome) -> Mask:
+    """Partitions with a replica on a broker that shall be empty or is not there any more."""
+    gone = np.r_[outcome.cast.rack_of < 0, False]
+    return np.asarray(gone[outcome.old].any(1))
+
+
+def _leader_indexes(outcome: Outcome) -> Ints:
+    leaders = outcome.state.leaders[outcome.index]
+    ids = outcome.cast.ids
+    found = np.minimum(np.searchsorted(ids, leaders), len(ids) - 1)
+    return np.where(ids[found] == leaders, found, NONE)
+
+
+def _reasons(outcome: Outcome, leaving: Mask) -> Ints:
+    """An index of REASONS for each partition."""
+    old, new = outcome.old, outcome.new
+    reasons = np.where(not_in(new, old).any(1) | not_in(old, new).any(1), 1, 0)
+    crowded = np.zeros(len(old), bool)
+    gone = np.r_[outcome.cast.rack_of < 0, True]
+    racks = np.where((old >= 0) & ~gone[old], outcome.cast.rack_of[old], NONE)
+    most = outcome.rules.most[outcome.wanted]
+    for column in range(racks.shape[1]):
+        of = racks[:, column]
+        crowded |= (of >= 0) & ((racks == of[:, None]).sum(1) > most[np.arange(len(old)), np.maximum(of, 0)])
+    reasons[crowded] = 2
+    reasons[(old >= 0).sum(1) != outcome.wanted] = 3
+    reasons[leaving] = 4
+    return reasons
+
+
+def _lists(rows: Rows, chosen: Mask, ids: Ints) -> pa.Array:
+    offsets = pa.array(np.r_[0, np.cumsum(chosen.sum(1))], pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(ids[rows[chosen]], pa.int32())).cast(
+        PLAN_MOVES.arrow().field("old").type
+    )

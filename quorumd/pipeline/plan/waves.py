@@ -1,0 +1,79 @@
+"""Moves in portions, one after the other, that Kafka's limits and the brokers bear.
+
+A wave is one AlterPartitionReassignments request. In it no broker gets more than `limit` replicas, loses more, or
+leads more partitions that are copied. What leaves a broker that is gone comes first; partitions of which only the
+order of replicas changes come last, when all replicas are where they shall be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import Ints, Mask, Rows, mixed, not_in
+
+RECORDS_OF_A_REQUEST = 10_000
+"""Kafka's controller refuses a request that would write more records (MAX_RECORDS_PER_USER_OP): one a partition."""
+
+
+def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -> Ints:
+    """The wave of each partition, from 1; 0 for those that do not change.
+
+    `leaders` are indexes of brokers as the rows are, negative for none. `first` are partitions that cannot wait.
+    """
+    found = np.zeros(len(old), np.int64)
+    width = max(old.shape[1], new.shape[1])
+    same = (_widened(old, width) == _widened(new, width)).all(1)
+    copied = not_in(new, old).any(1)
+    lost = not_in(old, new).any(1)
+    moving = np.flatnonzero(copied | lost)
+    moving = moving[np.lexsort((mixed(moving, 0), ~first[moving]))]
+    if limit is None:
+        found[moving] = 1 + np.arange(len(moving)) // RECORDS_OF_A_REQUEST
+    else:
+        found[moving] = _first_fit(_touched(old, new, leaders, moving), limit)
+    turned = np.flatnonzero(~same & ~copied & ~lost)
+    found[turned] = 1 + int(found.max(initial=0)) + np.arange(len(turned)) // RECORDS_OF_A_REQUEST
+    return found
+
+
+def _touched(old: Rows, new: Rows, leaders: Ints, moving: Ints) -> list[list[int]]:
+    """For each partition what it needs of brokers: getting, losing and sending are counted apart, as 3 * broker + 0,
+    1 and 2."""
+    gets, loses = not_in(new, old), not_in(old, new)
+    sends = gets.any(1) & (leaders >= 0)
+    columns = [np.where(gets[moving], new[moving] * 3, -1), np.where(loses[moving], old[moving] * 3 + 1, -1)]
+    columns.append(np.where(sends[moving], leaders[moving] * 3 + 2, -1)[:, None])
+    return [[key for key in row if key >= 0] for row in np.concatenate(columns, axis=1).tolist()]
+
+
+def _first_fit(touched: list[list[int]], limit: int) -> list[int]:
+    """Each into the first wave in which nothing that it needs is used up."""
+    keys = 1 + max((key for row in touched for key in row), default=0)
+    used: list[list[int]] = []
+    sizes: list[int] = []
+    first_open = [0] * keys
+    first_wave = 0
+    found = []
+    for row in touched:
+        wave = max([first_wave, *[first_open[key] for key in row]])
+        while True:
+            if wave == len(used):
+                used.append([0] * keys)
+                sizes.append(0)
+            counts = used[wave]
+            if sizes[wave] < RECORDS_OF_A_REQUEST and all(counts[key] < limit for key in row):
+                break
+            wave += 1
+        for key in row:
+            counts[key] += 1
+            if counts[key] == limit and first_open[key] == wave:
+                first_open[key] = wave + 1
+        sizes[wave] += 1
+        if sizes[wave] == RECORDS_OF_A_REQUEST and first_wave == wave:
+            first_wave += 1
+        found.append(wave + 1)
+    return found
+
+
+def _widened(rows: Rows, width: int) -> Rows:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=-1)

@@ -1,0 +1,78 @@
+"""Plans of clusters of any shape: what holds for each of them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
+from quorumd.pipeline.plan.state import ClusterState
+from tests.support.plan_checks import after, check, leads, loads, moves
+from tests.support.uneven_states import uneven_state
+
+
+def drawn(seed: int, *, most: int = 120) -> tuple[ClusterState, Changes, Random]:
+    """A cluster, and what shall be done with it."""
+    lots = Random(seed)
+    racks = [f"r{lots.randrange(lots.randint(1, 6))}" for _ in range(lots.randint(3, 12))]
+    factor = lots.randint(1, min(4, len(racks) - 1))
+    state = uneven_state(
+        lots.randint(1, most),
+        racks,
+        factor,
+        seed=seed,
+        skew=lots.choice([0, 0.3, 1]),
+        heeds_racks=lots.random() < 0.7,
+    )
+    leaving = frozenset(lots.sample(range(len(racks)), lots.randint(0, min(3, len(racks) - factor))))
+    coming = {len(racks) + n: f"r{lots.randrange(6)}" for n in range(lots.randint(0, 3))}
+    alive = len(racks) - len(leaving) + len(coming)
+    factors = {"": lots.randint(1, min(5, alive))} if lots.random() < 0.3 else {}
+    tolerance = lots.choice([None, None, 0.05, 0.3])
+    return state, Changes(leaving, coming, factors=factors, tolerance=tolerance), lots
+
+
+def is_in_bands(outcome: Outcome) -> bool:
+    held, alive = loads(outcome), outcome.cast.alive
+    return bool((held <= outcome.within.high)[alive].all() and (held >= outcome.within.low)[alive].all())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_plan_keeps_the_rules_and_is_even(seed: int) -> None:
+    state, changes, lots = drawn(seed)
+    outcome = make_outcome(state, changes, shards=lots.choice([1, 3]))
+    check(outcome)
+    assert is_in_bands(outcome)
+    assert loads(outcome).sum() == outcome.wanted.sum()
+    assert moves(outcome) >= outcome.bound, "the bound is one"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_plan_of_a_planned_state_does_nothing(seed: int) -> None:
+    state, changes, _ = drawn(seed)
+    planned = after(make_outcome(state, changes))
+    again = make_outcome(planned, Changes(changes.remove, changes.add, tolerance=changes.tolerance))
+    assert moves(again) == 0
+    width = min(again.old.shape[1], again.new.shape[1])
+    assert np.array_equal(again.old[:, :width], again.new[:, :width]), "not even another order"
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([1, 4]))
+def test_moves_are_the_bound_where_there_are_many_partitions(seed: int, shards: int) -> None:
+    lots = Random(seed)
+    racks = [f"r{n % 6}" for n in range(lots.randint(18, 30))]
+    state = uneven_state(3_000, racks, seed=seed, skew=0.3)
+    leaving = frozenset(lots.sample(range(len(racks)), lots.randint(0, 2)))
+    coming = {100 + n: f"r{n}" for n in range(lots.randint(0, 4))}
+    outcome = make_outcome(state, Changes(leaving, coming), shards=shards)
+    check(outcome)
+    assert moves(outcome) == outcome.bound
+    held, led = loads(outcome)[outcome.cast.alive], leads(outcome)[outcome.cast.alive]
+    assert held.max() - held.min() <= 1
+    assert led.max() - led.min() <= 1
