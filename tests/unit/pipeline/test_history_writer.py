@@ -19,6 +19,7 @@ from quorumd.pipeline.history.staging import Staged, stage
 from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
 from quorumd.pipeline.schemas import HISTORY_TABLES
+from tests.support.history_content import by, content
 from tests.support.history_logs import history
 from tests.support.history_rows import batches, plain_states
 from tests.support.naive_history import Logged, NaiveHistory
@@ -41,17 +42,6 @@ def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1) -> None:
     told = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
     staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
     writer.add_staged(staged, staging, lambda jobs: map(run_job, jobs))
-
-
-def content(folder: Path) -> dict[str, list[Any]]:
-    """What a reader sees: all rows of all tables, whatever files they are in."""
-    manifest = read_manifest(folder) or Manifest()
-    found: dict[str, list[Any]] = {}
-    for table in HISTORY_TABLES:
-        rows = read_files(folder, manifest.paths(table), table).to_pylist()
-        found[table] = sorted(rows, key=repr)
-    found["manifest"] = [manifest.begin, manifest.end, manifest.cluster_id, manifest.min_isr]
-    return found
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -83,10 +73,6 @@ def test_the_tables_hold_the_states_of_a_plain_state_machine(tmp_path: Path) -> 
     events = read_files(tmp_path, manifest.paths("events"), "events").to_pylist()
     assert [event["offset"] for event in by(events, "offset")] == [logged.offset for logged in log]
     assert all(event["topic"] is not None for event in events if event["topic_id"] is not None)
-
-
-def by(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: tuple(row[name] for name in names))
 
 
 WRITES = ("write_table", "write_manifest", "remove_obsolete")
