@@ -174,6 +174,24 @@ def test_tagged_fields_that_are_known_or_not_right_or_not_twice_or_once(
     check(mixed_with(values))
 
 
+@pytest.mark.parametrize("second", [b"\0", b"\x01", b"\x02\0\0\0\x09"])
+def test_a_tag_that_comes_twice_or_late(second: bytes) -> None:
+    frame = encode_record(PartitionChangeRecord(1), 2)[:-1]
+    first = b"\x02\0\0\0\x07"
+    for tags in ((0, 0), (3, 0), (0, 3)):
+        section = b"".join(
+            uvarint(tag) + uvarint(len(payload)) + payload
+            for tag, payload in zip(tags, (first, second), strict=True)
+        )
+        check(mixed_with([frame + b"\x02" + section]))
+
+
+def test_null_where_it_is_not_allowed() -> None:
+    # Taken for a length of -1, the name would end where it begins, and the rest would add up.
+    table = check(mixed_with([b"\x01\x02\0" + bytes(17)]))
+    assert table.column("fault").null_count == 0
+
+
 odd_records = st.builds(
     raw_record,
     st.none() | st.binary(max_size=5) | st.just(encode_record(PartitionRecord(1), 2)) | st.just(bytes(9_000)),
