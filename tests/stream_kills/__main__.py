@@ -1,0 +1,45 @@
+"""`make stream-kills`: streams of the source into Parquet are killed (kill -9) many times; each record is there once.
+
+Two streams side by side, one with Spark's file sink and one with foreachBatch, are killed in turns at every stage of
+a micro-batch. KILLS of them in all.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+
+from tests.stream_kills.job import STAGES
+from tests.stream_kills.lanes import Kill, Lane
+
+
+@click.command()
+@click.option("--kills", default=100, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def main(kills: int, seed: int) -> None:
+    """Kill streams and count what they wrote."""
+    lots = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="quorumd-stream-kills-") as folder:
+        lanes = []
+        for sink, stages in STAGES.items():
+            chosen = [Kill(stages[n % len(stages)], lots.randrange(3)) for n in range(kills // len(STAGES))]
+            lots.shuffle(chosen)
+            lanes.append(Lane(Path(folder) / sink, sink, chosen))
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            list(threads.map(lambda lane: lane.run(click.echo), lanes))
+        for lane in lanes:
+            click.echo(
+                f"{lane.sink}: {lane.killed} of {len(lane.kills)} runs killed, in the table: {lane.said}"
+            )
+            lane.check()
+        if any(lane.killed < len(lane.kills) * 0.9 for lane in lanes):
+            sys.exit("too few runs were killed: they ended before their moment came")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""A stream of the source into Parquet that kills itself, with its Java and all, at a chosen moment of its work.
+
+    python -m tests.stream_kills.job '{"log": ..., "to": ..., "sink": "files" | "each", "stage": ..., "after": 2}'
+
+It runs until nothing is left to read, and prints what is in the tables then. `stage` is the moment, `after` how often
+it is let pass; without one it lives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from quorumd.pipeline.session import spark_session
+
+FILES, EACH = "files", "each"
+STAGES = {
+    FILES: ("offsets", "part", "sink", "commits"),
+    EACH: ("offsets", "begun", "written", "renamed", "commits"),
+}
+"""What has just happened when it dies: the offsets of a micro-batch were written down, a file of rows was begun, the
+sink's own log says which files count, the micro-batch was written down as done. With foreachBatch: the function was
+called, its files were written, they were put in place."""
+OFFSETS_A_BATCH = 2_000
+_LOOK_S = 0.0005
+
+
+def die() -> NoReturn:
+    os.killpg(0, signal.SIGKILL)
+    raise AssertionError("a killed process went on")
+
+
+class Fuse:
+    """Dies at the right moment."""
+
+    def __init__(self, stage: str | None, after: int) -> None:
+        self.stage = stage
+        self.left = after
+
+    def passes(self, stage: str) -> None:
+        """A moment that the job knows of."""
+        if stage == self.stage:
+            self.left -= 1
+            if self.left < 0:
+                die()
+
+    def watch(self, folders: dict[str, Callable[[], Iterable[str]]]) -> None:
+        """Moments that are seen by new files only."""
+        names = folders.get(self.stage or "")
+        if names is None:
+            return
+        known = set(names())
+
+        def look() -> None:
+            while True:
+                fresh = set(names()) - known
+                known.update(fresh)
+                for _ in fresh:
+                    self.passes(self.stage or "")
+                time.sleep(_LOOK_S)
+
+        threading.Thread(target=look, daemon=True).start()
+
+
+def named(folder: Path, beginning: str = "") -> Callable[[], list[str]]:
+    def names() -> list[str]:
+        try:
+            found = os.listdir(folder)
+        except FileNotFoundError:
+            return []
+        return [name for name in found if name.startswith(beginning) and not name.startswith(".")]
+
+    return names
+
+
+def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
+    to = Path(told["to"])
+    rows, checkpoint = to / "rows", to / "checkpoint"
+    fuse = Fuse(told.get("stage"), told.get("after", 0))
+    fuse.watch(
+        {
+            "offsets": named(checkpoint / "offsets"),
+            "part": named(rows, "part-"),
+            "sink": named(rows / "_spark_metadata"),
+            "commits": named(checkpoint / "commits"),
+        }
+    )
+    stream = (
+        spark.readStream.format("quorumd")
+        .option("path", told["log"])
+        .option("maxOffsetsPerTrigger", OFFSETS_A_BATCH)
+        .schema("offset BIGINT, type SMALLINT")
+        .load()
+    )
+    writer = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    if told["sink"] == FILES:
+        query = writer.format("parquet").option("path", str(rows)).start()
+    else:
+        query = writer.foreachBatch(lambda frame, number: put(frame, number, rows, fuse)).start()
+    query.awaitTermination()
+    return counted(spark.read.parquet(str(rows)) if told["sink"] == FILES else None, rows)
+
+
+def put(frame: DataFrame, number: int, rows: Path, fuse: Fuse) -> None:
+    """A folder for each micro-batch, put in place whole: a replay replaces it."""
+    fuse.passes("begun")
+    building, place = rows / f".building-{number}", rows / f"batch={number}"
+    frame.write.mode("overwrite").parquet(str(building))
+    fuse.passes("written")
+    shutil.rmtree(place, ignore_errors=True)
+    building.rename(place)
+    fuse.passes("renamed")
+
+
+def counted(table: DataFrame | None, rows: Path) -> dict[str, Any]:
+    if table is not None:
+        offsets = table.select("offset").toArrow().column("offset").to_pylist()
+    else:
+        offsets = [
+            offset
+            for folder in sorted(rows.glob("batch=*"))
+            for offset in pq.read_table(folder, columns=["offset"], partitioning=None)
+            .column("offset")
+            .to_pylist()
+        ]
+    return {"rows": len(offsets), "distinct": len(set(offsets)), "end": max(offsets) + 1}
+
+
+def main() -> None:
+    with spark_session("local[1]", "small") as spark:
+        print(json.dumps(run(spark, json.loads(sys.argv[1]))))
+
+
+if __name__ == "__main__":
+    main()
