@@ -16,6 +16,9 @@ REASSIGNMENTS ?= 100
 # Of so many seeds the histories are audited: none may be called damaged, and no planted damage missed.
 HISTORIES ?= 1000
 
+# How often `make stream-kills` kills streams into Parquet; ten of them are among the tests.
+KILLS ?= 100
+
 # Within so many seeds the simulator must catch each planted bug.
 MUTANT_SEEDS ?= 2000
 
@@ -31,7 +34,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup test test-compiled
+.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup standalone stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -45,6 +48,8 @@ help:
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
 	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report to build/chaos-reassign/"
 	@echo "make audit-histories  audit what simulated nodes stored, HISTORIES seeds of it (1000), and plant faults"
+	@echo "make standalone  a Spark master and two workers on loopback: the pipeline's source gives there what it gives here"
+	@echo "make stream-kills  kill -9 streams into Parquet KILLS times (100), count that every record is there once"
 	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
 	@echo "make clean     remove what was built (not .venv)"
 
@@ -104,6 +109,12 @@ audit-histories: $(READY)
 
 chaos-reassign: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --reassign --rounds $(REASSIGNMENTS)
+
+standalone: $(READY)
+	$(PYTHON_BIN)/python -m tests.standalone
+
+stream-kills: $(READY)
+	$(PYTHON_BIN)/python -m tests.stream_kills --kills $(KILLS)
 
 mutants: $(READY)
 	$(PYTHON_BIN)/python -m tests.mutants --seeds $(MUTANT_SEEDS)

@@ -1,0 +1,97 @@
+"""A standalone Spark master with workers, as real processes on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pyspark
+
+from quorumd.pipeline.java import find_java
+from quorumd.pipeline.settings import QUICK_JAVA
+
+T = TypeVar("T")
+PATIENCE_S = 120.0
+_MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+_REGISTERED = "Registering worker"
+
+
+@contextmanager
+def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator[str]:
+    """The URL of the master while the block runs; all processes end with it, their output is in `folder`.
+
+    Workers find the package where these processes do: by PYTHONPATH, as if it was installed on them.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        log = folder / "master.log"
+        processes.append(_start(folder, log, "org.apache.spark.deploy.master.Master", "--port", "0"))
+        url = _wait_for(log, _MASTER.search, processes)[1]
+        for number in range(workers):
+            arguments = [
+                url,
+                "--cores",
+                str(cores),
+                "--memory",
+                "1g",
+                "--work-dir",
+                str(folder / f"work-{number}"),
+            ]
+            worker_log = folder / f"worker-{number}.log"
+            processes.append(_start(folder, worker_log, "org.apache.spark.deploy.worker.Worker", *arguments))
+        _wait_for(log, lambda text: text.count(_REGISTERED) >= workers or None, processes)
+        yield url
+    finally:
+        # Workers first: they end their executors.
+        for process in reversed(processes):
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _start(folder: Path, log: Path, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+    home = Path(pyspark.__file__).parent
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": find_java(os.environ).home,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
+        "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", "")))),
+    }
+    command = [
+        str(home / "bin" / "spark-class"),
+        kind,
+        "--host",
+        "127.0.0.1",
+        "--webui-port",
+        "0",
+        *arguments,
+    ]
+    with log.open("wb") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+
+
+def _wait_for(log: Path, found: Callable[[str], T | None], processes: list[subprocess.Popen[bytes]]) -> T:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        text = log.read_text(errors="replace")
+        if result := found(text):
+            return result
+        ended = [process.args for process in processes if process.poll() is not None]
+        assert not ended, f"{ended} ended; {log}: {text[-2000:]}"
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain; {log}: {text[-2000:]}"
+        time.sleep(0.1)
