@@ -111,10 +111,10 @@ chaos-reassign: $(READY)
 	$(PYTHON_BIN)/python -m tests.chaos --reassign --rounds $(REASSIGNMENTS)
 
 standalone: $(READY)
-	$(PYTHON_BIN)/python -m tests.standalone
+	$(PYTHON_BIN)/python -m tests.pipeline.standalone
 
 stream-kills: $(READY)
-	$(PYTHON_BIN)/python -m tests.stream_kills --kills $(KILLS)
+	$(PYTHON_BIN)/python -m tests.pipeline.stream_kills --kills $(KILLS)
 
 mutants: $(READY)
 	$(PYTHON_BIN)/python -m tests.mutants --seeds $(MUTANT_SEEDS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.stream_kills.job import EACH, FILES
-from tests.stream_kills.lanes import Kill, Lane
+from tests.pipeline.stream_kills.job import EACH, FILES
+from tests.pipeline.stream_kills.lanes import Kill, Lane
 
 
 def test_ten_kills_leave_each_record_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.generated_log import LogShape, chunks
-from tests.stream_kills.job import OFFSETS_A_BATCH
+from tests.pipeline.stream_kills.job import OFFSETS_A_BATCH
 
 RUN_TIMEOUT_S = 180
 """Many times what a run takes on a machine that is not busy."""
@@ -74,13 +74,13 @@ class Lane:
         scratch.mkdir(exist_ok=True)
         places = {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         child = subprocess.Popen(
-            [sys.executable, "-m", "tests.stream_kills.job", json.dumps(told)],
+            [sys.executable, "-m", "tests.pipeline.stream_kills.job", json.dumps(told)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             # A group of its own, which it kills as one.
             start_new_session=True,
-            env=os.environ | places | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            env=os.environ | places | {"PYTHONPATH": str(Path(__file__).parents[3])},
         )
         try:
             out, err = child.communicate(timeout=RUN_TIMEOUT_S)

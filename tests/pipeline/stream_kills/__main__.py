@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from tests.stream_kills.job import STAGES
-from tests.stream_kills.lanes import Kill, Lane
+from tests.pipeline.stream_kills.job import STAGES
+from tests.pipeline.stream_kills.lanes import Kill, Lane
 
 
 @click.command()

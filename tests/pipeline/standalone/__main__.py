@@ -3,7 +3,7 @@
 A standalone master and two workers run on loopback. With a command behind `--` that is run instead, with {master} in
 it replaced by the URL of the master:
 
-    python -m tests.standalone -- .venv/bin/python -m quorumd pipeline audit 1=DIR 2=DIR --master {master}
+    python -m tests.pipeline.standalone -- .venv/bin/python -m quorumd pipeline audit 1=DIR 2=DIR --master {master}
 """
 
 from __future__ import annotations
