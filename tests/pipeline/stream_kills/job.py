@@ -1,6 +1,6 @@
 """A stream of the source into Parquet that kills itself, with its Java and all, at a chosen moment of its work.
 
-    python -m tests.pipeline.stream_kills.job '{"log": ..., "to": ..., "sink": "files" | "each", "stage": ..., "after": 2}'
+    python -m tests.pipeline.stream_kills.job '{"log": ..., "to": ..., "sink": "files", "stage": "part", "after": 2}'
 
 It runs until nothing is left to read, and prints what is in the tables then. `stage` is the moment, `after` how often
 it is let pass; without one it lives.
