@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 _RAISED = re.compile(r"^\s*(?:[\w.]+\.)?([A-Z]\w+): (.+)$")
 _TRACEBACK = re.compile(r"^\s*(Traceback|File |at |During handling|The above exception|\^|==|JVM stacktrace)")
 _DEATH = re.compile(
-    r"java\.lang\.OutOfMemoryError.*|There is insufficient memory.*|Error occurred during init.*\n.*"
+    r"All masters are unresponsive|java\.lang\.OutOfMemoryError.*|There is insufficient memory.*"
+    r"|Error occurred during init.*\n.*"
 )
 
 
-def failure_of(error: BaseException, log: Path | None) -> QuorumdError:
+def failure_of(error: BaseException, log: Path | None, java_ended: bool = False) -> QuorumdError:
     """The error of quorumd that stands for one of PySpark or Py4J: its cause in one line, and where the rest is."""
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
@@ -36,8 +37,10 @@ def failure_of(error: BaseException, log: Path | None) -> QuorumdError:
         return ours
     if "JAVA_GATEWAY_EXITED" in text:
         return JobFailed(f"Spark's Java process did not start{_cause_of_death(log)}{where}")
-    if isinstance(error, Py4JNetworkError | ConnectionError):
+    if java_ended or isinstance(error, Py4JNetworkError | ConnectionError):
         return JobFailed(f"Spark's Java process ended{_cause_of_death(log)}{where}")
+    if "stopped SparkContext" in text:
+        return JobFailed(f"Spark stopped{_cause_of_death(log)}{where}")
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
         return JobFailed(f"Spark: {first_line(text)}{where}")
     return JobFailed(f"{first_line(text)}{where}")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 Profile = Literal["small", "big"]
 STOP_TIMEOUT_S = 180.0
 """So long may the Java process take to end before it is killed: a second, or half a minute to write an archive."""
+
+ENDING_S = 0.3
+"""So long after an error it is found out whether the Java process ended with it."""
 
 
 @contextmanager
@@ -77,18 +81,25 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
 
     # It prints each failure again as 10 kB of JSON, on stderr.
     logging.getLogger("SQLQueryContextLogger").disabled = True
+    logging.getLogger().addFilter(_not_of_py4j)
     interrupt = signal.getsignal(signal.SIGINT)
     gateway: Any = None
     try:
         gateway = _start_java(conf, sink)
         yield _start_session(gateway, conf)
     except (PySparkException, Py4JError, ConnectionError) as error:
-        raise failure_of(error, file) from error
+        raise failure_of(error, file, gateway is not None and _has_ended(gateway.proc)) from error
     finally:
         if gateway is not None:
             _stop(gateway)
+        logging.getLogger().removeFilter(_not_of_py4j)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, interrupt)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J prints a stack trace through the root logger where a command is interrupted, or Java is gone."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _start_java(conf: Mapping[str, str], sink: int) -> Any:
@@ -100,7 +111,7 @@ def _start_java(conf: Mapping[str, str], sink: int) -> Any:
 
 def _start_session(gateway: Any, conf: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql import SparkSession
 
     context = SparkContext(gateway=gateway, conf=_spark_conf(conf))
     session = SparkSession(context)
@@ -126,12 +137,16 @@ def _stop(gateway: Any) -> None:
     """End the session and its Java process, whatever state they are in."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession()
     try:
+        # Its public way of asking for it asks Java.
+        session = SparkSession._instantiatedSession
         if session is not None:
-            session.stop()
+            with warnings.catch_warnings():
+                # That Java is gone already is no news, and told as an error where it matters.
+                warnings.simplefilter("ignore")
+                session.stop()
         gateway.shutdown()
     except (Py4JError, OSError):
         # It is gone already, or does not answer: its end is forced below.
@@ -148,6 +163,15 @@ def _stop(gateway: Any) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Also if it is just about to: an error may be told before the end of whoever it came from."""
+    try:
+        process.wait(ENDING_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def python_of_workers(scratch: Path) -> Path:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+
+JAVA_DIES = """
+import os, sys
+from quorumd.errors import JobFailed
+from quorumd.pipeline.session import spark_session
+try:
+    with spark_session("local[1]", "small") as session:
+        java = session.sparkContext._gateway.proc
+        java.kill()
+        session.range(1).count()
+except JobFailed as error:
+    print(error)
+print(java.returncode, {"JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"} & set(os.environ))
+"""
 
 
 def test_listens_on_loopback_only(spark: SparkSession) -> None:
@@ -68,3 +86,15 @@ def test_a_wrong_query_is_one_line(spark: SparkSession) -> None:
         spark.sql("select nothing from nowhere").collect()
     assert "nowhere" in str(failure_of(raised.value, None))
     assert "\n" not in str(failure_of(raised.value, None))
+
+
+def test_when_java_dies_nothing_is_left_of_the_session(tmp_path: Path) -> None:
+    environment = {
+        name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "XDG_CACHE_HOME")
+    }
+    environment |= {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", JAVA_DIES]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=90)
+    (log,) = tmp_path.glob("quorumd-spark-*")
+    assert done.stdout.splitlines() == [f"Spark's Java process ended (Spark's log: {log})", "-9 set()"]
+    assert done.stderr == ""

@@ -94,3 +94,10 @@ def test_a_java_process_that_does_not_start_says_why(tmp_path: Path) -> None:
         "Spark's Java process did not start: Error occurred during initialization of VM Too small maximum heap "
         f"(Spark's log: {log})"
     )
+
+
+def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("ERROR StandaloneSchedulerBackend: Reason: All masters are unresponsive! Giving up.\n")
+    error = Py4JError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
+    assert str(failure_of(error, log)) == f"Spark stopped: All masters are unresponsive (Spark's log: {log})"
