@@ -1,7 +1,7 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
 fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
 configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), and how
-fast the data pipeline decodes a log (`pipeline-decode`).
+fast the data pipeline decodes a log (`pipeline-decode`) and audits one on Spark (`pipeline-audit`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -26,6 +26,7 @@ from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
 from scripts.bench.partitions import PartitionReport, measure_partitions
+from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
@@ -43,8 +44,8 @@ TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
 COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
 CONTROLLER, PARTITIONS = "controller", "partitions"
-PIPELINE_DECODE = "pipeline-decode"
-PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, PIPELINE_DECODE
+PIPELINE_DECODE, PIPELINE_AUDIT = "pipeline-decode", "pipeline-audit"
+PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, PIPELINE_DECODE, PIPELINE_AUDIT
 RESULTS = BUILD / "commit.json"
 
 AnyReport = (
@@ -55,6 +56,7 @@ AnyReport = (
     | ControllerReport
     | PartitionReport
     | DecodeReport
+    | AuditReport
 )
 RunOf = Callable[[int, int, int, float], Run]
 
@@ -67,8 +69,18 @@ RunOf = Callable[[int, int, int, float], Run]
 @click.option(
     "--interpreted", is_flag=True, help="Measure the sources, not what `make compile` made of them."
 )
+@click.option(
+    "--audit-records",
+    type=int,
+    help="Records of the audit at 32 a batch, such as 1000000000. [default: 30000000]",
+)
 def main(
-    seconds: float, rounds: int, only: tuple[str, ...], require_targets: bool, interpreted: bool
+    seconds: float,
+    rounds: int,
+    only: tuple[str, ...],
+    require_targets: bool,
+    interpreted: bool,
+    audit_records: int | None,
 ) -> None:
     """Measure, print tables, and write build/bench/commit.json, where the figures of other parts stay. Quick look:
     --seconds 3 --rounds 1."""
@@ -96,6 +108,8 @@ def main(
             reports.append(measure_partitions(BUILD / PARTITIONS, package, tell))
         if PIPELINE_DECODE in parts:
             reports.append(measure_decode(BUILD / PIPELINE_DECODE, package, tell))
+        if PIPELINE_AUDIT in parts:
+            reports.append(measure_audit(BUILD / PIPELINE_AUDIT, rounds, tell, audit_records))
         if COMMIT in parts:
             reports.append(measure_commits(package, seconds, rounds, tell))
     except BenchError as error:

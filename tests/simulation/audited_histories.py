@@ -144,7 +144,10 @@ def main() -> int:
     logging.disable()
     tally, began = Tally(), time.monotonic()
     for seed in range(given.first, given.first + given.seeds):
+        told = len(tally.false_alarms), len(tally.missed)
         audit_seed(seed, tally)
+        for line in (*tally.false_alarms[told[0] :], *tally.missed[told[1] :]):
+            print(line, file=sys.stderr)
         if (seed - given.first) % 50 == 49:
             print(f"{seed - given.first + 1} seeds, {len(tally.false_alarms)} false alarms", file=sys.stderr)
     print(

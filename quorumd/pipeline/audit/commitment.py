@@ -29,7 +29,11 @@ class Pair(NamedTuple):
 
     @property
     def parts_at(self) -> int:
-        """Where they part for good; the end of the shorter one if they do not. Damage in between is none of that."""
+        """Where they part for good; the end of the shorter one if they do not, and 0 where there is nothing to
+        compare. Damage in between is none of that. What is below `start` is the same if something above is (log
+        matching)."""
+        if self.start >= self.end:
+            return 0
         if self.differences and self.differences[-1].reaches_end:
             return self.differences[-1].offset_lo
         return self.end

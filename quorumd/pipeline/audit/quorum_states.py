@@ -25,15 +25,22 @@ def findings_of_states(
                 detail = "there is no quorum-state: its vote is not checked"
                 yield Finding(Severity.INFO, "NO_STATE", detail, node)
             continue
-        epoch, last_epoch = beside.state.leader_epoch, copies[node].last_epoch
-        if epoch < last_epoch:
-            detail = (
-                f"quorum-state is of epoch {epoch}, the log of epoch {last_epoch}: this node could vote twice"
-            )
-            yield Finding(
-                Severity.CRITICAL, "STATE_BEHIND_LOG", detail, node, epoch_lo=epoch, epoch_hi=last_epoch
-            )
+        yield from _epoch(copies[node], beside.state.leader_epoch, controls[node])
         yield from _voters(node, beside, controls[node])
+
+
+def _epoch(copy: Copy, epoch: int, controls: Controls) -> Iterator[Finding]:
+    """A node saves the epoch before it takes part in it. Only one that elected itself writes its first record while
+    that is under way, and nothing more before it is done."""
+    last_epoch = copy.last_epoch
+    if epoch >= last_epoch:
+        return
+    first = next((each for each in controls.leaderships if each.epoch > epoch), None)
+    is_beginning = first is not None and first.leader == copy.node and first.offset + 1 == copy.end_offset
+    detail = f"quorum-state is of epoch {epoch}, the log of epoch {last_epoch}"
+    detail += ", whose leader is about to save it" if is_beginning else ": this node could vote twice"
+    severity = Severity.INFO if is_beginning else Severity.CRITICAL
+    yield Finding(severity, "STATE_BEHIND_LOG", detail, copy.node, epoch_lo=epoch, epoch_hi=last_epoch)
 
 
 def _folders(besides: Mapping[int, Beside]) -> Iterator[Finding]:

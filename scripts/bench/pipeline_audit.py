@@ -1,0 +1,230 @@
+"""`quorumd pipeline audit` of generated logs: records and bytes a second, and the cold command as a whole.
+
+Three copies of a log, with the same batches in other segments, of about 32 records a batch, and of one. Beside it, in
+the same minute, the same files are read and their CRCs computed by plain processes, one a core: an audit cannot be
+faster than that, and a busy machine slows down both. More records than a disk holds are copies that are hard links:
+the audit reads and compares each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from crc32c import crc32c
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from scripts.bench.processes import BenchError
+from scripts.bench.summary import update_json
+from scripts.generated_log import LogShape, generate
+
+COPIES = 3
+RECORDS = {32: 30_000_000, 1: 3_000_000}
+"""By records a batch, of all copies together."""
+BILLION = 1_000_000_000
+GENERATED = 60_000_000
+"""Above so many records of all copies, further ones are hard links."""
+SEGMENT_BYTES = 256 << 20
+PIECE_BYTES = 4 << 20
+TARGETS = {32: 25e6, 1: 3e6}
+"""Records/s on two cores that nobody else uses."""
+BYTES_TARGET = 1.2e9
+COLD_TARGET_S = 60.0
+"""Of a billion records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One audit in a session that has run one before, and plain reading in the same minute."""
+
+    seconds: float
+    plain_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What was audited, and how long that took."""
+
+    batch_records: int
+    copies: int
+    records: int
+    bytes: int
+    cold_seconds: float
+    """The command, from the start of its process to its end."""
+    turns: list[Turn]
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(turn.seconds for turn in self.turns)
+
+    @property
+    def share(self) -> float:
+        """Of the rate of plain reading."""
+        return statistics.median(turn.plain_seconds / turn.seconds for turn in self.turns)
+
+
+@dataclass(slots=True)
+class AuditReport:
+    shapes: list[Shape]
+
+    def missed(self) -> list[str]:
+        """One sentence for each target that was not reached."""
+        found = []
+        for shape in self.shapes:
+            rate, target = shape.records / shape.seconds, TARGETS[shape.batch_records]
+            if rate < target:
+                at = f"at {shape.batch_records} a batch"
+                found.append(f"{rate / 1e6:.1f} M records/s {at}, the target is {target / 1e6:.0f} M")
+            if shape.batch_records > 1 and (speed := shape.bytes / shape.seconds) < BYTES_TARGET:
+                found.append(f"{speed / 1e9:.2f} GB/s, the target is {BYTES_TARGET / 1e9} GB/s")
+            if shape.records >= BILLION and shape.cold_seconds > COLD_TARGET_S:
+                took = f"{shape.records:,} records cold in {shape.cold_seconds:.1f} s"
+                found.append(f"{took}, the target is {COLD_TARGET_S:.0f} s")
+        return found
+
+    def write_json(self, path: Path) -> None:
+        update_json(
+            path, {"audit": {"shapes": [asdict(each) for each in self.shapes], "missed": self.missed()}}
+        )
+
+    def print(self, console: Console) -> None:
+        table = Table(title="quorumd pipeline audit on Spark, all cores of this machine", box=box.SIMPLE_HEAD)
+        for heading in (
+            *("records\na batch", "copies", "records", "GB", "audit s", "M records/s", "target"),
+            *("GB/s", "of plain\nread + CRC", "command,\ncold, s"),
+        ):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for shape in self.shapes:
+            table.add_row(
+                str(shape.batch_records),
+                str(shape.copies),
+                f"{shape.records:,}",
+                f"{shape.bytes / 1e9:.2f}",
+                f"{shape.seconds:.2f}",
+                f"{shape.records / shape.seconds / 1e6:.1f}",
+                f"{TARGETS[shape.batch_records] / 1e6:.0f}",
+                f"{shape.bytes / shape.seconds / 1e9:.2f}",
+                f"{shape.share:.0%}",
+                f"{shape.cold_seconds:.1f}",
+            )
+        console.print(table)
+        for sentence in self.missed():
+            console.print(f"[red]missed[/red]: {sentence}")
+        if not self.missed():
+            console.print("[green]every target reached[/green]")
+
+
+def measure_audit(
+    folder: Path, rounds: int, tell: Callable[[str], None], records: int | None = None
+) -> AuditReport:
+    """All of it; `records` at 32 a batch instead of what suits a quick look. Raises BenchError."""
+    shapes = []
+    for batch_records, usual in RECORDS.items():
+        wanted = records if records is not None and batch_records > 1 else usual
+        shutil.rmtree(folder, ignore_errors=True)
+        tell(f"generating {wanted:,} records, {batch_records} a batch")
+        folders, count, size = _copies(folder, wanted, batch_records)
+        tell(f"auditing {len(folders)} copies, {size / 1e9:.1f} GB")
+        cold = _command(folders)
+        turns = _turns(folders, rounds)
+        shapes.append(Shape(batch_records, len(folders), count, size, cold, turns))
+        shape = shapes[-1]
+        tell(f"{count / shape.seconds / 1e6:.1f} M records/s, cold command {cold:.1f} s")
+    shutil.rmtree(folder, ignore_errors=True)
+    return AuditReport(shapes)
+
+
+def _copies(folder: Path, records: int, batch_records: int) -> tuple[dict[int, Path], int, int]:
+    """Data folders by node, and how many records and bytes there are in all of them."""
+    each = min(records, GENERATED) // COPIES
+    log = generate(
+        folder,
+        LogShape(each, batch_records, segment_bytes=SEGMENT_BYTES, nodes=COPIES, epoch_records=1_000_000),
+    )
+    folders = dict(log.folders)
+    while len(folders) * log.end_offset < records:
+        node = len(folders) + 1
+        source = folders[(node - 1) % COPIES + 1]
+        folders[node] = folder / f"node-{node}"
+        shutil.copytree(source, folders[node], copy_function=os.link)
+    return folders, len(folders) * log.end_offset, len(folders) * log.size
+
+
+def _command(folders: Mapping[int, Path]) -> float:
+    nodes = [f"{node}={path}" for node, path in folders.items()]
+    began = time.monotonic()
+    command = [sys.executable, "-m", "quorumd", "pipeline", "audit", *nodes, "--no-progress"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise BenchError(f"the audit ended with exit code {done.returncode}: {done.stdout}{done.stderr}")
+    return time.monotonic() - began
+
+
+def _turns(folders: Mapping[int, Path], rounds: int) -> list[Turn]:
+    """In a process of its own, which ends with its session."""
+    nodes = [f"{node}={path}" for node, path in folders.items()]
+    command = [sys.executable, "-m", "scripts.bench.pipeline_audit", "--rounds", str(rounds), *nodes]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()}
+    )
+    if done.returncode:
+        raise BenchError(f"the audits failed: {done.stderr}")
+    return [Turn(**turn) for turn in json.loads(done.stdout)]
+
+
+def read_plain(paths: list[str]) -> int:
+    """Read files and compute CRCs of their bytes, as little as a check of them can be."""
+    size = 0
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while data := file.read(PIECE_BYTES):
+                crc32c(data)
+                size += len(data)
+    return size
+
+
+def _plain_seconds(folders: Mapping[int, str], pool: ProcessPoolExecutor) -> float:
+    paths = sorted(str(path) for folder in folders.values() for path in Path(folder).rglob("*.log"))
+    cores = os.cpu_count() or 1
+    began = time.monotonic()
+    list(pool.map(read_plain, [paths[core::cores] for core in range(cores)]))
+    return time.monotonic() - began
+
+
+@click.command()
+@click.option("--rounds", default=3, show_default=True)
+@click.argument("folders", nargs=-1, required=True)
+def main(rounds: int, folders: tuple[str, ...]) -> None:
+    """Audit these folders again and again in one session; prints the turns as JSON."""
+    from quorumd.pipeline.audit.audit import audit
+    from quorumd.pipeline.log_files import parse_folders
+    from quorumd.pipeline.session import spark_session
+
+    by_node = parse_folders(",".join(folders))
+    turns: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool, spark_session() as session:
+        _plain_seconds(by_node, pool)
+        audit(session, by_node)
+        for _ in range(rounds):
+            began = time.monotonic()
+            audit(session, by_node)
+            seconds = time.monotonic() - began
+            turns.append(asdict(Turn(seconds, _plain_seconds(by_node, pool))))
+    click.echo(json.dumps(turns))
+
+
+if __name__ == "__main__":
+    main()
