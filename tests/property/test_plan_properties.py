@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
+from tests.support.cheapest_moves import fewest_moves
 from tests.support.plan_checks import after, check, leads, loads, moves
 from tests.support.uneven_states import uneven_state
 
@@ -76,3 +77,13 @@ def test_moves_are_the_bound_where_there_are_many_partitions(seed: int, shards: 
     held, led = loads(outcome)[outcome.cast.alive], leads(outcome)[outcome.cast.alive]
     assert held.max() - held.min() <= 1
     assert led.max() - led.min() <= 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_no_plan_needs_fewer_moves(seed: int) -> None:
+    state, changes, lots = drawn(seed, most=40)
+    outcome = make_outcome(state, changes, shards=lots.choice([1, 2]))
+    fewest = fewest_moves(outcome)
+    assert outcome.bound <= fewest <= moves(outcome)
+    assert moves(outcome) == fewest

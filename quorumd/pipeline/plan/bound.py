@@ -26,20 +26,22 @@ def lower_bound(placement: Placement, within: Bands) -> int:
         return np.asarray(np.bincount(rack_of, values[here].astype(np.float64), racks)).astype(np.int64)
 
     loads = placement.loads
-    may_stay, must_come, crowded = _of_partitions(placement)
+    may_stay, must_come, crowded, lacking = _of_partitions(placement)
     fewest = np.maximum(by_rack(within.low), within.rack_low)
     kept = np.minimum(np.minimum(by_rack(np.minimum(loads, within.high)), may_stay), within.rack_high)
     # A rack gets what its brokers lack, or what it lacks itself.
-    enter = np.maximum(by_rack(np.maximum(within.low - loads, 0)), np.maximum(fewest - kept, 0))
+    enter = np.maximum(by_rack(np.maximum(within.low - loads, 0)), np.maximum(fewest - kept, lacking))
     # What replaces a replica that its rack has too many of does not enter that rack.
     instead = np.max(np.maximum(fewest - may_stay, 0) + crowded, initial=0)
     return int(max(within.total - int(kept.sum()), int(enter.sum()), must_come, int(instead)))
 
 
-def _of_partitions(placement: Placement) -> tuple[Ints, int, Ints]:
-    """What may stay in each rack, what all partitions together must get, and what of that cannot enter each rack."""
+def _of_partitions(placement: Placement) -> tuple[Ints, int, Ints, Ints]:
+    """What may stay in each rack, what all partitions together must get, what of that cannot enter each rack, and
+    what has to enter it."""
     may_stay = np.zeros(placement.racks, np.int64)
     crowded = np.zeros(placement.racks, np.int64)
+    must_enter = np.zeros(placement.racks, np.int64)
     must_come = 0
     for start in range(0, len(placement.rows), _BLOCK):
         part = np.arange(start, min(start + _BLOCK, len(placement.rows)))
@@ -47,9 +49,10 @@ def _of_partitions(placement: Placement) -> tuple[Ints, int, Ints]:
         wanted, weights = placement.wanted[part], placement.weights[part]
         fewest, most = placement.rules.fewest[wanted], placement.rules.most[wanted]
         stay = np.minimum(counts, most)
-        lacking = np.maximum(fewest - counts, 0).sum(1)
-        come = wanted - np.minimum(stay.sum(1), wanted - lacking)
+        lacking = np.maximum(fewest - counts, 0)
+        come = wanted - np.minimum(stay.sum(1), wanted - lacking.sum(1))
         may_stay += (stay * weights[:, None]).sum(0)
+        must_enter += (lacking * weights[:, None]).sum(0)
         must_come += int((come * weights).sum())
         crowded += (np.minimum(np.maximum(counts - most, 0), come[:, None]) * weights[:, None]).sum(0)
-    return may_stay, must_come, crowded
+    return may_stay, must_come, crowded, must_enter

@@ -113,12 +113,12 @@ def make_outcome(
         placement = Placement(
             placement.rows, wanted, weights, placement.topics, cast.rack_of, rules, placement.limits
         )
-    _finish(placement, old, goal, within)
+    _finish(placement, old, goal, within, bound)
     new = balanced_leaders(packed(placement.rows), cast.alive)
     return Outcome(state, cast, index, old, new, weights, within, goal, rules, wanted, bound, not whole)
 
 
-def _finish(placement: Placement, old: Rows, goal: Ints, within: Bands) -> None:
+def _finish(placement: Placement, old: Rows, goal: Ints, within: Bands, bound: int) -> None:
     """Place all that is to be placed, first by the rules of taste too, then by those of racks and loads only."""
     alive = placement.rack_of >= 0
     for keep_spread in (True, False):
@@ -132,6 +132,7 @@ def _finish(placement: Placement, old: Rows, goal: Ints, within: Bands) -> None:
         fill(placement, np.where(alive, heaviest, 0).astype(np.int64), keep_spread=False)
     repair.fill_anyhow()
     repair.run()
+    repair.save_moves(bound)
 
 
 def cast_of(state: ClusterState, changes: Changes) -> Cast:

@@ -1,8 +1,8 @@
 """The last few replicas, which rounds of many at once could not place: one at a time, by another way if need be.
 
 A broker above its band gives to one that may take more. Where no replica of it can go there, it goes along a chain of
-brokers, each of which passes on a replica of its own: one that is being moved anyway, for that costs nothing more, or
-else any.
+brokers, each of which passes on a replica of its own: one for which that costs no further move, because it is being
+moved anyway or comes to a broker that its partition was moved away from; or else any.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from quorumd.pipeline.plan.targets import Bands
 _STEPS = 5_000
 _LONGEST = 4
 """Brokers that pass something on in a chain."""
+_ATTEMPTS = 1_000
+_WORK = 2_000_000
+"""Attempts times replicas that are looked at in each: saving a move in a thousand is worth no minutes."""
 _SAMPLE = 200_000
 """Replicas that stay where they are, of which a chain may use some."""
 
@@ -76,6 +79,42 @@ class Repair:
             if not done:
                 hopeless.add(broker)
 
+    def save_moves(self, bound: int) -> None:
+        """Take moves back as long as there are more than `bound`, where others can be led elsewhere for it."""
+        placement = self._placement
+        moved = _places(not_in(placement.rows, self._original))
+        excess = int(placement.weights[moved[0]].sum()) - bound
+        if excess <= 0:
+            return
+        attempts = min(_ATTEMPTS, _WORK // len(moved[0]))
+        for partition, column in list(zip(*(each.tolist() for each in moved), strict=True))[:attempts]:
+            for home in self._original[partition].tolist():
+                if excess > 0 and home >= 0 and self._taken_back(partition, column, home):
+                    excess -= int(placement.weights[partition])
+                    break
+
+    def _taken_back(self, partition: int, column: int, home: int) -> bool:
+        """Let a replica stay at home, if nothing is worse elsewhere then; False and no change if that cannot be."""
+        placement = self._placement
+        away = int(placement.rows[partition, column])
+        hop = Hop(partition, column, home)
+        places = np.array([partition]), np.array([column])
+        if placement.rack_of[home] < 0 or away in self._original[partition]:
+            return False
+        if not may_take(placement, *places, home)[0]:
+            return False
+        self._apply([hop])
+        over = placement.loads[home] > self._within.high[home]
+        under = placement.loads[away] < self._within.low[away]
+        if not over and not under:
+            return True
+        sources = [home] if over else self._able_to_give()
+        targets = [away] if under else self._able_to_take()
+        held = {source: _places(placement.rows == source) for source in sources}
+        chain = self._chain(held, targets, only_moved=True, is_free=True)
+        self._apply(chain or [Hop(partition, column, away)])
+        return bool(chain)
+
     def _outside(self, hopeless: set[int]) -> tuple[list[int], list[int]]:
         """Brokers above their bands and below, the farthest first."""
         loads = self._placement.loads
@@ -112,23 +151,27 @@ class Repair:
             self._placement.put(*(np.array([value]) for value in hop))
 
     def _chain(
-        self, held: Mapping[int, tuple[Ints, Ints]], targets: Sequence[int], only_moved: bool
+        self,
+        held: Mapping[int, tuple[Ints, Ints]],
+        targets: Sequence[int],
+        only_moved: bool,
+        is_free: bool = False,
     ) -> list[Hop]:
         """The shortest one, from the source on; empty where there is none. `held` are places by source: replicas of
-        a broker, or with NONE a place that is empty."""
+        a broker, or with NONE a place that is empty. `is_free`: not even what the source gives may cost a move."""
         onward: dict[int, Hop | None] = dict.fromkeys(targets)
         reached = list(targets)
         others: tuple[Ints, Ints] | None = None
         for _ in range(_LONGEST):
             for target in reached:
                 for source, places in held.items():
-                    chain = self._first_hop(source, places, target, onward)
+                    chain = self._first_hop(source, places, target, onward, is_free)
                     if chain:
                         return chain
             others = self._passed_on(only_moved) if others is None else others
             further: list[int] = []
             for target in reached:
-                for broker, hop in self._hops_to(target, others).items():
+                for broker, hop in self._hops_to(target, others, only_moved).items():
                     if broker not in onward and broker not in held:
                         onward[broker] = hop
                         further.append(broker)
@@ -138,7 +181,12 @@ class Repair:
         return []
 
     def _first_hop(
-        self, source: int, held: tuple[Ints, Ints], target: int, onward: dict[int, Hop | None]
+        self,
+        source: int,
+        held: tuple[Ints, Ints],
+        target: int,
+        onward: dict[int, Hop | None],
+        is_free: bool,
     ) -> list[Hop]:
         """What the source gives to `target`, and what follows from there; empty if that cannot be."""
         partitions, columns = held
@@ -153,8 +201,12 @@ class Repair:
             fits &= partitions != each.partition
         weights = self._placement.weights[partitions]
         fits &= self._bearable(source, weights, target, following)
+        costs = self._costs(partitions, columns, target)
+        if is_free:
+            fits &= costs <= 0
         if not fits.any():
             return []
+        fits &= costs == costs[fits].min()
         excess = int(self._placement.loads[source] - self._within.high[source]) if source >= 0 else 0
         lack = int(self._within.low[target] - self._placement.loads[target])
         best = _best(fits, weights, excess if excess > 0 else lack)
@@ -190,15 +242,26 @@ class Repair:
     def _passed_on(self, only_moved: bool) -> tuple[Ints, Ints]:
         rows = self._placement.rows
         if only_moved:
-            return _places(not_in(rows, self._original))
+            changed = np.asarray(not_in(rows, self._original).any(1))
+            return _places((rows >= 0) & changed[:, None])
         partitions, columns = np.nonzero(rows >= 0)
         step = max(1, len(partitions) // _SAMPLE)
         return partitions[::step], columns[::step]
 
-    def _hops_to(self, target: int, others: tuple[Ints, Ints]) -> dict[int, Hop]:
+    def _costs(self, partitions: Ints, columns: Ints, target: int) -> Ints:
+        """Further moves, -1 to 1, if `target` takes each of these replicas."""
+        original = self._original[partitions]
+        now = self._placement.rows[partitions, columns]
+        was_there = (original == now[:, None]).any(1) & (now >= 0)
+        comes_back = np.asarray((original == target).any(1))
+        return np.asarray(was_there.astype(np.int64) - comes_back)
+
+    def _hops_to(self, target: int, others: tuple[Ints, Ints], only_moved: bool) -> dict[int, Hop]:
         """From each broker that has something for `target`, one replica that it could give."""
         partitions, columns = others
         fits = np.flatnonzero(may_take(self._placement, partitions, columns, target))
+        if only_moved:
+            fits = fits[self._costs(partitions[fits], columns[fits], target) <= 0]
         holders, first = np.unique(self._placement.rows[partitions[fits], columns[fits]], return_index=True)
         return {
             int(holder): Hop(int(partitions[fits[at]]), int(columns[fits[at]]), target)

@@ -1,0 +1,169 @@
+"""What shall be other than it is, one by one; and what cannot be is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quorumd.errors import ConfigError
+from quorumd.pipeline.plan.arrays import not_in
+from quorumd.pipeline.plan.making import fenced_brokers, make_plan
+from quorumd.pipeline.plan.planning import Changes, make_outcome
+from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows
+from tests.support.plan_checks import after, check, leads, loads, moves, rack_counts
+from tests.support.uneven_states import uneven_state
+
+RACKS = [f"r{n % 3}" for n in range(9)]
+EVEN = after(make_outcome(uneven_state(300, RACKS), Changes()))
+
+
+def test_a_balanced_cluster_is_left_alone() -> None:
+    outcome = make_outcome(EVEN, Changes())
+    assert np.array_equal(outcome.old, outcome.new)
+    assert outcome.bound == 0
+
+
+def test_a_broker_that_is_replaced_hands_all_to_its_successor() -> None:
+    outcome = make_outcome(EVEN, Changes(replace={4: 30}))
+    check(outcome)
+    assert moves(outcome) == outcome.bound
+    ids = outcome.cast.ids
+    old, new = ids[outcome.old], ids[outcome.new]
+    changed = (old != new).any(1)
+    assert changed.sum() == (old == 4).any(1).sum()
+    assert np.array_equal(np.where(old == 4, 30, old), new), "in the same places, and no other broker changes"
+
+
+def test_a_new_broker_gets_its_share_and_nobody_else_anything() -> None:
+    outcome = make_outcome(EVEN, Changes(add={30: "r0"}))
+    check(outcome)
+    gets = outcome.cast.ids[outcome.new[not_in(outcome.new, outcome.old)]]
+    assert set(gets.tolist()) == {30}
+    assert len(gets) == outcome.bound == 75, "a fourth broker in a rack of 300 replicas"
+
+
+def test_more_replicas_are_added_and_none_is_moved() -> None:
+    outcome = make_outcome(
+        after(make_outcome(uneven_state(300, RACKS, 2), Changes())), Changes(factors={"": 3})
+    )
+    check(outcome)
+    assert moves(outcome) == outcome.bound == 300
+    assert not not_in(outcome.old, outcome.new).any()
+
+
+def test_fewer_replicas_are_taken_away_and_none_is_copied() -> None:
+    outcome = make_outcome(EVEN, Changes(factors={"": 2}))
+    check(outcome)
+    assert moves(outcome) == outcome.bound == 0
+    held = loads(outcome)
+    assert held.max() - held.min() <= 1
+
+
+def test_the_replication_factor_of_one_topic() -> None:
+    topic = EVEN.names[2]
+    outcome = make_outcome(EVEN, Changes(factors={topic: 4}))
+    check(outcome)
+    of_topic = EVEN.topics == 2
+    assert ((outcome.new >= 0).sum(1) == np.where(of_topic, 4, 3)).all()
+
+
+def test_only_some_topics() -> None:
+    state = uneven_state(300, RACKS, skew=1)
+    chosen = frozenset(state.names[:3])
+    outcome = make_outcome(state, Changes(only=chosen))
+    check(outcome)
+    assert len(outcome.new) == (state.topics < 3).sum()
+    held = loads(outcome)
+    assert held.max() - held.min() <= 1
+    others = after(outcome).replicas[state.topics >= 3]
+    assert np.array_equal(others, state.replicas[state.topics >= 3])
+
+
+def test_a_dead_broker_is_replaced_and_a_rack_that_has_two_gives_one_up() -> None:
+    brokers = [BrokerState(n, f"r{n % 3}") for n in range(6)]
+    rows = padded_rows([[0, 1, 9], [0, 3, 2]])
+    state = ClusterState.of(["t", "t"], [0, 1], rows, [0, 0], brokers)
+    outcome = make_outcome(state, Changes())
+    check(outcome)
+    assert (rack_counts(outcome) == 1).all()
+    assert moves(outcome) == outcome.bound
+
+
+def test_a_tolerance_saves_moves_and_is_kept() -> None:
+    state = uneven_state(2_000, RACKS, skew=0.3)
+    exact, loose = (make_outcome(state, Changes(tolerance=share)) for share in (0.0, 0.1))
+    assert loose.bound < exact.bound
+    assert moves(loose) == loose.bound
+    mean = 3 * 2_000 / 9
+    assert loads(loose).max() <= np.ceil(mean * 1.1)
+    assert loads(loose).min() >= np.floor(mean * 0.9)
+
+
+def test_bytes_are_balanced_where_sizes_are_given() -> None:
+    state = uneven_state(2_000, RACKS, skew=0.5)
+    sizes = np.random.default_rng(3).lognormal(20, 1.5, len(state)).astype(np.int64)
+    outcome = make_outcome(state, Changes(sizes=sizes, remove=frozenset({7})))
+    check(outcome)
+    held = loads(outcome)[outcome.cast.alive]
+    for rack in range(3):
+        of_rack = held[outcome.cast.rack_of[outcome.cast.alive] == rack]
+        assert of_rack.max() / of_rack.mean() <= 1.021
+        assert of_rack.min() / of_rack.mean() >= 0.979
+    assert outcome.bound <= moves(outcome) <= 1.05 * outcome.bound
+    led = leads(outcome)[outcome.cast.alive]
+    assert led.max() - led.min() <= 1
+
+
+@pytest.mark.parametrize("shards", [1, 5])
+def test_no_topic_is_more_on_one_broker_than_before(shards: int) -> None:
+    state = uneven_state(3_000, [f"r{n % 6}" for n in range(24)], topics=300)
+    made = make_plan(state, Changes(add={50: "r0", 51: "r1"}), shards=shards)
+    assert made.figures["after"]["most_of_a_topic"] <= made.figures["before"]["most_of_a_topic"]
+
+
+def test_brokers_without_racks_are_balanced_too() -> None:
+    state = uneven_state(200, [None] * 7)
+    outcome = make_outcome(state, Changes(frozenset({3})))
+    check(outcome)
+    held = loads(outcome)[outcome.cast.alive]
+    assert held.max() - held.min() <= 1
+
+
+def test_a_rack_that_is_said_counts() -> None:
+    state = uneven_state(200, [None] * 6, 2)
+    outcome = make_outcome(state, Changes(racks={n: f"r{n % 2}" for n in range(6)}))
+    check(outcome)
+    assert (rack_counts(outcome) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"remove": frozenset({99})}, "broker 99 shall leave, but there is none; known are 0, 1, 2"),
+        ({"add": {3: "r0"}}, "broker 3 shall come, but it is there; its rack is said by --rack"),
+        ({"remove": frozenset({3}), "add": {3: "r0"}}, "broker 3 shall leave and come at once"),
+        ({"replace": {99: 3}}, "broker 99 shall leave, but there is none"),
+        ({"racks": {77: "r"}}, "broker 77 is given a rack, but there is none"),
+        ({"remove": frozenset(range(9))}, "no broker is left"),
+        ({"remove": frozenset(range(7))}, "3 replicas of a partition need as many brokers, 2 are left"),
+        ({"factors": {"nowhere": 2}}, "topic 'nowhere' is not in this state"),
+        ({"only": frozenset({"nowhere"})}, "topic 'nowhere' is not in this state"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make_outcome(EVEN, Changes(**changes))
+
+
+def test_nothing_to_plan_is_told() -> None:
+    empty = ClusterState.of([], [], padded_rows([]), [], [BrokerState(1)])
+    with pytest.raises(ConfigError, match="there are no partitions"):
+        make_plan(empty, Changes())
+
+
+def test_fenced_brokers_are_named_unless_they_leave() -> None:
+    brokers = [BrokerState(1, fenced=True), BrokerState(2), BrokerState(3, fenced=True)]
+    state = ClusterState.of(["t"], [0], padded_rows([[1]]), [1], brokers)
+    assert fenced_brokers(state, Changes(frozenset({3}))) == [1]
