@@ -225,7 +225,9 @@ VOTERS = Table(
         Column("epoch", "INT"),
         Column("from_ts", "TIMESTAMP"),
         Column("kraft_version", "SMALLINT"),
-        Column("change", "STRING", "what was added and removed"),
+        Column(
+            "change", "STRING", "what was added and removed, and towards which voters a change is under way"
+        ),
         Column("voters", INTS),
         Column("directories", "ARRAY<BINARY>", "of each voter"),
         Column("endpoints", "ARRAY<STRING>", "NAME://host:port,... of each voter"),

@@ -6,6 +6,9 @@ left out. The checkpoint is never ahead: a micro-batch is in the history before 
 
 from __future__ import annotations
 
+import shutil
+import signal
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 OFFSETS_PER_MICRO_BATCH = 4_000_000
 """What is put aside at a time: about a gigabyte."""
 TRIGGER = "1 second"
-_LOOK_S = 1
+_LOOK_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def build(session: SparkSession, source: Mapping[str, str], folder: Path, follow
                 f"{folder} has the history of cluster {manifest.cluster_id}, and this log is of {cluster_id}"
             )
         manifest.cluster_id = manifest.cluster_id or cluster_id
+        if manifest.transaction is not None:
+            shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
         writer = HistoryWriter(folder, manifest)
         session.dataSource.register(StagingSource)
         if not manifest.end and (found := find_seed(session, source)):
@@ -78,25 +83,41 @@ def _stream(session: SparkSession, source: Mapping[str, str], writer: HistoryWri
     options |= staging_options(writer.staging, writer.manifest.end)
     frame = session.readStream.format(NAME).options(**options).load()
     records = 0
+    adding = threading.Lock()
 
     def add(batch: DataFrame, number: int) -> None:
         del number
         nonlocal records
-        records += writer.add(batch, lambda ts, end: lag_rows(source, ts, end))
+        with adding:
+            records += writer.add(batch, lambda ts, end: lag_rows(source, ts, end))
         doing(f"up to offset {writer.manifest.end:,}")
 
     stream = frame.writeStream.foreachBatch(add).option(
         "checkpointLocation", str((writer.folder / CHECKPOINT).absolute())
     )
-    query = stream.trigger(processingTime=TRIGGER) if follow else stream.trigger(availableNow=True)
-    _await(query.start())
+    stream = stream.trigger(processingTime=TRIGGER) if follow else stream.trigger(availableNow=True)
+    if not _ends_by_itself(stream.start(), adding) and not follow:
+        raise KeyboardInterrupt
     return records
 
 
-def _await(query: StreamingQuery) -> None:
-    """Until it ends. In short steps: an interrupt is felt between them."""
+def _ends_by_itself(query: StreamingQuery, adding: threading.Lock) -> bool:
+    """Wait until the stream ends, or until the process is told to end: then the micro-batch under way is finished.
+
+    Neither signal may strike within a conversation with Java.
+    """
+    told = threading.Event()
+    is_main = threading.current_thread() is threading.main_thread()
+    signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.signal(number, lambda number, frame: told.set()) for number in signals}
     try:
-        while not query.awaitTermination(_LOOK_S):
+        while query.isActive and not told.wait(_LOOK_S):
             pass
+        with adding:
+            query.stop()
+        # Raises what the stream failed of.
+        query.awaitTermination()
+        return not told.is_set()
     finally:
-        query.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -176,9 +176,11 @@ class ClusterState:
             self.kraft_version = fields.get("kRaftVersion", 0)
         elif row["type"] == VOTERS:
             self.cluster_id = fields.get("clusterId") or self.cluster_id
-            self._set_voters(row, fields.get("voters", []))
+            self._set_voters(row, fields.get("voters", []), fields.get("targetVoters"))
 
-    def _set_voters(self, row: Row, voters: list[dict[str, Any]]) -> None:
+    def _set_voters(
+        self, row: Row, voters: list[dict[str, Any]], target: list[dict[str, Any]] | None = None
+    ) -> None:
         self.changed.add("voters")
         ids = [voter["voterId"] for voter in voters]
         before: list[int] = []
@@ -187,6 +189,8 @@ class ClusterState:
             self.voters[-1]["to_offset"] = row["offset"]
         changes = [f"+{voter}" for voter in ids if voter not in before]
         changes += [f"-{voter}" for voter in before if voter not in ids]
+        if target:
+            changes.append(f"towards {','.join(str(voter['voterId']) for voter in target)}")
         self.voters.append(
             {
                 "from_offset": row["offset"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ class Done:
     bucket: int = -1
     current: str | None = None
     orphans: int = 0
+    partition_counts: dict[bytes, int] = field(default_factory=dict)
+    """See partition_fold.Folded."""
 
 
 def run_job(job: EventsJob | FoldJob) -> Done:
@@ -94,8 +96,8 @@ def _fold_bucket(job: FoldJob) -> Done:
     around = _around(place.staging)
     states = _read_states(place.folder, [job.current] if job.current else [])
     records = _read_records(job)
-    closed, still_open, orphans = fold(states, records, around)
-    done = Done("partition_states", bucket=job.bucket, orphans=orphans)
+    closed, still_open, orphans, counts = fold(states, records, around)
+    done = Done("partition_states", bucket=job.bucket, orphans=orphans, partition_counts=counts)
     if len(closed):
         done.path = path_in("partition_states", place.low, name)
         write_table(place.folder, done.path, unpacked(closed, PARTITION_STATES, place.cluster_id))

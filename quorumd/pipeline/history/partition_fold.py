@@ -30,6 +30,7 @@ from quorumd.pipeline.history.partition_rows import (
     Setting,
     Surroundings,
     arrange,
+    without_aborted,
 )
 from quorumd.pipeline.schemas import PARTITION_STATES, Table
 
@@ -48,16 +49,29 @@ class Folded(NamedTuple):
     open: Any
     orphans: int
     """Changes of partitions that no record made: their creation is missing."""
+    partition_counts: dict[bytes, int]
+    """By topic id: the highest partition that records made + 1."""
 
 
 def fold(states: Any, records: Any, surroundings: Surroundings) -> Folded:
     """The states that partitions went through, from `states` (Table of STATES) by `records` (RECORD_COLUMNS)."""
+    records = without_aborted(records, surroundings)
     rows = arrange(states, records, surroundings)
     orphans = len(records) - int(((rows.kind == CREATE) | (rows.kind == CHANGE)).sum())
     timeline = _Timeline(states, records, rows, surroundings)
     timeline.drop_what_changes_nothing()
     table, is_open = timeline.states(states)
-    return Folded(table.filter(pa.array(~is_open)), table.filter(pa.array(is_open)), orphans)
+    return Folded(
+        table.filter(pa.array(~is_open)), table.filter(pa.array(is_open)), orphans, _partition_counts(rows)
+    )
+
+
+def _partition_counts(rows: Rows) -> dict[bytes, int]:
+    keys = np.unique(rows.key[rows.kind == CREATE])
+    topics = keys >> 32
+    last = np.flatnonzero(np.append(topics[1:] != topics[:-1], True)) if len(keys) else keys
+    ids = rows.topic_ids.take(pa.array(topics[last])).to_pylist()
+    return dict(zip(ids, ((keys[last] & 0xFFFFFFFF) + 1).tolist(), strict=True))
 
 
 class _Timeline:

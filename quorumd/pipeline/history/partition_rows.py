@@ -91,6 +91,8 @@ class Surroundings:
     moments: Moments = field(default_factory=Moments)
     settings: list[Setting] = field(default_factory=list)
     """In the order of their offsets."""
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    """Offsets [begin, end) of transactions that were aborted: their records never were."""
     snapshot_offset: int | None = None
     """PartitionRecords at this offset are not news: a snapshot says so."""
 
@@ -140,6 +142,16 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.key)
+
+
+def without_aborted(records: Any, surroundings: Surroundings) -> Any:
+    """The records (Table of RECORD_COLUMNS) that count."""
+    if not surroundings.aborted:
+        return records
+    begins, ends = (np.array(column) for column in zip(*surroundings.aborted, strict=True))
+    offsets = records["offset"].to_numpy()
+    last = np.searchsorted(begins, offsets, side="right") - 1
+    return records.filter(pa.array((last < 0) | (offsets >= ends[last])))
 
 
 def arrange(states: Any, records: Any, surroundings: Surroundings) -> Rows:

@@ -29,6 +29,7 @@ from quorumd.pipeline.history.cluster_fold import (
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD, RECORD_COLUMNS
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.tables import BUCKETS
+from quorumd.pipeline.history.transactions import TRANSACTION_TYPES
 from quorumd.pipeline.schemas import EVENTS
 
 CHUNK_ROWS = 1 << 18
@@ -61,10 +62,8 @@ class Staged:
     """By bucket the numbers of the batches of the file of partitions."""
     partition_records: int = 0
     cluster_rows: list[Row] = field(default_factory=list)
-    """Records for `cluster_fold`."""
+    """Records for `cluster_fold`, and what begins and ends transactions."""
     epochs: list[EpochPart] = field(default_factory=list)
-    partition_counts: dict[bytes, int] = field(default_factory=dict)
-    """By topic id: the highest partition that is created + 1."""
     topic_ids: set[bytes] = field(default_factory=set)
     """Of all records."""
     last_ts: Any = None
@@ -196,19 +195,12 @@ def _summarize(chunk: Any, staged: Staged) -> None:
     staged.cluster_rows.extend(_cluster_rows(chunk, types, control))
     _count_epochs(chunk, offsets, staged)
     staged.topic_ids.update(pc.unique(chunk["topic_id"]).drop_null().to_pylist())
-    creations = chunk.select(["topic_id", "partition"]).filter(
-        pa.array(~control & (types == PARTITION_RECORD))
-    )
-    if len(creations):
-        counts = creations.group_by("topic_id").aggregate([("partition", "max")])
-        for topic_id, highest in zip(
-            counts["topic_id"].to_pylist(), counts["partition_max"].to_pylist(), strict=True
-        ):
-            staged.partition_counts[topic_id] = max(highest + 1, staged.partition_counts.get(topic_id, 0))
 
 
 def _cluster_rows(chunk: Any, types: npt.NDArray[np.int16], control: npt.NDArray[np.bool_]) -> list[Row]:
-    wanted = np.where(control, np.isin(types, CONTROL_TYPES), np.isin(types, METADATA_TYPES))
+    wanted = np.where(
+        control, np.isin(types, CONTROL_TYPES), np.isin(types, METADATA_TYPES + TRANSACTION_TYPES)
+    )
     found = chunk.select(COLUMNS).filter(pa.array(wanted))
     # Of configs, which may be very many, one matters.
     is_config = pc.and_not(pc.equal(found["type"], CONFIG), found["control"])

@@ -48,7 +48,8 @@ class Manifest:
     end_ts_us: int = 0
     """When the last record was written, in microseconds since 1970."""
     transaction: int | None = None
-    """Where a transaction begins that is open at `end`: partitions and topics are those of before it."""
+    """Where a transaction begins that was not over when the log was read last: what is around it waits for its end,
+    and the stream's checkpoint may be ahead of the history."""
     files: dict[str, list[str]] = field(default_factory=dict)
     """Paths below the folder by table; of partition_current by bucket."""
     obsolete: list[str] = field(default_factory=list)

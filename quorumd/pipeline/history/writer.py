@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from quorumd.pipeline.history.tables import (
     write_manifest,
     write_rows,
 )
+from quorumd.pipeline.history.transactions import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +50,7 @@ class HistoryWriter:
         self.manifest = manifest
         self.staging = (folder / STAGING).absolute()
         self.orphans = 0
+        self._waiting: list[Staged] = []
         remove_leftovers(folder, manifest)
         self._state = _read_state(folder, manifest)
 
@@ -57,58 +60,71 @@ class HistoryWriter:
         `lag(time of the last record, end)` gives the rows of the table lag that go with it. Raises InputIncomplete
         where offsets are missing before it.
         """
-        staging = self.new_staging()
+        self.new_staging()
         staged = _put_aside(frame)
-        self.add_staged(staged, staging, _runner(frame, staged), lag)
+        self.add_staged(staged, _runner(frame, staged), lag)
         return sum(part.records for part in staged)
 
     def seed(self, frame: DataFrame, seed: Seed) -> None:
         """Begin with a snapshot: `frame` is that of `staging_source`."""
-        staging = self.new_staging()
+        self.new_staging()
         staged = _put_aside(frame)
-        self.add_seed(staged, staging, _runner(frame, staged), seed)
+        self.add_seed(staged, _runner(frame, staged), seed)
 
     def new_staging(self) -> Path:
-        """An empty place for what tasks put aside, always the same."""
-        shutil.rmtree(self.staging, ignore_errors=True)
+        """A place for what tasks put aside, always the same; with what waits for the end of a transaction in it."""
+        if not self._waiting:
+            shutil.rmtree(self.staging, ignore_errors=True)
         return self.staging
 
-    def add_staged(
-        self, staged: list[Staged], staging: Path, run: Run, lag: LagRows = lambda ts, end: []
-    ) -> None:
-        """Add what tasks put aside, in the order of their offsets; `run` runs jobs wherever it likes."""
+    def add_staged(self, staged: list[Staged], run: Run, lag: LagRows = lambda ts, end: []) -> None:
+        """Add what tasks put aside, in the order of their offsets; `run` runs jobs wherever it likes.
+
+        While a transaction is open at its end it waits for the next micro-batch.
+        """
+        staged = self._waiting + staged
         if not staged:
             return
         self._check_continuity(staged)
+        open_since = settle([row for part in staged for row in part.cluster_rows]).open
+        if open_since is not None:
+            self._wait(staged, open_since)
+            return
+        self._waiting = []
         low, high = staged[0].low, staged[-1].high
         around = self._fold_cluster(staged)
-        events = [EventsJob(self._place(staging, low), part) for part in staged]
-        folds = self._fold_jobs(staged, staging, low, around)
+        events = [EventsJob(self._place(low), part) for part in staged]
+        folds = self._fold_jobs(staged, low, around)
         done = list(run([*events, *folds]))
         last_ts = staged[-1].last_ts
         self._publish(low, high, last_ts, done, lag(last_ts, high))
-        shutil.rmtree(staging)
+        shutil.rmtree(self.staging)
 
-    def add_seed(self, staged: list[Staged], staging: Path, run: Run, seed: Seed) -> None:
+    def _wait(self, staged: list[Staged], open_since: int) -> None:
+        """Whoever goes on after a crash must not believe the stream's checkpoint."""
+        self._waiting = staged
+        if self.manifest.transaction != open_since:
+            self.manifest = replace(self.manifest, transaction=open_since, obsolete=[])
+            write_manifest(self.folder, self.manifest)
+
+    def add_seed(self, staged: list[Staged], run: Run, seed: Seed) -> None:
         """Begin with what tasks put aside of a snapshot."""
         around = self._fold_cluster(staged, snapshot=True)
         around.snapshot_offset = seed.end - 1
-        done = list(run(self._fold_jobs(staged, staging, seed.end - 1, around)))
+        done = list(run(self._fold_jobs(staged, seed.end - 1, around)))
         self._publish(seed.end, seed.end, seed.ts, done, [])
-        shutil.rmtree(staging)
+        shutil.rmtree(self.staging)
 
-    def _place(self, staging: Path, low: int) -> Place:
-        return Place(self.folder.absolute(), staging, low, self._state.cluster_id)
+    def _place(self, low: int) -> Place:
+        return Place(self.folder.absolute(), self.staging, low, self._state.cluster_id)
 
-    def _fold_jobs(
-        self, staged: list[Staged], staging: Path, low: int, around: Surroundings
-    ) -> list[FoldJob]:
-        staging.mkdir(parents=True, exist_ok=True)
-        (staging / AROUND).write_bytes(pickle.dumps(around))
+    def _fold_jobs(self, staged: list[Staged], low: int, around: Surroundings) -> list[FoldJob]:
+        self.staging.mkdir(parents=True, exist_ok=True)
+        (self.staging / AROUND).write_bytes(pickle.dumps(around))
         current = self._current()
         touched = {bucket for part in staged for bucket in part.parts}
         return [
-            FoldJob(self._place(staging, low), staged, bucket, current[bucket])
+            FoldJob(self._place(low), staged, bucket, current[bucket])
             for bucket in range(BUCKETS)
             if bucket in touched or (around.moments and current[bucket])
         ]
@@ -129,11 +145,12 @@ class HistoryWriter:
     def _fold_cluster(self, staged: list[Staged], snapshot: bool = False) -> Surroundings:
         state = self._state
         around = state.surroundings()
-        for part in staged:
-            for epoch in part.epochs if not snapshot else []:
+        if not snapshot:
+            for epoch in (epoch for part in staged for epoch in part.epochs):
                 state.count_epoch(epoch.epoch, epoch.first, epoch.records, epoch.batches)
-            state.apply(part.cluster_rows, around, snapshot)
-            state.count_partitions(part.partition_counts)
+        settled = settle([row for part in staged for row in part.cluster_rows])
+        around.aborted = settled.aborted
+        state.apply(settled.rows, around, snapshot)
         mentioned = set().union(*(part.topic_ids for part in staged))
         around.names = {
             topic_id: state.topics[topic_id]["topic"] for topic_id in mentioned if topic_id in state.topics
@@ -152,6 +169,7 @@ class HistoryWriter:
                 obsolete.append(current[each.bucket])
                 current[each.bucket] = each.current
             self.orphans += each.orphans
+            state.count_partitions(each.partition_counts)
         files["partition_current"] = current
         for table in CLUSTER_TABLES:
             if table in state.changed:

@@ -3,7 +3,6 @@ written at once; nobody ever sees half of a micro-batch."""
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -14,34 +13,17 @@ import pytest
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history import tables
-from quorumd.pipeline.history.jobs import run_job
-from quorumd.pipeline.history.staging import Staged, stage
 from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
-from quorumd.pipeline.history.writer import HistoryWriter
 from quorumd.pipeline.schemas import HISTORY_TABLES
 from tests.support.history_content import by, content
 from tests.support.history_logs import history
-from tests.support.history_rows import batches, plain_states
-from tests.support.naive_history import Logged, NaiveHistory
+from tests.support.history_rows import plain_states
+from tests.support.history_writing import write
+from tests.support.naive_history import NaiveHistory
 
 
 class Killed(BaseException):
     """Nothing in the writer may catch it."""
-
-
-def write(folder: Path, log: list[Logged], tasks: int = 1) -> None:
-    """Add one micro-batch, read by so many tasks."""
-    writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
-    add(writer, log, tasks)
-
-
-def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1) -> None:
-    staging = writer.new_staging()
-    bounds = [len(log) * i // tasks for i in range(tasks + 1)]
-    parts = [log[low:high] for low, high in pairwise(bounds)]
-    told = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
-    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
-    writer.add_staged(staged, staging, lambda jobs: map(run_job, jobs))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,0 +1,37 @@
+"""Metadata transactions (KIP-868): what is within one counts if it ends, and never was if it is aborted."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+BEGIN, END, ABORT = 23, 24, 25
+TRANSACTION_TYPES: Final = (BEGIN, END, ABORT)
+Row = dict[str, Any]
+
+
+class Settled(NamedTuple):
+    """Rows that count, without markers; the offsets [begin, abort) of what never was; where a transaction begins that
+    is open at the end."""
+
+    rows: list[Row]
+    aborted: list[tuple[int, int]]
+    open: int | None
+
+
+def settle(rows: list[Row]) -> Settled:
+    """Of the records for `cluster_fold`, in the order of their offsets. Those of the quorum itself always count."""
+    settled: list[Row] = []
+    aborted: list[tuple[int, int]] = []
+    begin: int | None = None
+    for row in rows:
+        marker = None if row["control"] else row["type"]
+        if marker == BEGIN:
+            begin = row["offset"]
+        elif marker in (END, ABORT):
+            if marker == ABORT and begin is not None:
+                settled = [each for each in settled if each["control"] or each["offset"] < begin]
+                aborted.append((begin, row["offset"]))
+            begin = None
+        else:
+            settled.append(row)
+    return Settled(settled, aborted, begin)
