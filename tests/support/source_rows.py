@@ -15,12 +15,14 @@ from quorumd.pipeline.source.reader import Reader
 from quorumd.pipeline.source.stream import StreamReader
 
 
-def options_of(path: Path | str, **options: object) -> SourceOptions:
-    return parse_options({"path": str(path)} | {name: str(value) for name, value in options.items()})
+def options_of(path: Path | str | None, **options: object) -> SourceOptions:
+    """`path` is None for what is read from a cluster, by the option `bootstrap`."""
+    given = {name: str(value) for name, value in options.items()}
+    return parse_options(given if path is None else given | {"path": str(path)})
 
 
 def read_table(
-    path: Path | str, columns: Sequence[str] = (), filters: Sequence[Filter] = (), **options: object
+    path: Path | str | None, columns: Sequence[str] = (), filters: Sequence[Filter] = (), **options: object
 ) -> pa.Table:
     """The rows of a batch read, each task read by itself as in a worker."""
     parsed = options_of(path, **options)

@@ -134,9 +134,10 @@ def _selected(
 
 
 def describe(origin: Origin, fault: Fault) -> str:
-    """One line that names file, position and offset."""
-    offset = f", offset {fault.offset}" if fault.offset >= 0 else ""
+    """One line that names file, position and offset; what was fetched has no position."""
+    places = [f"position {fault.position}"] if origin.segment is not None else []
+    places += [f"offset {fault.offset}"] if fault.offset >= 0 else []
     return (
-        f"{origin.path}, position {fault.position}{offset}: {fault.code}: {fault.text} "
+        f"{', '.join([origin.path, *places])}: {fault.code}: {fault.text} "
         "(onCorrupt=skip reads on behind it, onCorrupt=report gives a row for it)"
     )

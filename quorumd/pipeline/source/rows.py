@@ -47,8 +47,9 @@ def record_rows(reads: Iterable[Read], shape: Shape) -> Iterator[pa.RecordBatch]
         batches = read.batches if sound.all() else read.batches.select(sound)
         if not len(batches):
             continue
+        position = read.position if origin.segment is not None else None
         rows = decode_records(
-            read.data, batches, origin.node, origin.segment, read.position, decoded, shape.packed
+            read.data, batches, origin.node, origin.segment, position, decoded, shape.packed
         )
         rows = _checked(_cut(rows, batches, shape.offsets), read.origin, shape.on_corrupt)
         if rows.num_rows:

@@ -1,0 +1,106 @@
+"""The source over a cluster at work: real daemons, read as an observer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.schemas import RECORDS
+from tests.support.daemons import Cluster, run_quorumd, wait_for
+from tests.support.fixtures import running_cluster
+from tests.support.source_rows import read_table, rows
+
+EXTRA = (
+    "metadata.log.segment.bytes=256KiB\n"
+    "metadata.log.max.record.bytes.between.snapshots=400KiB\n"
+    "metadata.max.retention.bytes=600KiB\n"
+)
+SAID_BY_RECORDS = [name for name in RECORDS.names if name not in ("node", "segment", "position")]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+def write(cluster: Cluster, seconds: float) -> int:
+    """Write for so long; the high watermark then, with all nodes level."""
+    done = run_quorumd(
+        "bench", "--bootstrap-server", cluster.bootstrap, "--in-flight", "64", "--seconds", str(seconds)
+    )
+    assert done.returncode == 0, done.stderr
+    return cluster.wait_until_level()
+
+
+def test_a_follower_leads_to_the_rows_that_the_folders_have(cluster: Cluster) -> None:
+    end = write(cluster, 0.3)
+    leader = cluster.leader()
+    follower = cluster.others(leader)[0]
+    address = f"127.0.0.1:{follower.port}"
+    live = read_table(None, SAID_BY_RECORDS, bootstrap=address)
+    start = min(live.column("offset").to_pylist())
+    folder = read_table(leader.data, SAID_BY_RECORDS, startingOffset=start, endingOffset=end)
+    assert rows(live) == rows(folder)
+    assert sorted(live.column("offset").to_pylist()) == list(range(start, end))
+    places = read_table(None, ("node", "segment", "position"), bootstrap=address, endingOffset=start + 1)
+    assert places.to_pylist() == [{"node": leader.node_id, "segment": None, "position": None}]
+    batches = read_table(None, ("base_offset", "crc"), level="batches", bootstrap=address)
+    stored = read_table(leader.data, ("base_offset", "crc"), level="batches", startingOffset=start)
+    assert rows(batches) == rows(stored)
+    assert leader.asked().observers == {}, "a consumer leaves no trace"  # type: ignore[union-attr] # it runs
+
+
+def test_a_stream_has_each_committed_record_once_across_a_change_of_leader(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    def stream() -> list[int]:
+        source = spark.readStream.format("quorumd").option("bootstrap", cluster.bootstrap)
+        source = source.option("maxOffsetsPerTrigger", 1_000_000).schema("offset BIGINT, epoch INT")
+        writer = source.load().writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer = writer.option("path", str(tmp_path / "rows")).trigger(availableNow=True)
+        writer.start(format="parquet").awaitTermination()
+        written = spark.read.parquet(str(tmp_path / "rows")).toArrow()
+        found: list[int] = sorted(written.column("offset").to_pylist())
+        return found
+
+    end = write(cluster, 0.1)
+    first = stream()
+    assert first == list(range(first[0], end))
+    killed = cluster.leader()
+    killed.kill()
+    cluster.leader(besides=killed.node_id)
+    killed.start()
+    end = write(cluster, 0.1)
+    assert stream() == list(range(first[0], end))
+
+
+def test_what_is_below_the_log_is_in_the_snapshot(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, size=1, extra=EXTRA) as cluster:
+        _check_snapshot(cluster)
+
+
+def _check_snapshot(cluster: Cluster) -> None:
+    def begins_above() -> int:
+        write(cluster, 0.5)
+        found: int = min(
+            read_table(None, ("offset",), bootstrap=cluster.bootstrap).column("offset").to_pylist()
+        )
+        return found
+
+    start = wait_for("a log that does not begin at 0", begins_above)
+    with pytest.raises(
+        InputIncomplete, match=f"startingOffset is 1, and the log of the cluster begins at {start}"
+    ):
+        read_table(None, bootstrap=cluster.bootstrap, startingOffset=1)
+    live = read_table(None, bootstrap=cluster.bootstrap, level="snapshot").drop_columns(
+        ["node", "segment", "position"]
+    )
+    end = live.column("snapshot_offset")[0].as_py()
+    assert end >= start
+    stored = read_table(cluster.leader().data, level="snapshot").drop_columns(["node", "segment", "position"])
+    assert rows(live) == [row for row in rows(stored) if row["snapshot_offset"] == end]
