@@ -13,33 +13,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from struct import Struct
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from quorumd.protocol.record_batch import HEADER_SIZE, MAGIC
+from quorumd.pipeline.batch_search import (
+    BODY,
+    COUNTS,
+    announced_size,
+    candidates,
+    chain,
+    is_sound,
+)
+from quorumd.pipeline.batch_search import LARGEST_BATCH as LARGEST_BATCH
+from quorumd.pipeline.batch_search import Data as Data
+from quorumd.pipeline.batch_search import resync as resync
+from quorumd.protocol.record_batch import HEADER_SIZE
 
-Data: TypeAlias = bytes | bytearray | memoryview
 PIECE_BYTES: Final = 4 << 20
 """Larger pieces do not fit the caches while they are decoded."""
 
-LARGEST_BATCH: Final = 64 << 20
-"""Eight times what Kafka writes at most: a longer length is damage."""
-
-_LENGTH_END: Final = 12
-_BODY: Final = 21
-"""Where the bytes that a CRC covers begin."""
-_LEAST_LENGTH: Final = HEADER_SIZE - _LENGTH_END
-_LARGEST_LENGTH: Final = LARGEST_BATCH - _LENGTH_END
-_LENGTH_AND_MAGIC = Struct(">8xi4xb").unpack_from
-_COUNTS = Struct(">q15xi30xi").unpack_from
-"""Base offset, last offset delta, count."""
-_STORED_CRC = Struct(">17xI").unpack_from
-_NO_PRODUCER = b"\xff" * 14
-_PRODUCER: Final = 43
+_FIRST_WALK: Final = 16
+"""Batches that are walked at once behind a damaged place."""
+_GROWTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +210,6 @@ def _cut_at(scanned: Scanned, stop: int) -> Scanned | None:
     return Scanned(batches.select(slice(first)), faults, end, Place(position))
 
 
-def resync(data: Data, start: int = 0) -> int:
-    """The first place at or behind `start` where a batch with a CRC that matches begins; -1 for none."""
-    view = memoryview(data)
-    return next((at for at, size in _candidates(view, start) if _is_sound(view, at, size)), -1)
-
-
 class _Piece:
     """The state of one scan: it follows the chain of batches, or looks for a batch where the chain broke."""
 
@@ -232,6 +224,7 @@ class _Piece:
         self._is_aligned = place.is_aligned
         self._is_last = is_last
         self._with_crc = with_crc
+        self._most = max(1, self._size)
         self._parts: list[Batches] = []
         self._faults: list[Fault] = []
 
@@ -248,21 +241,26 @@ class _Piece:
         return self._follow()
 
     def _follow(self) -> bool:
-        bounds = _chain(self._view, self._at, self._size)
+        bounds = chain(self._view, self._at, self._size, self._most)
         batches = _headers(self._view, bounds, self._with_crc)
         trusted = self._trusted(batches, bounds)
         self._accept(batches if trusted == len(batches) else batches.select(slice(trusted)))
         self._at = bounds[trusted]
+        if trusted == len(batches) == self._most:
+            self._most *= _GROWTH
+            return True
         rest = self._size - self._at
         if rest == 0:
             return False
-        if not self._is_last and (rest < HEADER_SIZE or self._may_go_on(batches, bounds, trusted)):
+        if not self._is_last and (rest < HEADER_SIZE or self._may_go_on(bounds[trusted:])):
             return False
         if trusted == len(batches) and not any(self._view[self._at : self._at + HEADER_SIZE]):
             self._lost = Lost(self._origin + self._at, is_blank=True)
             return True
-        size = _announced_size(self._view, self._at)
+        size = announced_size(self._view, self._at)
         self._lost = Lost(self._origin + self._at, self._origin + self._at + size if size else -1)
+        # Where much is damaged, what is walked behind a damaged place must not be walked again for each of them.
+        self._most = _FIRST_WALK
         return True
 
     def _trusted(self, batches: Batches, bounds: list[int]) -> int:
@@ -270,31 +268,31 @@ class _Piece:
         it is believed when no sound batch is inside, and one that fits follows."""
         for index in np.flatnonzero(~batches.sound).tolist():
             start, end = bounds[index], bounds[index + 1]
-            inside = resync(self._view[start + 1 : end])
-            if inside >= 0 or not self._fits_behind(batches, index, end):
+            if resync(self._view[start + 1 : end]) >= 0 or not self._fits(
+                end, int(batches.end_offset[index])
+            ):
                 return int(index)
         return len(batches)
 
-    def _fits_behind(self, batches: Batches, index: int, end: int) -> bool:
-        if index + 1 < len(batches) and batches.sound[index + 1]:
+    def _fits(self, at: int, offset: int) -> bool:
+        """Whether what begins there can follow on a damaged batch that ends with `offset`."""
+        if self._size - at < HEADER_SIZE:
+            return self._is_last and not any(self._view[at:])
+        if not any(self._view[at : at + HEADER_SIZE]):
             return True
-        if self._size - end < HEADER_SIZE:
-            return self._is_last and not any(self._view[end:])
-        if not any(self._view[end : end + HEADER_SIZE]):
-            return True
-        base_offset, _, _ = _COUNTS(self._view, end)
-        return _announced_size(self._view, end) > 0 and base_offset == batches.end_offset[index]
+        size = announced_size(self._view, at)
+        base_offset, _, _ = COUNTS(self._view, at)
+        return size > 0 and (base_offset == offset or is_sound(self._view, at, size))
 
-    def _may_go_on(self, batches: Batches, bounds: list[int], trusted: int) -> bool:
-        """Whether a larger piece could tell more of the batch at the end of the trusted ones."""
-        if trusted == len(batches):
-            return _announced_size(self._view, self._at) > 0
-        # The last whole batch of this piece does not match; whether it leads on is seen once the next one is whole.
-        return (
-            trusted == len(batches) - 1
-            and resync(self._view[self._at + 1 : bounds[-1]]) < 0
-            and (self._size - bounds[-1] < HEADER_SIZE or _announced_size(self._view, bounds[-1]) > 0)
-        )
+    def _may_go_on(self, bounds: list[int]) -> bool:
+        """Whether a larger piece could tell more of the batch that begins where the trusted ones end."""
+        if len(bounds) == 1:
+            return announced_size(self._view, self._at) > 0
+        # It is whole and does not match. Whether it leads on is seen once the next one is whole.
+        start, end = bounds[0], bounds[1]
+        if resync(self._view[start + 1 : end]) >= 0:
+            return False
+        return self._size - end < HEADER_SIZE or end + announced_size(self._view, end) > self._size
 
     def _find(self, lost: Lost) -> bool:
         if lost.is_blank:
@@ -303,12 +301,12 @@ class _Piece:
                 self._at = self._size if self._is_last else max(self._at, self._size - HEADER_SIZE + 1)
                 return False
             lost = lost._replace(is_blank=False)
-        for position, size in _candidates(self._view, self._at):
+        for position, size in candidates(self._view, self._at):
             if position + size > self._size:
                 if not self._is_last:
                     self._lost, self._at = self._kept(lost), position
                     return False
-            elif _is_sound(self._view, position, size):
+            elif is_sound(self._view, position, size):
                 self._found(lost, position)
                 return True
         if self._is_last:
@@ -354,21 +352,6 @@ class _Piece:
         self._parts.append(batches.select(~impossible) if impossible.any() else batches)
 
 
-def _chain(view: memoryview, at: int, size: int) -> list[int]:
-    """Where the whole batches from `at` begin, by their lengths, and where the last one ends."""
-    bounds = [at]
-    last = size - HEADER_SIZE
-    while at <= last:
-        length, magic = _LENGTH_AND_MAGIC(view, at)
-        if magic != MAGIC or not _LEAST_LENGTH <= length <= _LARGEST_LENGTH:
-            break
-        at += length + _LENGTH_END
-        if at > size:
-            break
-        bounds.append(at)
-    return bounds
-
-
 def _headers(view: memoryview, bounds: list[int], with_crc: bool) -> Batches:
     starts = np.array(bounds, np.int64)
     positions = starts[:-1]
@@ -385,7 +368,7 @@ def _headers(view: memoryview, bounds: list[int], with_crc: bool) -> Batches:
     stored_crc = column(17, ">u4", np.uint32)
     crc = stored_crc
     if with_crc:
-        covered = map(slice, (positions + _BODY).tolist(), bounds[1:])
+        covered = map(slice, (positions + BODY).tolist(), bounds[1:])
         crc = np.array(list(map(crc32c, map(view.__getitem__, covered))), np.uint32)
     return Batches(
         positions,
@@ -414,36 +397,6 @@ def _joined(parts: list[Batches]) -> Batches:
     return Batches(
         *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batches))
     )
-
-
-def _announced_size(view: memoryview, at: int) -> int:
-    """How large the batch at `at` says it is; 0 where no batch can begin."""
-    if at + HEADER_SIZE > len(view):
-        return 0
-    length, magic = _LENGTH_AND_MAGIC(view, at)
-    return length + _LENGTH_END if magic == MAGIC and _LEAST_LENGTH <= length <= _LARGEST_LENGTH else 0
-
-
-def _candidates(view: memoryview, start: int) -> Iterator[tuple[int, int]]:
-    """Places from `start` where a header could be, and the size of the batch; it may reach over the end."""
-    array = np.frombuffer(view, np.uint8)
-    last = len(array) - HEADER_SIZE
-    if last < start:
-        return
-    magic = array[start + 16 : last + 17] == MAGIC
-    # The producer of no batch of this log is known, and its first byte thins out all the twos in the records.
-    producer = array[start + _PRODUCER : last + _PRODUCER + 1] == 0xFF
-    for at in (np.flatnonzero(magic & producer) + start).tolist():
-        size = _announced_size(view, at)
-        if size and view[at + _PRODUCER : at + _PRODUCER + len(_NO_PRODUCER)] == _NO_PRODUCER:
-            base_offset, last_delta, count = _COUNTS(view, at)
-            if base_offset >= 0 and count == last_delta + 1 > 0:
-                yield at, size
-
-
-def _is_sound(view: memoryview, at: int, size: int) -> bool:
-    (stored,) = _STORED_CRC(view, at)
-    return at + size <= len(view) and bool(crc32c(view[at + _BODY : at + size]) == stored)
 
 
 def _has_any(view: memoryview) -> bool:

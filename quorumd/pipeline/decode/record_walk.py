@@ -150,7 +150,7 @@ def _parts(
     # A null value is no metadata record: the codec says so. An odd length is a negative one.
     is_odd = (length & 1 != 0) | (length < 2 * (_SHORTEST_RECORD - 1)) | (value_size < 0) | (end + 1 != stops)
     is_odd |= (offset_delta < 0) | (offset_delta >= span)
-    is_odd |= gather.bytes[np.minimum(end, stops)] != 0
+    is_odd |= gather.bytes[np.clip(end, 0, stops)] != 0
     for longer in (longer_timestamp, longer_offset, longer_key, longer_value):
         if longer is not None:
             is_odd |= longer

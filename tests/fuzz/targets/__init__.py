@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.fuzz.targets import controller, files, node, wire
+from tests.fuzz.targets import controller, files, node, pipeline, wire
 
-TARGETS = (*wire.TARGETS, *files.TARGETS, *controller.TARGETS, *node.TARGETS)
+TARGETS = (*wire.TARGETS, *files.TARGETS, *controller.TARGETS, *node.TARGETS, *pipeline.TARGETS)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 from struct import pack_into
+from typing import Any
 
 import numpy as np
 import pytest
 from crc32c import crc32c
 
+from quorumd.pipeline.batch_search import chain
 from quorumd.pipeline.scan import START, Place, Scanned, read_pieces, resync, scan
 from quorumd.protocol import record_batch
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
@@ -21,7 +23,7 @@ def make_log(sizes: tuple[int, ...] = SIZES, first_offset: int = 0) -> tuple[byt
     """A log and where its batches begin; epochs are 1, 1, 2, 2, 3, ..."""
     data, bounds, offset = bytearray(), [0], first_offset
     for number, count in enumerate(sizes):
-        values = [bytes([number]) * (11 + index) for index in range(count)]
+        values = [bytes([number % 256]) * (11 + index) for index in range(count)]
         data += encode_batch(offset, 1 + number // 2, 1_000 + number, values)
         offset += count
         bounds.append(len(data))
@@ -87,6 +89,29 @@ def test_a_changed_byte_in_records_is_a_bad_crc_and_the_batch_is_still_there() -
     assert codes(scanned) == [("BAD_CRC", bounds[2], 4)]
     assert scanned.batches.sound.tolist() == [True, True, False, *[True] * 5]
     assert scanned.faults[0].size == bounds[3] - bounds[2]
+
+
+def test_what_a_damaged_batch_says_of_its_end_is_not_held_against_the_next_one() -> None:
+    data, bounds = make_log()
+    pack_into(">i", data, bounds[2] + 23, 7)
+    assert codes(scan(bytes(data))) == [("BAD_CRC", bounds[2], 4)]
+
+
+def test_much_damage_is_not_walked_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked = []
+
+    def counted(*arguments: Any) -> list[int]:
+        walked.append(chain(*arguments))
+        return walked[-1]
+
+    monkeypatch.setattr("quorumd.pipeline.scan.chain", counted)
+    data, bounds = make_log((1,) * 2_000)
+    for index in range(0, 2_000, 20):
+        # One that swallows the next one: the chain goes on to the end, and all the same it is not to be believed.
+        pack_into(">i", data, bounds[index] + 8, bounds[index + 2] - bounds[index] - 12)
+    scanned = scan(bytes(data))
+    assert len(scanned.faults) == 100
+    assert sum(map(len, walked)) < 10 * 2_000
 
 
 def test_two_damaged_batches_side_by_side() -> None:

@@ -1,0 +1,90 @@
+"""Where batches begin: by the lengths of those before, or, where that chain is broken, by how a batch looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from quorumd.protocol.record_batch import HEADER_SIZE, MAGIC
+
+Data: TypeAlias = bytes | bytearray | memoryview
+LARGEST_BATCH: Final = 64 << 20
+"""Eight times what Kafka writes at most: a longer length is damage."""
+BODY: Final = 21
+"""Where the bytes that a CRC covers begin."""
+COUNTS: Final = Struct(">q15xi30xi").unpack_from
+"""Base offset, last offset delta, count."""
+
+_LENGTH_END: Final = 12
+_LEAST_LENGTH: Final = HEADER_SIZE - _LENGTH_END
+_LARGEST_LENGTH: Final = LARGEST_BATCH - _LENGTH_END
+_LENGTH_AND_MAGIC: Final = Struct(">8xi4xb").unpack_from
+_STORED_CRC: Final = Struct(">17xI").unpack_from
+_MAGIC_AT: Final = 16
+_PRODUCER: Final = 43
+_NO_PRODUCER: Final = b"\xff" * 14
+_FIRST_LOOK: Final = 1 << 12
+"""Bytes in which a batch is looked for first."""
+_GROWTH: Final = 4
+
+
+def chain(view: memoryview, at: int, size: int, most: int) -> list[int]:
+    """Where the whole batches from `at` begin, by their lengths, and where the last one ends."""
+    bounds = [at]
+    last = size - HEADER_SIZE
+    while at <= last and len(bounds) <= most:
+        length, magic = _LENGTH_AND_MAGIC(view, at)
+        if magic != MAGIC or not _LEAST_LENGTH <= length <= _LARGEST_LENGTH:
+            break
+        at += length + _LENGTH_END
+        if at > size:
+            break
+        bounds.append(at)
+    return bounds
+
+
+def resync(data: Data, start: int = 0) -> int:
+    """The first place at or behind `start` where a batch with a CRC that matches begins; -1 for none."""
+    view = memoryview(data)
+    return next((at for at, size in candidates(view, start) if is_sound(view, at, size)), -1)
+
+
+def candidates(view: memoryview, start: int) -> Iterator[tuple[int, int]]:
+    """Places from `start` where a header could be, and the size of the batch; it may reach over the end."""
+    for at in _marked(np.frombuffer(view, np.uint8), start):
+        size = announced_size(view, at)
+        if size and view[at + _PRODUCER : at + _PRODUCER + len(_NO_PRODUCER)] == _NO_PRODUCER:
+            base_offset, last_delta, count = COUNTS(view, at)
+            if base_offset >= 0 and count == last_delta + 1 > 0:
+                yield at, size
+
+
+def _marked(array: npt.NDArray[np.uint8], start: int) -> Iterator[int]:
+    """Places of the magic byte's two that have 0xFF where the producer of a batch begins: no batch of this log has
+    one, and few other twos do."""
+    width, end = _FIRST_LOOK, len(array) - HEADER_SIZE + 1
+    while start < end:
+        # The next batch is near, as a rule.
+        stop = min(start + width, end)
+        magic = array[start + _MAGIC_AT : stop + _MAGIC_AT] == MAGIC
+        producer = array[start + _PRODUCER : stop + _PRODUCER] == 0xFF
+        yield from (np.flatnonzero(magic & producer) + start).tolist()
+        start, width = stop, width * _GROWTH
+
+
+def announced_size(view: memoryview, at: int) -> int:
+    """How large the batch at `at` says it is; 0 where no batch can begin."""
+    if at + HEADER_SIZE > len(view):
+        return 0
+    length, magic = _LENGTH_AND_MAGIC(view, at)
+    return length + _LENGTH_END if magic == MAGIC and _LEAST_LENGTH <= length <= _LARGEST_LENGTH else 0
+
+
+def is_sound(view: memoryview, at: int, size: int) -> bool:
+    (stored,) = _STORED_CRC(view, at)
+    return at + size <= len(view) and bool(crc32c(view[at + BODY : at + size]) == stored)

@@ -1,0 +1,49 @@
+"""Logs as the data pipeline reads them: arrays and Arrow, held against the node's own codec."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from quorumd.pipeline.decode import decode_records, plain_rows, with_faults
+from quorumd.pipeline.row_text import csv_lines, json_lines
+from quorumd.pipeline.scan import START, Fault, scan
+from tests.fuzz.target import Target
+from tests.fuzz.targets.wire import batches, mend_batches
+
+PIECE = 700
+
+
+def _decode(data: bytes) -> None:
+    """The records are those of the codec, and every row is a line."""
+    scanned = scan(data)
+    rows = decode_records(data, scanned.batches, 1, "fuzz", 0)
+    expected = pa.RecordBatch.from_pylist(plain_rows(data, scanned.batches, 1, "fuzz", 0), rows.schema)
+    assert rows.equals(expected), "the codec reads something else"
+    shown = with_faults(rows, scanned.faults, 1, "fuzz")
+    assert shown.num_rows == rows.num_rows + len(scanned.faults)
+    assert len(json_lines(shown)) == len(csv_lines(shown)) == shown.num_rows
+
+
+def _scan_in_pieces(data: bytes) -> None:
+    """Pieces make no difference."""
+    whole = scan(data)
+    positions: list[int] = []
+    faults: list[Fault] = []
+    place, size = START, PIECE
+    while True:
+        piece = data[place.position : place.position + size]
+        scanned = scan(piece, place, len(piece) < size)
+        positions += (scanned.batches.position + place.position).tolist()
+        faults += scanned.faults
+        if len(piece) < size:
+            break
+        size = PIECE if scanned.end else 2 * size
+        place = scanned.next
+    assert positions == whole.batches.position.tolist()
+    assert faults == whole.faults
+
+
+TARGETS = (
+    Target("pipeline, decode", 1, batches, lambda: _decode, (), mend=mend_batches),
+    Target("pipeline, scan", 1, batches, lambda: _scan_in_pieces, (), mend=mend_batches),
+)
