@@ -1,7 +1,8 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
 fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
 configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), and how
-fast the data pipeline decodes a log (`pipeline-decode`) and audits one on Spark (`pipeline-audit`).
+fast the data pipeline decodes a log (`pipeline-decode`), audits one on Spark (`pipeline-audit`) and writes its history
+to Parquet (`pipeline-history`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -28,6 +29,7 @@ from scripts.bench.etcd import EtcdCluster
 from scripts.bench.partitions import PartitionReport, measure_partitions
 from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
+from scripts.bench.pipeline_history import HistoryReport, measure_history
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
 from scripts.bench.replacement import ReplacementReport, measure_replacements
@@ -44,8 +46,11 @@ TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
 COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
 CONTROLLER, PARTITIONS = "controller", "partitions"
-PIPELINE_DECODE, PIPELINE_AUDIT = "pipeline-decode", "pipeline-audit"
-PARTS = COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, PIPELINE_DECODE, PIPELINE_AUDIT
+PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
+PARTS = (
+    *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS),
+    *(PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY),
+)
 RESULTS = BUILD / "commit.json"
 
 AnyReport = (
@@ -57,6 +62,7 @@ AnyReport = (
     | PartitionReport
     | DecodeReport
     | AuditReport
+    | HistoryReport
 )
 RunOf = Callable[[int, int, int, float], Run]
 
@@ -110,6 +116,8 @@ def main(
             reports.append(measure_decode(BUILD / PIPELINE_DECODE, package, tell))
         if PIPELINE_AUDIT in parts:
             reports.append(measure_audit(BUILD / PIPELINE_AUDIT, rounds, tell, audit_records))
+        if PIPELINE_HISTORY in parts:
+            reports.append(measure_history(BUILD / PIPELINE_HISTORY, rounds, tell))
         if COMMIT in parts:
             reports.append(measure_commits(package, seconds, rounds, tell))
     except BenchError as error:

@@ -45,8 +45,15 @@ class Summary:
     """Changes of partitions whose creation is nowhere: no snapshot reaches the beginning of the log."""
 
 
-def build(session: SparkSession, source: Mapping[str, str], folder: Path, follow: bool = False) -> Summary:
-    """Add to the history in `folder` what is in the log and not in it yet; with `follow` go on until interrupted.
+def build(
+    session: SparkSession,
+    source: Mapping[str, str],
+    folder: Path,
+    follow: bool = False,
+    stop: threading.Event | None = None,
+) -> Summary:
+    """Add to the history in `folder` what is in the log and not in it yet; with `follow` go on until the process is
+    told to end (SIGINT, SIGTERM), or until `stop` is set.
 
     `source`: `path` or `bootstrap`, and other options of the source. Raises InputIncomplete where the log is not all
     there, RequestFailed where a cluster does not answer, ConfigError for the history of another cluster and where
@@ -71,13 +78,19 @@ def build(session: SparkSession, source: Mapping[str, str], folder: Path, follow
             frame = session.read.format(NAME).options(**options).load()
             doing(f"reading the snapshot of offset {seed.end}")
             writer.seed(frame, seed)
-        records = _stream(session, source, writer, follow)
+        records = _stream(session, source, writer, follow, stop or threading.Event())
         made = writer.manifest
     seconds = time.monotonic() - started
     return Summary(records, seconds, made.begin, made.end, writer.orphans)
 
 
-def _stream(session: SparkSession, source: Mapping[str, str], writer: HistoryWriter, follow: bool) -> int:
+def _stream(
+    session: SparkSession,
+    source: Mapping[str, str],
+    writer: HistoryWriter,
+    follow: bool,
+    stop: threading.Event,
+) -> int:
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
     options |= {"startingOffset": str(writer.manifest.end)}
     options |= staging_options(writer.staging, writer.manifest.end)
@@ -96,17 +109,16 @@ def _stream(session: SparkSession, source: Mapping[str, str], writer: HistoryWri
         "checkpointLocation", str((writer.folder / CHECKPOINT).absolute())
     )
     stream = stream.trigger(processingTime=TRIGGER) if follow else stream.trigger(availableNow=True)
-    if not _ends_by_itself(stream.start(), adding) and not follow:
+    if not _ends_by_itself(stream.start(), adding, stop) and not follow:
         raise KeyboardInterrupt
     return records
 
 
-def _ends_by_itself(query: StreamingQuery, adding: threading.Lock) -> bool:
+def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, told: threading.Event) -> bool:
     """Wait until the stream ends, or until the process is told to end: then the micro-batch under way is finished.
 
     Neither signal may strike within a conversation with Java.
     """
-    told = threading.Event()
     is_main = threading.current_thread() is threading.main_thread()
     signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
     before = {number: signal.signal(number, lambda number, frame: told.set()) for number in signals}

@@ -1,0 +1,173 @@
+"""How fast the data pipeline writes the history of a log to Parquet on Spark, with one core and with two, and how
+soon a record that is written to the log is to be seen in a history that follows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.pipeline.history.build import build
+from quorumd.pipeline.history.tables import read_manifest
+from quorumd.pipeline.log_files import PARTITION_FOLDER
+from quorumd.pipeline.session import spark_session
+from scripts.bench.summary import update_json
+from scripts.generated_log import LogShape, chunks, generate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+RECORDS = 4_000_000
+WARM_UP = 200_000
+RATE_TARGET = 400_000.0
+"""Records a second on two cores, everything written."""
+DELAY_TARGET_S = 2.5
+APPENDS = 12
+PATIENCE_S = 60.0
+
+
+@dataclass(slots=True)
+class HistoryReport:
+    records: int
+    rates: dict[int, float]
+    """Records a second by the number of cores: the best round."""
+    cpu_rate: float
+    """Records a second of CPU time, of all processes together, with two cores: other load hardly shows in it."""
+    parquet_bytes: float
+    """A record, in all tables."""
+    log_bytes: float
+    delays_s: list[float]
+    """From the write of a batch to a history that has it."""
+    load: float
+    """Processes that wanted to run on this machine meanwhile, ours included."""
+
+    def missed(self) -> list[str]:
+        """One sentence for each target that was not reached."""
+        found = []
+        if self.rates[2] < RATE_TARGET:
+            found.append(f"history: {self.rates[2]:,.0f} records/s, the target is {RATE_TARGET:,.0f}")
+        if statistics.median(self.delays_s) >= DELAY_TARGET_S:
+            median = statistics.median(self.delays_s)
+            found.append(f"history: records are seen after {median:.1f} s, the target is {DELAY_TARGET_S} s")
+        return found
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"pipeline_history": asdict(self) | {"missed": self.missed()}})
+
+    def print(self, console: Console) -> None:
+        table = Table(title="The history of a log to Parquet, on Spark", box=box.SIMPLE_HEAD)
+        headings = (
+            *("records", "1 core\nrecords/s", "2 cores\nrecords/s", "2 cores\nover 1", "records/s\nof CPU"),
+            *("log\nB/record", "Parquet\nB/record", "seen after\nmedian s"),
+        )
+        for heading in headings:
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_row(
+            f"{self.records:,}",
+            f"{self.rates[1]:,.0f}",
+            f"{self.rates[2]:,.0f}",
+            f"{self.rates[2] / self.rates[1]:.2f}x",
+            f"{self.cpu_rate:,.0f}",
+            f"{self.log_bytes:.1f}",
+            f"{self.parquet_bytes:.1f}",
+            f"{statistics.median(self.delays_s):.2f}",
+        )
+        console.print(table)
+        console.print(f"load of the machine: {self.load:.1f}")
+        for sentence in self.missed():
+            console.print(f"[red]missed[/red]: {sentence}")
+        if not self.missed():
+            console.print("[green]every target reached[/green]")
+
+
+def measure_history(
+    folder: Path, rounds: int, tell: Callable[[str], None], records: int = RECORDS
+) -> HistoryReport:
+    """All of it, in a folder that is gone afterwards."""
+    shutil.rmtree(folder, ignore_errors=True)
+    log = generate(folder / "log", LogShape(records))
+    small = generate(folder / "small", LogShape(WARM_UP))
+    source, warm_up = ({"path": f"1={each.folders[1]}"} for each in (log, small))
+    rates, size, cpu_rate = {}, 0, 0.0
+    for cores in (1, 2):
+        with _on_cores(cores), spark_session(f"local[{cores}]") as session:
+            build(session, warm_up, folder / "warm-up")
+            seconds = []
+            for turn in range(rounds):
+                history = folder / f"history-{cores}-{turn}"
+                began, cpu = time.monotonic(), cpu_seconds(os.getpid())
+                build(session, source, history)
+                seconds.append(time.monotonic() - began)
+                cpu_rate = log.end_offset / (cpu_seconds(os.getpid()) - cpu)
+                size = sum(file.stat().st_size for file in history.rglob("*.parquet"))
+                shutil.rmtree(history)
+            rates[cores] = log.end_offset / min(seconds)
+            tell(f"history, {cores} cores: {rates[cores]:,.0f} records/s")
+            shutil.rmtree(folder / "warm-up")
+            if cores == 2:
+                delays = _delays(session, folder / "growing")
+                tell(f"history, followed: seen after {statistics.median(delays):.2f} s")
+    shutil.rmtree(folder)
+    load = os.getloadavg()[0]
+    return HistoryReport(
+        log.end_offset, rates, size / log.end_offset, log.size / log.end_offset, delays, load
+    )
+
+
+@contextmanager
+def _on_cores(count: int) -> Iterator[None]:
+    """This process and all that it starts: the Java process and its Python workers."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _delays(session: SparkSession, folder: Path) -> list[float]:
+    """Seconds from the write of some batches to a history that has them, for a log that is followed."""
+    log = folder / "log" / PARTITION_FOLDER
+    log.mkdir(parents=True)
+    parts = list(chunks(LogShape(20_000, epoch_records=1_000)))[: APPENDS + 2]
+    segment = log / f"{0:020d}.log"
+    segment.write_bytes(parts[0].data)
+    stop = threading.Event()
+    arguments = (session, {"path": f"1={folder / 'log'}"}, folder / "history", True, stop)
+    follower = threading.Thread(target=build, args=arguments)
+    follower.start()
+    delays = []
+    try:
+        _seen(folder / "history", parts[0].end_offset)
+        for part in parts[1:]:
+            with segment.open("ab") as stream:
+                stream.write(part.data)
+            delays.append(_seen(folder / "history", part.end_offset))
+    finally:
+        stop.set()
+        follower.join()
+    # The first one after the start finds much that is not warm yet.
+    return delays[1:]
+
+
+def _seen(history: Path, offset: int) -> float:
+    began = time.monotonic()
+    while time.monotonic() - began < PATIENCE_S:
+        manifest = read_manifest(history)
+        if manifest is not None and manifest.end >= offset:
+            break
+        time.sleep(0.02)
+    return time.monotonic() - began
