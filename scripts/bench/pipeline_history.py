@@ -122,9 +122,27 @@ def measure_history(
                 tell(f"history, followed: seen after {statistics.median(delays):.2f} s")
     shutil.rmtree(folder)
     load = os.getloadavg()[0]
-    return HistoryReport(
-        log.end_offset, rates, size / log.end_offset, log.size / log.end_offset, delays, load
-    )
+    sizes = size / log.end_offset, log.size / log.end_offset
+    return HistoryReport(log.end_offset, rates, cpu_rate, *sizes, delays, load)
+
+
+def cpu_seconds(process: int) -> float:
+    """Of a process and all its descendants so far, those that ended and were waited for among them."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            # It has ended meanwhile.
+            continue
+        number = int(stat.parent.name)
+        parents[number], ticks[number] = int(fields[1]), sum(map(int, fields[11:15]))
+    family, found = [process], 0
+    while family:
+        member = family.pop()
+        found += ticks.get(member, 0)
+        family += [child for child, parent in parents.items() if parent == member]
+    return found / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
