@@ -29,6 +29,7 @@ FUZZ_SEED ?= 1
 # The package as `pip install` makes it, with its hot parts compiled; COMPILED before a command makes it take that.
 COMPILED_READY := build/compiled/.ready
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR)
+WHY_NO_SPARK := $(PYTHON_BIN)/python -c 'import os; from quorumd.pipeline.java import *; print(why_no_spark(os.environ) or "")'
 WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *; print(why_interpreted() or "")'
 
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
@@ -62,7 +63,9 @@ run: $(READY)
 	@$(PYTHON_BIN)/python scripts/run_demo.py
 
 test: check
-	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(TESTS)
+	@reason="$$($(WHY_NO_SPARK))" || exit 1; \
+	if [ -n "$$reason" ]; then echo "left out: tests/pipeline; $$reason"; without="--ignore=tests/pipeline"; fi; \
+	set -x; $(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $$without $(TESTS)
 	$(PYTHON_BIN)/quorumd simulate --seeds $(SEEDS)
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \

@@ -60,5 +60,12 @@ if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[d
     tail -n 20 "$log" >&2
     fail "pip could not install the dependencies (last lines above, all in $log); is a package index reachable?"
 fi
+missing=$(.venv/bin/python -c '
+import os
+from quorumd.pipeline.java import why_no_spark
+print(why_no_spark(os.environ) or "")')
+if [ -n "$missing" ]; then
+    echo "setup: $missing. All but the data pipeline on Spark works without it."
+fi
 touch .venv/.ready
 echo "setup: ready"

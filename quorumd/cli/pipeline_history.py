@@ -95,9 +95,14 @@ def build(
     from dataclasses import asdict
 
     from quorumd.pipeline.history.build import build as build_history
+    from quorumd.pipeline.log_files import parse_folders, read_folders
+    from quorumd.pipeline.settings import profile_for
 
     source = {"path": path} if path is not None else {"bootstrap": bootstrap or ""}
-    with spark.session() as session:
+    # A mistake in the folders need not wait for Spark to start.
+    found = read_folders(parse_folders(path)) if path is not None else []
+    small = found and not follow and profile_for(sum(each.size for each in found)) == "small"
+    with spark.session("small" if small else "big") as session:
         summary = build_history(session, source, folder, follow)
     if summary.orphans:
         click.echo(

@@ -79,6 +79,16 @@ def need_extra() -> None:
         raise JobFailed(f"the data pipeline needs {', '.join(missing)}: {INSTALL_EXTRA}")
 
 
+def why_no_spark(environment: Mapping[str, str]) -> str | None:
+    """What is missing for Spark, in one line; None when it can run."""
+    try:
+        need_extra()
+        find_java(environment)
+    except JobFailed as error:
+        return str(error)
+    return None
+
+
 def _candidates(environment: Mapping[str, str], system_folders: tuple[str, ...]) -> Iterator[str]:
     if environment.get("JAVA_HOME"):
         yield environment["JAVA_HOME"]

@@ -53,6 +53,11 @@ class LogFolder:
     segments: tuple[SegmentFile, ...]
     snapshots: tuple[SnapshotFile, ...]
 
+    @property
+    def size(self) -> int:
+        """Of all segments, in bytes."""
+        return sum(segment.size for segment in self.segments)
+
 
 def parse_folders(text: str) -> dict[int, str]:
     """`1=/srv/n1,2=/srv/n2` as folders by node, a lone folder as that of node 0. Raises ConfigError."""

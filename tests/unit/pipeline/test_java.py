@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from quorumd.errors import JobFailed
-from quorumd.pipeline.java import feature_version, find_java, read_java
+from quorumd.pipeline.java import feature_version, find_java, read_java, why_no_spark
 
 
 def installed(home: Path, version: str | None) -> Path:
@@ -75,3 +75,11 @@ def test_what_is_no_java_is_passed_over(tmp_path: Path) -> None:
     right = installed(tmp_path / "right", "17.0.1")
     found = find_java({"JAVA_HOME": str(silent), "PATH": str(right / "bin")}, ())
     assert found.home == str(right)
+
+
+def test_what_spark_lacks_is_a_line_and_nothing_when_it_can_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorumd.pipeline.java.SYSTEM_FOLDERS", ())
+    assert str(why_no_spark({"PATH": ""})).startswith("no Java found: ")
+    assert why_no_spark({"JAVA_HOME": str(installed(tmp_path, "17.0.15"))}) is None
