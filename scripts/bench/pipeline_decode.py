@@ -116,7 +116,7 @@ class DecodeReport:
             "4 columns\nMrec/s",
             "records\nMrec/s",
         )
-        dumps = ("log dump\nMrec/s", "jsonl\nMrec/s", "records over\nlog dump", "2 processes\nover 1")
+        dumps = ("log dump\nMrec/s", "jsonl\nMrec/s", "records /\nlog dump", "2 at once\nover 1")
         for heading in ("records\na batch", *rates, *dumps):
             table.add_column(heading, justify="right", no_wrap=True)
         for figures in self.shapes.values():
@@ -124,7 +124,6 @@ class DecodeReport:
                 f"{figures.batch_records:,}",
                 f"{figures.headers.bytes / 1e9:.2f}",
                 f"{figures.scan.bytes / 1e9:.2f}",
-                f"{figures.scan.records / 1e6:.1f}",
                 f"{figures.ids.records / 1e6:.2f}",
                 f"{figures.decode.records / 1e6:.2f}",
                 f"{figures.dump / 1e6:.2f}",

@@ -37,7 +37,17 @@ def test_figures_are_shown() -> None:
     out = io.StringIO()
     report().print(Console(file=out, width=110))
     assert report().missed() == []
-    for shown in ("5.00", "2.20", "40.0", "3.20", "0.10", "32.0x", "1.90x", "every target reached"):
+    for shown in (
+        "5.00",
+        "2.20",
+        "5.00",
+        "3.20",
+        "records /",
+        "0.10",
+        "32.0x",
+        "1.90x",
+        "every target reached",
+    ):
         assert shown in out.getvalue()
 
 
