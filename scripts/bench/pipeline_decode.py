@@ -112,7 +112,6 @@ class DecodeReport:
         rates = (
             "headers\nGB/s",
             "with CRC\nGB/s",
-            "with CRC\nMrec/s",
             "4 columns\nMrec/s",
             "records\nMrec/s",
         )
