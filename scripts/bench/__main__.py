@@ -2,7 +2,7 @@
 fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
 configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), and how
 fast the data pipeline decodes a log (`pipeline-decode`), audits one on Spark (`pipeline-audit`), writes its history
-to Parquet (`pipeline-history`), and has its first result (`pipeline-start`).
+to Parquet (`pipeline-history`), plans a million partitions (`pipeline-plan`), and has its first result (`pipeline-start`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -30,6 +30,7 @@ from scripts.bench.partitions import PartitionReport, measure_partitions
 from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
 from scripts.bench.pipeline_history import HistoryReport, measure_history
+from scripts.bench.pipeline_plan import PlanReport, measure_plans
 from scripts.bench.pipeline_start import StartReport, measure_start
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
@@ -48,10 +49,10 @@ COLD_STARTS = 3
 COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
 CONTROLLER, PARTITIONS = "controller", "partitions"
 PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
-PIPELINE_START = "pipeline-start"
+PIPELINE_PLAN, PIPELINE_START = "pipeline-plan", "pipeline-start"
 PARTS = (
     *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS),
-    *(PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_START),
+    *(PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_PLAN, PIPELINE_START),
 )
 RESULTS = BUILD / "commit.json"
 
@@ -65,6 +66,7 @@ AnyReport = (
     | DecodeReport
     | AuditReport
     | HistoryReport
+    | PlanReport
     | StartReport
 )
 RunOf = Callable[[int, int, int, float], Run]
@@ -121,6 +123,8 @@ def main(
             reports.append(measure_audit(BUILD / PIPELINE_AUDIT, rounds, tell, audit_records))
         if PIPELINE_HISTORY in parts:
             reports.append(measure_history(BUILD / PIPELINE_HISTORY, rounds, tell))
+        if PIPELINE_PLAN in parts:
+            reports.append(measure_plans(package, rounds, tell))
         if PIPELINE_START in parts:
             reports.append(measure_start(BUILD / PIPELINE_START, package, tell))
         if COMMIT in parts:

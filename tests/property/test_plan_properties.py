@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
+from scripts.uneven_states import uneven_state
 from tests.support.cheapest_moves import fewest_moves
 from tests.support.plan_checks import after, check, leads, loads, moves
-from tests.support.uneven_states import uneven_state
 
 
 def drawn(seed: int, *, most: int = 120) -> tuple[ClusterState, Changes, Random]:

@@ -12,8 +12,8 @@ from quorumd.pipeline.plan.arrays import not_in
 from quorumd.pipeline.plan.making import fenced_brokers, make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows
+from scripts.uneven_states import uneven_state
 from tests.support.plan_checks import after, check, leads, loads, moves, rack_counts
-from tests.support.uneven_states import uneven_state
 
 RACKS = [f"r{n % 3}" for n in range(9)]
 EVEN = after(make_outcome(uneven_state(300, RACKS), Changes()))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quorumd.pipeline.plan.arrays import not_in
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.waves import RECORDS_OF_A_REQUEST, waves
-from tests.support.uneven_states import uneven_state
+from scripts.uneven_states import uneven_state
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,0 +1,199 @@
+"""`quorumd pipeline plan` of clusters that grew unevenly: seconds, and moves against the fewest possible.
+
+Brokers come and go at once. The same clusters are given to a port of what `kafka-reassign-partitions --generate`
+does: it spreads all partitions anew and does not look at where they are. What is timed is all from arrays in memory
+to the tables of a plan, in one process, once to warm up and then several times.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.pipeline.plan.arrays import Ints, Rows, not_in
+from quorumd.pipeline.plan.making import make_plan
+from quorumd.pipeline.plan.planning import Changes, cast_of
+from quorumd.pipeline.plan.state import ClusterState
+from scripts.bench.summary import update_json
+from scripts.uneven_states import uneven_state
+
+RACKS = 6
+SKEW = 0.25
+LEADERS_LIMIT = 1.01
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Partitions of three replicas, brokers, how many of them come and go, and seconds that a plan may take."""
+
+    partitions: int
+    brokers: int
+    come: int
+    go: int
+    limit_s: float
+
+
+CASES = (Case(100_000, 300, 20, 10, 3.0), Case(1_000_000, 1_000, 50, 20, 15.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What Kafka's own way makes of the same cluster."""
+
+    moves: int
+    max_to_mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFigures:
+    """One case; `cpu_seconds` are those of the run with the median time."""
+
+    case: Case
+    seconds: float
+    cpu_seconds: float
+    figures: dict[str, Any]
+    generated: Generated
+
+    @property
+    def ratio(self) -> float:
+        """Moves of Kafka's way to those of the plan."""
+        return self.generated.moves / max(self.figures["moves"], 1)
+
+    def missed(self) -> list[str]:
+        after, name = self.figures["after"], f"{self.case.partitions:,} x {self.case.brokers:,}"
+        found = []
+        if self.seconds > self.case.limit_s:
+            found.append(f"{name}: {self.seconds:.1f} s, the target is {self.case.limit_s:g} s")
+        if self.figures["moves"] != self.figures["lower_bound"]:
+            found.append(f"{name}: {self.figures['moves']:,} moves, {self.figures['lower_bound']:,} would do")
+        if after["replicas_max"] - after["replicas_min"] > 1:
+            found.append(f"{name}: {after['replicas_min']} to {after['replicas_max']} replicas a broker")
+        if after["rack_violations"]:
+            found.append(f"{name}: {after['rack_violations']} partitions have two replicas in a rack")
+        if after["leaders_max_to_mean"] > LEADERS_LIMIT:
+            found.append(f"{name}: leaders are {after['leaders_max_to_mean']} of the mean at most")
+        return found
+
+
+@dataclass(slots=True)
+class PlanReport:
+    package: str
+    """Which quorumd was measured."""
+    cases: list[PlanFigures]
+
+    def missed(self) -> list[str]:
+        """One sentence for each target that was not reached."""
+        return [sentence for case in self.cases for sentence in case.missed()]
+
+    def as_json(self) -> dict[str, Any]:
+        cases = [asdict(case) | {"ratio": case.ratio} for case in self.cases]
+        return {"quorumd": self.package, "cases": cases, "missed": self.missed()}
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"pipeline_plan": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        table = Table(
+            title="Plans in one process: moves and the fewest possible; then replicas a broker, most leaders to "
+            "mean, partitions with two replicas in a rack, and how many times the moves --generate needs",
+            box=box.SIMPLE_HEAD,
+        )
+        headings = ("partitions", "brokers", "wall s", "CPU s", "moves", "fewest")
+        more = ("a broker", "leaders", "racks", "--generate")
+        for heading in (*headings, *more):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for each in self.cases:
+            case, after = each.case, each.figures["after"]
+            table.add_row(
+                f"{case.partitions:,}",
+                f"{case.brokers:,} +{case.come} -{case.go}",
+                f"{each.seconds:.2f}",
+                f"{each.cpu_seconds:.2f}",
+                f"{each.figures['moves']:,}",
+                f"{each.figures['lower_bound']:,}",
+                f"{after['replicas_min']:,}-{after['replicas_max']:,}",
+                f"{after['leaders_max_to_mean']:.4f}",
+                f"{after['rack_violations']:,}",
+                f"{each.ratio:.1f}x",
+            )
+        console.print(table)
+        console.print(f"quorumd: {self.package}")
+        for sentence in self.missed():
+            console.print(f"[red]missed[/red]: {sentence}")
+        if not self.missed():
+            console.print("[green]every target reached[/green]")
+
+
+def measure_plans(package: str, rounds: int, tell: Callable[[str], None]) -> PlanReport:
+    """All cases, one after the other."""
+    return PlanReport(package, [_measure(case, rounds, tell) for case in CASES])
+
+
+def _measure(case: Case, rounds: int, tell: Callable[[str], None]) -> PlanFigures:
+    tell(f"plan: {case.partitions:,} partitions on {case.brokers:,} brokers")
+    racks = [f"rack-{n % RACKS}" for n in range(case.brokers)]
+    state = uneven_state(case.partitions, racks, seed=1, skew=SKEW)
+    leaving = np.random.default_rng(2).choice(case.brokers, case.go, replace=False)
+    coming = {case.brokers + n: f"rack-{n % RACKS}" for n in range(case.come)}
+    changes = Changes(frozenset(leaving.tolist()), coming)
+    made = make_plan(state, changes)
+    times = []
+    for _ in range(rounds):
+        began, cpu = time.perf_counter(), time.process_time()
+        make_plan(state, changes)
+        times.append((time.perf_counter() - began, time.process_time() - cpu))
+        tell(f"{times[-1][0]:.2f} s, {times[-1][1]:.2f} s of CPU")
+    middle = statistics.median_low(seconds for seconds, _ in times)
+    cpu_seconds = next(cpu for seconds, cpu in times if seconds == middle)
+    return PlanFigures(case, middle, cpu_seconds, made.figures, generated(state, changes))
+
+
+def generated(state: ClusterState, changes: Changes) -> Generated:
+    """All partitions laid out anew over the brokers that stay and come."""
+    cast = cast_of(state, changes)
+    alive = cast.alive
+    ring = _alternating(alive, cast.rack_of[alive])
+    rows = _laid_out(ring, cast.rack_of, state.topics, state.partitions, state.replicas.shape[1])
+    moves = int(not_in(cast.ids[rows].astype(np.int32), state.replicas).sum())
+    held = np.bincount(rows.ravel(), minlength=len(cast.ids))[alive]
+    return Generated(moves, round(float(held.max() / held.mean()), 4))
+
+
+def _alternating(brokers: Ints, racks: Ints) -> Ints:
+    """Brokers in an order in which racks take turns."""
+    within = np.zeros(len(brokers), np.int64)
+    for rack in np.unique(racks):
+        of_rack = racks == rack
+        within[of_rack] = np.arange(of_rack.sum())
+    return brokers[np.lexsort((racks, within))]
+
+
+def _laid_out(ring: Ints, rack_of: Ints, topics: Ints, partitions: Ints, width: int) -> Rows:
+    """Round the ring from a place of its own for each topic, followers shifted, each in another rack."""
+    random = np.random.default_rng(3)
+    count, racks = len(ring), len(np.unique(rack_of[ring]))
+    start = random.integers(0, count, int(topics.max()) + 1)[topics]
+    shift = random.integers(0, count, int(topics.max()) + 1)[topics] + partitions // count
+    first = (partitions + start) % count
+    rows = np.full((len(topics), width), -1, np.int32)
+    rows[:, 0] = ring[first]
+    step = np.zeros(len(topics), np.int64)
+    for column in range(1, width):
+        todo = np.arange(len(topics))
+        while len(todo):
+            place = (first[todo] + 1 + (shift[todo] * racks + step[todo]) % (count - 1)) % count
+            step[todo] += 1
+            broker = ring[place]
+            taken = (rack_of[rows[todo, :column]] == rack_of[broker][:, None]).any(1)
+            rows[todo[~taken], column] = broker[~taken]
+            todo = todo[taken]
+    return rows

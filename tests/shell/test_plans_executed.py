@@ -1,0 +1,131 @@
+"""Plans made of a live cluster and executed on it, wave by wave and back, by quorumd's own commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorumd.client.admin import AdminClient
+from quorumd.pipeline.plan.loading import state_of_cluster, state_of_logs
+from tests.support.broker_stand_in import BrokerStandIn, brokers
+from tests.support.copying_brokers import copying
+from tests.support.daemons import Cluster, run_quorumd
+
+BROKERS = (101, 102, 103, 104, 105, 106)
+RACKS = ("a", "b", "c", "a", "b", "c")
+CROWDED = "101:102:103,102:103:101,103:101:102,101:102:103"
+
+
+@pytest.fixture
+def stand_ins(cluster: Cluster) -> Iterator[list[BrokerStandIn]]:
+    with brokers(cluster, BROKERS, RACKS) as started:
+        for topic in ("orders", "payments"):
+            made = run_quorumd(
+                *("topics", "create", topic, "--replica-assignment", CROWDED),
+                *("--bootstrap-server", cluster.bootstrap),
+            )
+            assert made.returncode == 0, made
+        yield started
+        for topic in ("orders", "payments"):
+            run_quorumd("topics", "delete", topic, "--bootstrap-server", cluster.bootstrap)
+
+
+def plan(*arguments: str | Path, exits: int = 0) -> subprocess.CompletedProcess[str]:
+    done = run_quorumd("pipeline", "plan", *arguments)
+    assert done.returncode == exits, done
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def rows(*arguments: str | Path, exits: int = 0) -> Any:
+    return json.loads(plan(*arguments, "--output", "json", exits=exits).stdout)
+
+
+def placed(cluster: Cluster) -> dict[str, list[int]]:
+    async def ask() -> dict[str, list[int]]:
+        async with AdminClient(cluster.addresses) as admin:
+            return {
+                f"{topic.name}-{partition.partition_index}": partition.replica_nodes
+                for topic in await admin.describe_topics()
+                for partition in topic.partitions
+            }
+
+    return asyncio.run(ask())
+
+
+def test_a_plan_is_applied_in_waves_and_taken_back(
+    cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
+) -> None:
+    folder, live = tmp_path / "plan", ("--bootstrap", cluster.bootstrap)
+    made = rows("make", *live, "--remove", "103", "--move-limit", "2", "--out", folder)
+    assert made["moves"] == made["lower_bound"] == 16
+    assert made["waves"] > 1
+    before = placed(cluster)
+    shown = rows("apply", folder, *live)
+    assert sum(row["to_do"] for row in shown) == made["changed_partitions"]
+    assert placed(cluster) == before, "it was not said to --execute"
+    assert all(row["as_before"] == row["partitions"] for row in rows("verify", folder, *live, exits=1))
+    with copying(cluster, stand_ins):
+        rows("apply", folder, *live, "--execute", "--wave", "1")
+        assert rows("verify", folder, *live, exits=1)[0]["as_planned"]
+        done = rows("apply", folder, *live, "--execute")
+        assert all(row["done"] == row["partitions"] for row in done), "the rest of it"
+        rows("verify", folder, *live)
+        assert not any(103 in replicas for replicas in placed(cluster).values())
+        again = rows("make", *live, "--remove", "103", "--out", tmp_path / "again")
+        assert (again["moves"], again["changed_partitions"], again["waves"]) == (0, 0, 0)
+        rows("rollback", folder, *live, "--execute")
+    assert placed(cluster) == before
+
+
+def test_what_was_changed_since_is_not_touched(
+    cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
+) -> None:
+    folder, live = tmp_path / "plan", ("--bootstrap", cluster.bootstrap)
+    rows("make", *live, "--out", folder)
+    changed = json.loads((folder / "waves" / "0001.json").read_text())["partitions"][0]
+    other = [broker for broker in BROKERS if broker not in changed["replicas"]][:2]
+    (tmp_path / "other.json").write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "partitions": [
+                    {"topic": changed["topic"], "partition": changed["partition"], "replicas": other}
+                ],
+            }
+        )
+    )
+    with copying(cluster, stand_ins):
+        moved = run_quorumd(
+            *("partitions", "reassign", "--plan", tmp_path / "other.json", "--execute", "--wait"),
+            *("--bootstrap-server", cluster.bootstrap),
+        )
+        assert moved.returncode == 0, moved
+        refused = plan("apply", folder, *live, "--execute", exits=1)
+        name = f"{changed['topic']}-{changed['partition']}"
+        assert f"partitions were changed since the plan was made: {name}; make a new plan" in refused.stderr
+        found = rows("verify", folder, *live, "--differences", exits=1)
+        assert [row["now"] for row in found if row["verdict"] == "otherwise"] == [other]
+        rows("apply", folder, *live, "--execute", "--force")
+        rows("verify", folder, *live)
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_a_live_cluster_and_its_log_give_the_same_state(cluster: Cluster) -> None:
+    async def ask() -> Any:
+        async with AdminClient(cluster.addresses) as admin:
+            return await state_of_cluster(admin)
+
+    live = asyncio.run(ask())
+    logged = state_of_logs({1: str(cluster.leader().log_folder.parent)})
+    assert live.names == logged.names == ("orders", "payments")
+    assert live.replicas.tolist() == logged.replicas.tolist()
+    assert live.leaders.tolist() == logged.leaders.tolist()
+    assert {id: broker.rack for id, broker in live.brokers.items()} == dict(zip(BROKERS, RACKS, strict=True))
+    assert live.brokers == logged.brokers

@@ -1,0 +1,141 @@
+"""States out of the tables of a history and out of logs, sizes out of files; what cannot be read is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
+from quorumd.pipeline.plan.loading import sizes_of_file, state_of_history, state_of_logs
+from quorumd.pipeline.plan.state import BrokerState
+from scripts.uneven_states import uneven_state
+
+STATE = uneven_state(30, ["a", "b", "c", "a"])
+
+
+def write_history(folder: Path, brokers: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:
+    manifest = Manifest()
+    for table, rows in (("brokers", brokers), ("partition_current", partitions)):
+        path = path_in(table, 0, "all")
+        write_rows(folder, path, table, rows, "c")
+        manifest.files[table] = [path]
+    write_manifest(folder, manifest)
+
+
+def broker(id: int, offset: int, event: str = "register", **others: Any) -> dict[str, Any]:
+    return {
+        "broker_id": id,
+        "event": event,
+        "from_offset": offset,
+        "fenced": False,
+        "rack": f"r{id}",
+    } | others
+
+
+def partition(topic: str, number: int, replicas: list[int], **others: Any) -> dict[str, Any]:
+    row = {"topic": topic, "partition": number, "replicas": replicas, "leader": replicas[0]}
+    return row | {"adding": [], "removing": []} | others
+
+
+def test_the_end_of_a_history(tmp_path: Path) -> None:
+    write_history(
+        tmp_path,
+        [
+            broker(1, 5, to_offset=9),
+            broker(1, 9, "unfence"),
+            broker(2, 6, to_offset=8),
+            broker(2, 8, "fence", fenced=True),
+            broker(3, 7, to_offset=10),
+            broker(3, 10, "unregister"),
+        ],
+        [
+            partition("b", 0, [2, 1]),
+            partition("a", 1, [1, 2, 3], adding=[3], removing=[1]),
+            partition("a", 0, [3], leader=-1),
+        ],
+    )
+    state = state_of_history(tmp_path)
+    assert state.names == ("a", "b")
+    assert state.partitions.tolist() == [0, 1, 0]
+    assert state.replicas.tolist() == [[3, -1, -1], [2, 3, -1], [2, 1, -1]], "where they go to"
+    assert state.leaders.tolist() == [-1, 1, 2]
+    assert state.brokers == {
+        1: BrokerState(1, "r1"),
+        2: BrokerState(2, "r2", fenced=True),
+        3: BrokerState(3, None, registered=False),
+    }
+
+
+def test_an_empty_history(tmp_path: Path) -> None:
+    write_history(tmp_path, [], [])
+    assert not len(state_of_history(tmp_path))
+
+
+def test_no_history_is_told(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputIncomplete, match="holds no history: `quorumd pipeline history build` writes one"
+    ):
+        state_of_history(tmp_path)
+
+
+def test_no_log_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputIncomplete, match="of node 4 holds no log"):
+        state_of_logs({4: str(tmp_path)})
+
+
+def table_of_sizes(**others: Any) -> pa.Table:
+    columns = {
+        "topic": [STATE.names[topic] for topic in STATE.topics],
+        "partition": STATE.partitions,
+        "bytes": [1000 + row for row in range(len(STATE))],
+    }
+    return pa.table(columns | others)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_sizes_of_each_kind_of_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"sizes.{kind}"
+    table = table_of_sizes().slice(0).take(list(reversed(range(len(STATE)))))
+    if kind == "parquet":
+        pq.write_table(table, path)
+    elif kind == "csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        lines = [
+            f'{{"topic": "{row["topic"]}", "partition": {row["partition"]}, "bytes": {row["bytes"]}}}'
+            for row in table.to_pylist()
+        ]
+        path.write_text("\n".join(lines))
+    assert sizes_of_file(path, STATE).tolist() == [1000 + row for row in range(len(STATE))]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("topic,partition\na,1\n", "no column 'bytes'; expected topic, partition, bytes"),
+        ("topic,partition,bytes\na,1,many\n", "partition and bytes must be whole numbers"),
+        ("topic,partition,bytes\na,1,-5\n", "bytes below zero"),
+        ("topic,partition,bytes\na,1,5\n", "30 partitions have no size in it, such as topic-0-0"),
+        ("", "cannot be read"),
+    ],
+)
+def test_sizes_that_cannot_be_used_are_told(tmp_path: Path, content: str, text: str) -> None:
+    path = tmp_path / "sizes.csv"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=text):
+        sizes_of_file(path, STATE)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.xlsx"
+    path.write_text("")
+    with pytest.raises(
+        ConfigError, match=r"expected a file that ends in \.parquet, \.csv, \.json or \.jsonl"
+    ):
+        sizes_of_file(path, STATE)
