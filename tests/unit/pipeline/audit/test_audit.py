@@ -289,3 +289,68 @@ def test_a_log_whose_beginning_is_gone(nodes: dict[int, Path]) -> None:
 def test_a_folder_that_is_not_there(nodes: dict[int, Path]) -> None:
     with pytest.raises(InputIncomplete, match="of node 2 cannot be listed"):
         audited({**nodes, 2: nodes[2] / "nothing"})
+
+
+def figure_8(nodes: dict[int, Path]) -> int:
+    """Nodes 1 and 2 hold records of an epoch; node 3 led a later one without them (Raft paper, figure 8 c)."""
+    epoch = audited(nodes).copies[1].last_epoch
+    for node in (1, 2):
+        offset = damaged_logs.add_tail(nodes[node], epoch + 1, leader=1, voters=VOTERS)
+    damaged_logs.add_tail(nodes[3], epoch + 2, leader=3, voters=VOTERS)
+    for node in VOTERS:
+        damaged_logs.save_state(nodes[node], epoch + 3, leader=-1, voted=-1)
+    return offset
+
+
+def test_a_majority_that_a_later_leader_did_not_know_proves_nothing(nodes: dict[int, Path]) -> None:
+    offset = figure_8(nodes)
+    report = audited(nodes)
+    assert report.commitment.up_to == offset
+    (finding,) = report.findings
+    assert finding.severity == Severity.INFO
+    assert (finding.code, finding.offset_lo, finding.committed) == ("UNCOMMITTED_TAIL", offset, False)
+
+
+def test_a_later_leader_without_what_was_committed_broke_raft(nodes: dict[int, Path]) -> None:
+    offset = figure_8(nodes)
+    for node in VOTERS:
+        damaged_logs.save_state(nodes[node], report_epoch(nodes) - (node != 3), leader=-1, voted=-1)
+    damaged_logs.save_high_watermark(nodes[1], offset + 1)
+    finding = the_alarm(audited(nodes))
+    assert told(finding)[:3] == ("DIVERGED", 3, offset)
+    assert "did not have what was committed" in finding.detail
+
+
+def report_epoch(nodes: dict[int, Path]) -> int:
+    return audited(nodes).copies[3].last_epoch
+
+
+def test_of_two_copies_nobody_can_say_which_is_right(nodes: dict[int, Path]) -> None:
+    del nodes[3]
+    batch = damaged_logs.change_silently(nodes[1], SOMEWHERE)
+    finding = the_alarm(audited(nodes))
+    assert told(finding)[2:] == (batch.base_offset, batch.end_offset)
+    assert {finding.node, finding.peer} == {1, 2}
+    assert finding.detail.endswith("which one is right cannot be told from these folders")
+
+
+def test_one_voter_of_three_proves_nothing(nodes: dict[int, Path]) -> None:
+    report = audited({1: nodes[1]})
+    assert report.voters == VOTERS
+    assert report.commitment.up_to == 0
+    assert report.is_clean
+
+
+def test_folders_of_different_clusters_and_nodes(nodes: dict[int, Path]) -> None:
+    for node, cluster in ((1, "a"), (2, "a"), (3, "b")):
+        folder = nodes[node]
+        text = f"version=1\ncluster.id={cluster}\nnode.id={node % 3 + 1}\ndirectory.id={'A' * 21}{'Qgw'[node - 1]}\n"
+        (folder / "meta.properties").write_text(text)
+    found = sorted((finding.code, finding.node or 0) for finding in alarms(audited(nodes)))
+    assert found == [("OTHER_CLUSTER", 3), ("WRONG_FOLDER", 1), ("WRONG_FOLDER", 2), ("WRONG_FOLDER", 3)]
+
+
+def test_a_file_beside_the_log_that_is_not_understood(nodes: dict[int, Path]) -> None:
+    (damaged_logs.log_folder(nodes[2]) / "quorum-state").write_text("{")
+    finding = the_alarm(audited(nodes))
+    assert (finding.code, finding.node) == ("STATE_UNREADABLE", 2)

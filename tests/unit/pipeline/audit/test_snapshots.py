@@ -170,3 +170,13 @@ def test_what_was_not_finished(nodes: dict[int, Path]) -> None:
     (log_folder(nodes[1]) / f"{77:020d}-{1:010d}.checkpoint.part").write_bytes(b"abc")
     (finding,) = audited(nodes).findings
     assert (finding.severity, finding.code, finding.node) == (Severity.INFO, "SNAPSHOT_PART", 1)
+
+
+def test_logs_that_begin_at_different_offsets(nodes: dict[int, Path]) -> None:
+    """Retention is each node's own."""
+    first, second, *_ = segments(nodes[2])
+    assert int(second.stem) <= int(snapshots(nodes[2])[0].name[:20])
+    first.unlink()
+    report = audited(nodes)
+    assert report.findings == ()
+    assert (report.copies[1].start_offset, report.copies[2].start_offset) == (0, int(second.stem))

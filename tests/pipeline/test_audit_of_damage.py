@@ -1,0 +1,38 @@
+"""Damage is told as exactly when Spark reads the files, in pieces that are cut anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quorumd.pipeline.audit.audit import audit_here, judge
+from quorumd.pipeline.log_files import read_folders
+from scripts.generated_log import LogShape, generate
+from tests.support import damaged_logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_all_kinds_of_damage_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    log = generate(tmp_path, LogShape(records=80_000, batch_records=8, segment_bytes=1 << 20, nodes=3))
+    folders = {node: str(folder) for node, folder in log.folders.items()}
+    spoilt = damaged_logs.spoil(log.folders[1], 70_000)
+    flipped = damaged_logs.flip_bit(log.folders[1], 10_000)
+    dropped = damaged_logs.drop_batch(log.folders[2], 30_000)
+    changed = damaged_logs.change_silently(log.folders[3], 50_000)
+    plain = audit_here(folders)
+
+    source = spark.read.format("quorumd").option("level", "audit").option("splitBytes", 70_000)
+    path = ",".join(f"{node}={folder}" for node, folder in folders.items())
+    rows = source.option("path", path).option("onCorrupt", "report").load().toArrow()
+    report = judge({folder.node: folder for folder in read_folders(folders)}, rows, 0)
+
+    assert report.document() == plain.document()
+    told = [(f.code, f.node, f.offset_lo, f.offset_hi) for f in report.findings if f.severity > 0]
+    assert told == [
+        ("BAD_CRC", 1, flipped.base_offset, flipped.end_offset),
+        ("GAP", 2, dropped.base_offset, dropped.end_offset),
+        ("DIVERGED", 3, changed.base_offset, changed.end_offset),
+        ("BROKEN_CHAIN", 1, spoilt.base_offset, spoilt.end_offset),
+    ]
