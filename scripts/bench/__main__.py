@@ -84,7 +84,7 @@ RunOf = Callable[[int, int, int, float], Run]
 @click.option(
     "--audit-records",
     type=int,
-    help="Records of the audit at 32 a batch, such as 1000000000. [default: 30000000]",
+    help="Records of the audit at 32 a batch, such as 1000000000. [default: 45000000]",
 )
 def main(
     seconds: float,

@@ -32,7 +32,7 @@ from scripts.bench.summary import update_json
 from scripts.generated_log import LogShape, generate
 
 COPIES = 3
-RECORDS = {32: 30_000_000, 1: 3_000_000}
+RECORDS = {32: 45_000_000, 1: 6_000_000}
 """By records a batch, of all copies together."""
 BILLION = 1_000_000_000
 GENERATED = 60_000_000
