@@ -243,8 +243,10 @@ def _made(
     if len(state) < SPARK_FROM:
         return make_plan(state, changes, move_limit=move_limit, shards=shards, made_from=made_from)
     from quorumd.pipeline.plan.spark_shards import on_spark
+    from quorumd.pipeline.progress import doing
 
     with spark.session() as session:
+        doing("planning")
         runner = on_spark(session)
         return make_plan(
             state, changes, move_limit=move_limit, shards=shards, runner=runner, made_from=made_from

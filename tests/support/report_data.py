@@ -175,7 +175,15 @@ def a_plan(brokers: int = 36, racks: int = 3, added: int = 4, per_broker: int = 
         )
     moves = sum(max(row["replicas_after"] - row["replicas_before"], 0) for row in rows)
     moved = [
-        {"wave": 1 + i // 500, "topic": f"topic-{i % 40}", "partition": i, "adds": [3], "removes": [1]}
+        {
+            "wave": 1 + i // 500,
+            "topic": f"topic-{i % 40}",
+            "partition": i,
+            "old": [1],
+            "new": [3],
+            "adds": [3],
+            "removes": [1],
+        }
         for i in range(moves)
     ]
     spread = {

@@ -18,6 +18,7 @@ from quorumd.pipeline.report.svg import Markup, joined, tag
 TOP = 15
 MOST_LANES = 60
 BROKER_STYLES = (("registered", "active"), ("fenced", "fenced"), ("shutting down", "stopping"))
+NO_PARTITIONS = "No partitions are in this history."
 NOTHING_HAPPENED = "No partition changed its leader or its ISR in this time."
 
 
@@ -91,7 +92,7 @@ def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
     fenced = int(pc.sum(alive["fenced"]).as_py() or 0)
     changes = sum(churn.elected) + sum(churn.lost) + unclean
     lost = f"{count_text(sum(churn.lost))} left nobody leading"
-    below = f"{count_text(under)} below min.insync.replicas"
+    below = f"{count_text(under)} below min ISR"
     return [
         Tile("Records", short_text(data.end - data.begin), f"in {counted(data.epochs.num_rows, 'epoch')}"),
         Tile("Partitions", short_text(lasting.num_rows), f"of {counted(topics, 'topic')}"),
@@ -113,6 +114,9 @@ def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
 
 
 def _churn_section(data: HistoryData, churn: Churn, span: tuple[float, float]) -> Section:
+    lead = "How often partitions got another leader, and how often replicas left and joined their ISRs."
+    if not data.states.num_rows:
+        return Section("churn", "Leaders and ISRs", lead, [empty(NO_PARTITIONS)])
     step = duration_text(churn.step_s)
     leaders = [Series("elected", "elected", churn.elected), Series("leader lost", "lost", churn.lost)]
     leaders.append(Series("unclean election", "unclean", churn.unclean))
@@ -125,7 +129,6 @@ def _churn_section(data: HistoryData, churn: Churn, span: tuple[float, float]) -
         keys = [(each.name, each.style) for each in series if sum(each.values)]
         parts.append(_or_empty(name, drawn, keys, f"{name}: none in this time."))
     parts.append(_top_table(data, span[1]))
-    lead = "How often partitions got another leader, and how often replicas left and joined their ISRs."
     return Section("churn", "Leaders and ISRs", lead, parts)
 
 
@@ -160,7 +163,9 @@ def _trouble_section(data: HistoryData, span: tuple[float, float]) -> Section:
     rows = [row for row in rows if any(value for _, value in row.points)]
     lead = "Partitions at the same time, the most of each step: what lacked replicas in sync, or a leader."
     if not rows:
-        why = "All partitions had all replicas in sync all the time."
+        why = (
+            "All partitions had all replicas in sync all the time." if data.states.num_rows else NO_PARTITIONS
+        )
         return Section("trouble", "Partitions in trouble", lead, [empty(why)])
     keys = [(row.name, row.style) for row in rows]
     drawn = tag("div", lines(rows, span, "partitions", stepped=True), class_="plot")

@@ -93,7 +93,7 @@ def render(title: str, about: str, tiles: Sequence[Tile], sections: Sequence[Sec
         for tile in tiles
     ]
     # Rows of tiles are full where there is room for them.
-    columns = len(tiles) if len(tiles) < 8 else -(-len(tiles) // 2)
+    columns = len(tiles) if len(tiles) <= 6 else -(-len(tiles) // 2)
     content = [tag("div", *shown, class_="tiles", style=f"--columns: {columns}")]
     for each in sections:
         head = [tag("h2", each.name), tag("p", each.lead, class_="lead")]

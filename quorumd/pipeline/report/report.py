@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.plan.files import read_plan_folder
 from quorumd.pipeline.report.audit_part import audit_part
 from quorumd.pipeline.report.history_part import HistoryData, about_history, history_part
 from quorumd.pipeline.report.measures import STATE_COLUMNS
 from quorumd.pipeline.report.page import Section, Tile, render
 from quorumd.pipeline.report.plan_part import PlanData, plan_part
-from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +94,8 @@ def read_history(folder: Path) -> HistoryData:
 
 def read_plan(folder: Path) -> PlanData:
     """Moves, brokers and figures of a plan. Raises InputIncomplete."""
-    try:
-        figures = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-        moves = pq.read_table(folder / "moves.parquet", schema=PLAN_MOVES.arrow())
-        brokers = pq.read_table(folder / "brokers.parquet", schema=PLAN_BROKERS.arrow())
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputIncomplete(f"{folder} holds no plan that can be read: {error}") from None
-    return PlanData(moves, brokers, figures)
+    plan = read_plan_folder(folder)
+    return PlanData(plan.moves, plan.brokers, plan.figures)
 
 
 def read_audit(file: Path) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import pytest
 from quorumd.cli import root
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_table
+from quorumd.pipeline.plan.files import Plan, write_plan
 from quorumd.pipeline.report.report import Inputs, page_of, read_audit, read_history, read_plan, write_report
-from quorumd.pipeline.schemas import HISTORY_TABLES, PLAN_BROKERS, PLAN_MOVES
+from quorumd.pipeline.schemas import HISTORY_TABLES
 from tests.support.report_data import MORNING, a_day, a_plan, history, state, table
 
 NOW = datetime(2026, 3, 16, 12, tzinfo=UTC)
@@ -116,6 +117,11 @@ def test_each_part_with_nothing_to_show_says_why() -> None:
         assert why.replace("&#x27;", "'") in page
 
 
+def test_a_log_without_partitions_says_so_once_a_section() -> None:
+    page = page_of(Inputs(history([], epochs=a_day().epochs)), NOW)
+    assert page.count("No partitions are in this history.") == 2
+
+
 def test_a_plan_without_moves_and_an_audit_without_findings() -> None:
     page = page_of(Inputs(plan=a_plan(added=0, per_broker=0), audit={"findings": [], "clean": True}), NOW)
     assert "Nothing moves: all is where this plan wants it." in page
@@ -144,10 +150,7 @@ def written(folder: Path) -> Path:
 def test_files_become_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path / "history")
     plan = a_plan()
-    (tmp_path / "plan").mkdir()
-    write_table(tmp_path / "plan", "moves.parquet", table(PLAN_MOVES, plan.moves.to_pylist()))
-    write_table(tmp_path / "plan", "brokers.parquet", table(PLAN_BROKERS, plan.brokers.to_pylist()))
-    (tmp_path / "plan" / "plan.json").write_text(json.dumps(plan.figures))
+    write_plan(Plan(plan.moves, plan.brokers, plan.figures, {}), tmp_path / "plan")
     (tmp_path / "audit.json").write_text(json.dumps(AUDIT))
     out = tmp_path / "report.html"
     options = [
@@ -173,7 +176,7 @@ def test_nothing_to_report_is_wrong_usage(capsys: pytest.CaptureFixture[str]) ->
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="there is no history in"):
         read_history(tmp_path)
-    with pytest.raises(InputIncomplete, match="holds no plan that can be read"):
+    with pytest.raises(InputIncomplete, match="holds no plan of"):
         read_plan(tmp_path)
     (tmp_path / "audit.json").write_text("[]")
     with pytest.raises(InputIncomplete, match="it has no findings"):
