@@ -10,6 +10,7 @@ nothing but its own folders, and changes a cluster through the admin client only
     decode/         numpy: metadata and control records as Arrow columns, every type and version
     source/         the Spark data source `quorumd`, batch and streaming, over files or a live cluster
     observer        the blocking client that reads a live cluster as an observer
+    read_only_disk  the files of a node for those who only look
     session         a Spark session as it should be: quiet, on loopback, quick to start
     java            finding a Java that Spark runs on, and saying what is missing
     progress        how far Spark's jobs are, on stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -354,3 +355,18 @@ def test_a_file_beside_the_log_that_is_not_understood(nodes: dict[int, Path]) ->
     (damaged_logs.log_folder(nodes[2]) / "quorum-state").write_text("{")
     finding = the_alarm(audited(nodes))
     assert (finding.code, finding.node) == ("STATE_UNREADABLE", 2)
+
+
+def test_damage_in_many_places_ends_with_findings_whatever_they_overlap(nodes: dict[int, Path]) -> None:
+    """Bytes of all kinds, everywhere, in all copies: nothing but findings comes of it."""
+    random = Random(6)
+    for folder in nodes.values():
+        for segment in segments(folder):
+            data = bytearray(segment.read_bytes())
+            for _ in range(20):
+                at, size = random.randrange(len(data)), random.choice((1, 4, 300, 5000))
+                data[at : at + size] = random.choice((bytes(size), random.randbytes(size), b""))
+            segment.write_bytes(data)
+    report = audited(nodes)
+    assert not report.is_clean
+    assert {finding.node for finding in alarms(report)} == set(VOTERS)
