@@ -12,7 +12,6 @@ import pyarrow as pa
 from quorumd.pipeline.history.packed import pack, unpack
 from quorumd.pipeline.history.partition_fold import STATES, fold
 from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, Surroundings
-from quorumd.pipeline.history.staging import Staged
 from quorumd.pipeline.history.tables import path_in, read_files, write_table
 from quorumd.pipeline.schemas import EVENTS, INTS, PARTITION_STATES, Table
 
@@ -32,18 +31,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class EventsJob:
-    """Write the events of one staged file."""
+    """Write the events of one staged file, by the name of what a task put aside."""
 
     place: Place
-    staged: Staged
+    name: str
+    file: Path
 
 
 @dataclass(frozen=True, slots=True)
 class FoldJob:
-    """Fold a bucket: its state in the file `current` ("" for none), and its records in all staged files."""
+    """Fold a bucket: its state in the file `current` ("" for none), and its records in staged files, in order, with
+    the numbers of their batches."""
 
     place: Place
-    staged: list[Staged]
+    parts: list[tuple[Path, list[int]]]
     bucket: int
     current: str
 
@@ -73,8 +74,8 @@ def _around(staging: Path) -> Surroundings:
 
 def _write_events(job: EventsJob) -> Done:
     place = job.place
-    path = path_in("events", place.low, f"part-{job.staged.name}")
-    with pa.memory_map(str(job.staged.file(place.staging, "events"))) as source:
+    path = path_in("events", place.low, f"part-{job.name}")
+    with pa.memory_map(str(job.file)) as source:
         events = _named(pa.ipc.open_file(source).read_all(), _around(place.staging))
         write_table(place.folder, path, unpacked(events, EVENTS, place.cluster_id))
     return Done("events", path)
@@ -119,11 +120,9 @@ def _read_states(folder: Path, paths: list[str]) -> Any:
 
 def _read_records(job: FoldJob) -> Any:
     parts: list[Any] = []
-    for staged in job.staged:
-        numbers = staged.parts.get(job.bucket)
-        if numbers:
-            reader = pa.ipc.open_file(pa.memory_map(str(staged.file(job.place.staging, "partitions"))))
-            parts.extend(reader.get_batch(number) for number in numbers)
+    for file, numbers in job.parts:
+        reader = pa.ipc.open_file(pa.memory_map(str(file)))
+        parts.extend(reader.get_batch(number) for number in numbers)
     return pa.Table.from_batches(parts, schema=RECORD_COLUMNS)
 
 

@@ -159,7 +159,7 @@ class _Timeline:
 
         columns = {
             "topic_id": rows.topic_ids.take(pa.array(rows.topic)),
-            "topic": _names(rows.topic_ids, self.surroundings).take(pa.array(rows.topic)),
+            "topic": rows.names.take(pa.array(rows.topic)),
             "partition": (rows.key & 0xFFFFFFFF).astype(np.int32),
             "from_offset": rows.offset,
             "from_ts": _times(rows.ts),
@@ -214,7 +214,7 @@ def min_isr(rows: Rows, surroundings: Surroundings) -> Ints:
             own.setdefault(setting.topic, []).append(setting)
     if not own:
         return values
-    names = _names(rows.topic_ids, surroundings).to_pylist()
+    names = rows.names.to_pylist()
     order = np.argsort(rows.topic, kind="stable")
     topics = rows.topic[order]
     for number, name in enumerate(names):
@@ -231,11 +231,6 @@ def _values_at(offsets: Ints, settings: list[Setting]) -> Ints:
     starts = np.array([setting.offset for setting in settings], np.int64)
     found = [_NOT_THERE, *(_NOT_THERE if s.value is None else s.value for s in settings)]
     return np.array(found, np.int64)[np.searchsorted(starts, offsets, side="right")]
-
-
-def _names(topic_ids: Any, surroundings: Surroundings) -> Any:
-    names = surroundings.names
-    return pa.array([names.get(topic_id) for topic_id in topic_ids.to_pylist()], pa.string())
 
 
 def _filled(said: Flags) -> Ints:

@@ -87,7 +87,7 @@ class Surroundings:
     """What else there was while the records were written: all but the records of partitions."""
 
     names: dict[bytes, str] = field(default_factory=dict)
-    """Of topics, by id."""
+    """Of the topics that records mention, by id."""
     moments: Moments = field(default_factory=Moments)
     settings: list[Setting] = field(default_factory=list)
     """In the order of their offsets."""
@@ -113,6 +113,8 @@ class Rows:
     """pyarrow.Table: the states, then the records."""
     topic_ids: Any
     """pyarrow.Array: by the number of the topic."""
+    names: Any
+    """pyarrow.Array: by the number of the topic; null where nothing says it."""
 
     def keep(self, flags: Flags) -> Rows:
         """Only these rows."""
@@ -125,6 +127,7 @@ class Rows:
             self.source[flags],
             self.inputs,
             self.topic_ids,
+            self.names,
         )
 
     @property
@@ -177,6 +180,7 @@ def arrange(states: Any, records: Any, surroundings: Surroundings) -> Rows:
         np.arange(len(inputs)),
         inputs,
         topic_ids,
+        _names(topic_ids, numbers, states["topic"], surroundings.names),
     )
     rows = _with_moments(rows, surroundings.moments)
     order = np.lexsort((rows.offset, rows.key))
@@ -189,8 +193,18 @@ def arrange(states: Any, records: Any, surroundings: Surroundings) -> Rows:
         rows.source[order],
         inputs,
         topic_ids,
+        rows.names,
     )
     return rows.keep(_is_there(rows))
+
+
+def _names(topic_ids: Any, numbers: Ints, of_states: Any, names: dict[bytes, str]) -> Any:
+    """By the number of a topic: as records that are folded say it, else as its states do."""
+    known, first = np.unique(numbers[: len(of_states)], return_index=True)
+    row = np.full(len(topic_ids), -1)
+    row[known] = first
+    earlier = of_states.combine_chunks().take(pa.array(row, mask=row < 0))
+    return pc.coalesce(pa.array([names.get(each) for each in topic_ids.to_pylist()], pa.string()), earlier)
 
 
 def _micros(times: Any) -> Ints:
@@ -224,6 +238,7 @@ def _with_moments(rows: Rows, moments: Moments) -> Rows:
         np.concatenate([rows.source, np.full(len(befallen), -1, np.int64)]),
         rows.inputs,
         rows.topic_ids,
+        rows.names,
     )
 
 

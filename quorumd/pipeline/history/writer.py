@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import ClusterState, Row, micros
 from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, Place, run_job
+from quorumd.pipeline.history.merging import GROWING, merge_small
 from quorumd.pipeline.history.partition_rows import Surroundings
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.staging import Staged
@@ -93,7 +94,8 @@ class HistoryWriter:
         self._waiting = []
         low, high = staged[0].low, staged[-1].high
         around = self._fold_cluster(staged)
-        events = [EventsJob(self._place(low), part) for part in staged]
+        place = self._place(low)
+        events = [EventsJob(place, part.name, part.file(self.staging, "events")) for part in staged]
         folds = self._fold_jobs(staged, low, around)
         done = list(run([*events, *folds]))
         last_ts = staged[-1].last_ts
@@ -124,10 +126,14 @@ class HistoryWriter:
         current = self._current()
         touched = {bucket for part in staged for bucket in part.parts}
         return [
-            FoldJob(self._place(low), staged, bucket, current[bucket])
+            FoldJob(self._place(low), self._parts(staged, bucket), bucket, current[bucket])
             for bucket in range(BUCKETS)
             if bucket in touched or (around.moments and current[bucket])
         ]
+
+    def _parts(self, staged: list[Staged], bucket: int) -> list[tuple[Path, list[int]]]:
+        having = [part for part in staged if bucket in part.parts]
+        return [(part.file(self.staging, "partitions"), part.parts[bucket]) for part in having]
 
     def _current(self) -> list[str]:
         return list(self.manifest.files.get("partition_current", [""] * BUCKETS))
@@ -166,7 +172,8 @@ class HistoryWriter:
             if each.path:
                 files.setdefault(each.table, []).append(each.path)
             if each.current is not None:
-                obsolete.append(current[each.bucket])
+                if current[each.bucket]:
+                    obsolete.append(current[each.bucket])
                 current[each.bucket] = each.current
             self.orphans += each.orphans
             state.count_partitions(each.partition_counts)
@@ -180,6 +187,11 @@ class HistoryWriter:
         if lag:
             files.setdefault("lag", []).append(path_in("lag", low, "all"))
             write_rows(self.folder, files["lag"][-1], "lag", lag, state.cluster_id)
+        for table in GROWING:
+            if table in files:
+                files[table], merged = merge_small(self.folder, table, files[table], low)
+                obsolete.extend(merged)
+        named = {path for paths in before.files.values() for path in paths}
         self.manifest = Manifest(
             begin=before.begin if before.end else low,
             end=high,
@@ -188,9 +200,10 @@ class HistoryWriter:
             kraft_version=state.kraft_version,
             min_isr=dict(state.min_isr),
             files=files,
-            obsolete=[path for path in obsolete if path],
+            obsolete=[path for path in obsolete if path in named],
         )
         write_manifest(self.folder, self.manifest)
+        remove_obsolete(self.folder, [path for path in obsolete if path not in named])
         remove_obsolete(self.folder, before.obsolete)
 
 

@@ -13,12 +13,14 @@ import pytest
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history import tables
+from quorumd.pipeline.history.merging import MANY
 from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
+from quorumd.pipeline.history.writer import HistoryWriter
 from quorumd.pipeline.schemas import HISTORY_TABLES
 from tests.support.history_content import by, content
 from tests.support.history_logs import history
 from tests.support.history_rows import plain_states
-from tests.support.history_writing import write
+from tests.support.history_writing import add, write
 from tests.support.naive_history import NaiveHistory
 
 
@@ -124,6 +126,21 @@ def files_in(folder: Path) -> set[str]:
 def files_named(folder: Path) -> list[str]:
     manifest = read_manifest(folder) or Manifest()
     return [path for table in HISTORY_TABLES for path in manifest.paths(table)] + manifest.obsolete
+
+
+def test_many_small_files_become_few(tmp_path: Path) -> None:
+    log, _ = history(4, 240)
+    write(tmp_path / "whole", log)
+    writer = HistoryWriter(tmp_path / "followed", Manifest())
+    for start in range(0, len(log), 3):
+        add(writer, log[start : start + 3])
+    assert content(tmp_path / "followed") == content(tmp_path / "whole")
+    files = writer.manifest.files
+    assert len(files["events"]) <= MANY
+    buckets = [path[-17:] for path in files["partition_states"]]
+    assert max(buckets.count(bucket) for bucket in buckets) <= MANY
+    assert any("merged-bucket" in path for path in files["partition_states"])
+    assert files_in(tmp_path / "followed") == set(files_named(tmp_path / "followed"))
 
 
 def test_offsets_that_are_missing_are_said(tmp_path: Path) -> None:

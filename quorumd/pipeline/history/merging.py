@@ -1,0 +1,37 @@
+"""Small files of many micro-batches into one: a history that is followed for days shall not be a million files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from quorumd.pipeline.history.tables import path_in, read_files, write_table
+
+SMALL_BYTES = 4 << 20
+"""Larger files are left as they are."""
+MANY = 32
+_BUCKET = re.compile(r"bucket-\d+")
+GROWING = ("events", "partition_states", "lag")
+"""Tables to which each micro-batch adds files; the others are written anew when they change."""
+
+
+def merge_small(folder: Path, table: str, paths: list[str], low: int) -> tuple[list[str], list[str]]:
+    """(files of the table, files that were merged): MANY small ones become one of the micro-batch that begins at
+    offset `low`; those of a bucket among themselves."""
+    kept, merged = list(paths), []
+    by_bucket: dict[str, list[str]] = {}
+    for path in paths:
+        match = _BUCKET.search(path)
+        by_bucket.setdefault(match[0] if match else "all", []).append(path)
+    for bucket, all_of_it in by_bucket.items():
+        if len(all_of_it) < MANY:
+            continue
+        small = [path for path in all_of_it if (folder / path).stat().st_size < SMALL_BYTES]
+        if len(small) < MANY:
+            continue
+        target = path_in(table, low, f"merged-{bucket}")
+        write_table(folder, target, read_files(folder, small, table))
+        kept = [path for path in kept if path not in set(small)]
+        kept.append(target)
+        merged.extend(small)
+    return kept, merged

@@ -1,0 +1,122 @@
+"""Topics, brokers, epochs and voters of a history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.ids import KafkaUuid
+from quorumd.pipeline.history.cluster_fold import ClusterState
+from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
+from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
+from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
+from quorumd.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
+from quorumd.protocol.messages.voters_record import TargetVoter
+from tests.support.history_rows import cluster_rows, surroundings
+from tests.support.naive_history import Logged
+from tests.support.snapshots import CLUSTER_ID, voters_record
+
+ONE, TWO = KafkaUuid(bytes(15) + b"\x11"), KafkaUuid(bytes(15) + b"\x12")
+
+
+def log_of(*messages: Any, epoch: int = 1) -> list[Logged]:
+    return [Logged(offset, epoch, offset * 1000, message) for offset, message in enumerate(messages)]
+
+
+def test_a_topic_that_is_made_again_is_another_one() -> None:
+    state = ClusterState()
+    log = log_of(TopicRecord("t", ONE), RemoveTopicRecord(ONE), TopicRecord("t", TWO))
+    around = surroundings(state, log)
+    rows = [(row["topic"], row["created_offset"], row["deleted_offset"]) for row in state.topics.values()]
+    assert rows == [("t", 0, 1), ("t", 2, None)]
+    assert around.names == {ONE: "t", TWO: "t"}
+    assert (around.moments.kind, around.moments.topic_id) == ([REMOVE], [ONE])
+
+
+def test_min_insync_replicas_of_a_topic_go_with_it_and_the_default_stays() -> None:
+    state = ClusterState()
+
+    def config(kind: int, name: str, value: str | None, key: str = "min.insync.replicas") -> ConfigRecord:
+        return ConfigRecord(kind, name, key, value)
+
+    log = log_of(
+        *(config(4, "", "2"), TopicRecord("t", ONE), config(2, "t", "3"), config(4, "1", "5")),
+        *(config(2, "t", "x", "retention.ms"), RemoveTopicRecord(ONE), config(4, "", None)),
+    )
+    around = surroundings(state, log)
+    assert state.min_isr == {}
+    told = [(setting.offset, setting.topic, setting.value) for setting in around.settings]
+    assert told == [(0, "", 2), (2, "t", 3), (5, "t", None), (6, "", None)]
+    assert around.moments.kind == [MIN_ISR, MIN_ISR, REMOVE, MIN_ISR]
+    assert around.moments.topic_id == [None, ONE, ONE, None]
+
+
+def test_an_elr_is_cleared_of_one_topic_or_of_all() -> None:
+    log = log_of(TopicRecord("t", ONE), ClearElrRecord("t"), ClearElrRecord(""), ClearElrRecord("never was"))
+    moments = surroundings(ClusterState(), log).moments
+    assert (moments.kind, moments.topic_id) == ([CLEAR_ELR] * 2, [ONE, None])
+
+
+def test_what_becomes_of_a_broker() -> None:
+    state = ClusterState()
+    endpoint = BrokerEndpoint("PLAINTEXT", "host", 9092, 0)
+    register = RegisterBrokerRecord(7, False, ONE, 10, [endpoint], [], "rack", True, False, [TWO])
+    log = log_of(
+        *(register, UnfenceBrokerRecord(7, 10), BrokerRegistrationChangeRecord(7, 10, 1)),
+        *(BrokerRegistrationChangeRecord(7, 10, -1), BrokerRegistrationChangeRecord(7, 10, 0, 1)),
+        *(BrokerRegistrationChangeRecord(7, 10, 0, 0, [ONE]), FenceBrokerRecord(7, 10)),
+        *(UnregisterBrokerRecord(7, 10), FenceBrokerRecord(8, 1)),
+    )
+    state.apply(cluster_rows(log), state.surroundings())
+    told = [(row["event"], row["fenced"], row["from_offset"], row["to_offset"]) for row in state.brokers]
+    assert told == [
+        *(
+            ("register", True, 0, 1),
+            ("unfence", False, 1, 2),
+            ("fence", True, 2, 3),
+            ("unfence", False, 3, 4),
+        ),
+        *(("shutdown", False, 4, 5), ("directories", False, 5, 6), ("fence", True, 6, 7)),
+        ("unregister", True, 7, 7),
+    ]
+    first, *_, last = state.brokers
+    assert first["endpoints"] == [{"name": "PLAINTEXT", "host": "host", "port": 9092, "security": 0}]
+    assert (first["rack"], first["log_dirs"], last["log_dirs"]) == ("rack", [TWO], [ONE])
+
+
+def test_epochs_with_their_leaders_and_voters_of_a_quorum_that_cannot_change() -> None:
+    state = ClusterState()
+    voters = [Voter(1), Voter(2), Voter(3)]
+    log = [
+        *log_of(LeaderChangeMessage(0, 2, voters, voters[:2]), epoch=4),
+        Logged(9, 6, 9000, LeaderChangeMessage(0, 3, voters, voters[1:])),
+    ]
+    rows = cluster_rows(log)
+    for row in rows:
+        state.count_epoch(row["epoch"], row, 1, 1)
+    state.apply(rows, state.surroundings())
+    told = [
+        (row["epoch"], row["leader_id"], row["start_offset"], row["end_offset"], row["granting"])
+        for row in state.epochs.values()
+    ]
+    assert told == [(4, 2, 0, 9, [1, 2]), (6, 3, 9, None, [2, 3])]
+    assert [(row["change"], row["voters"]) for row in state.voters] == [("+1 +2 +3", [1, 2, 3])]
+
+
+def test_voters_that_change_and_towards_whom() -> None:
+    state = ClusterState()
+    towards = voters_record(1, 2)
+    towards.target_voters = [TargetVoter(2), TargetVoter(3)]
+    log = log_of(KRaftVersionRecord(0, 1), voters_record(1, 2), towards, voters_record(2, 3))
+    state.apply(cluster_rows(log), state.surroundings())
+    told = [(row["change"], row["voters"], row["from_offset"], row["to_offset"]) for row in state.voters]
+    assert told == [("+1 +2", [1, 2], 1, 2), ("towards 2,3", [1, 2], 2, 3), ("+3 -1", [2, 3], 3, None)]
+    assert state.cluster_id == CLUSTER_ID
+    assert {row["kraft_version"] for row in state.voters} == {1}
