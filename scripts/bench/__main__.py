@@ -1,9 +1,9 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
 fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
 configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), and how
-fast the data pipeline decodes a log (`pipeline-decode`), audits one on Spark (`pipeline-audit`), writes its history
-to Parquet (`pipeline-history`), plans a million partitions (`pipeline-plan`), and has its first result
-(`pipeline-start`).
+fast the data pipeline decodes a log (`pipeline-decode`), reads one through Spark (`pipeline-source`), audits one (`pipeline-audit`),
+writes its history to Parquet (`pipeline-history`), plans a million partitions (`pipeline-plan`), and has its first
+result (`pipeline-start`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
@@ -32,6 +32,7 @@ from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
 from scripts.bench.pipeline_history import HistoryReport, measure_history
 from scripts.bench.pipeline_plan import PlanReport, measure_plans
+from scripts.bench.pipeline_source import SourceReport, measure_source
 from scripts.bench.pipeline_start import StartReport, measure_start
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
@@ -50,10 +51,10 @@ COLD_STARTS = 3
 COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
 CONTROLLER, PARTITIONS = "controller", "partitions"
 PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
-PIPELINE_PLAN, PIPELINE_START = "pipeline-plan", "pipeline-start"
+PIPELINE_PLAN, PIPELINE_SOURCE, PIPELINE_START = "pipeline-plan", "pipeline-source", "pipeline-start"
 PARTS = (
     *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS),
-    *(PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_PLAN, PIPELINE_START),
+    *(PIPELINE_DECODE, PIPELINE_SOURCE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_PLAN, PIPELINE_START),
 )
 RESULTS = BUILD / "commit.json"
 
@@ -65,6 +66,7 @@ AnyReport = (
     | ControllerReport
     | PartitionReport
     | DecodeReport
+    | SourceReport
     | AuditReport
     | HistoryReport
     | PlanReport
@@ -120,6 +122,8 @@ def main(
             reports.append(measure_partitions(BUILD / PARTITIONS, package, tell))
         if PIPELINE_DECODE in parts:
             reports.append(measure_decode(BUILD / PIPELINE_DECODE, package, tell))
+        if PIPELINE_SOURCE in parts:
+            reports.append(measure_source(BUILD / PIPELINE_SOURCE, package, rounds, tell))
         if PIPELINE_AUDIT in parts:
             reports.append(measure_audit(BUILD / PIPELINE_AUDIT, rounds, tell, audit_records))
         if PIPELINE_HISTORY in parts:

@@ -1,0 +1,161 @@
+"""How fast the Spark source reads a log: records with all columns and with four, batches, a stream into Parquet.
+
+On one core (the whole tree of processes is held to it) and on two; and beside it `log dump` of the same records,
+which is one process. A stream is measured over its whole backlog, with its micro-batches and their bookkeeping. On a
+busy machine look at records a CPU second.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from scripts.bench.processes import BenchError
+from scripts.bench.summary import update_json
+from scripts.generated_log import LogShape, generate
+
+PROGRAM = Path(__file__).with_name("source_pass.py").resolve()
+RECORDS = 3_000_000
+DUMPED_RECORDS = 100_000
+QUESTIONS = {
+    "records": "records, all columns",
+    "columns": "records, 4 columns",
+    "batches": "batches",
+    "stream": "stream into Parquet",
+}
+RECORDS_TARGET = 2.5e6
+"""Records with all columns a second on two cores that nobody else uses."""
+STREAM_TARGET = 250e3
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Records a second of wall-clock time, and of CPU time."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(slots=True)
+class SourceReport:
+    package: str
+    records: int
+    bytes: int
+    rates: dict[int, dict[str, Rate]]
+    """By cores and question."""
+    dump: float
+    """Records a second of `log dump`."""
+
+    def missed(self) -> list[str]:
+        """One sentence for each target that was not reached."""
+        both = self.rates[max(self.rates)]
+        targets = {"records": RECORDS_TARGET, "stream": STREAM_TARGET}
+        return [
+            f"{QUESTIONS[name]}: {both[name].wall / 1e6:.2f} million records a second, "
+            f"the target is {target / 1e6:g} million on two quiet cores"
+            for name, target in targets.items()
+            if both[name].wall < target
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        rates = {
+            str(cores): {name: asdict(rate) for name, rate in rates.items()}
+            for cores, rates in self.rates.items()
+        }
+        figures = {"records": self.records, "bytes": self.bytes, "rates": rates, "log_dump": self.dump}
+        return {"quorumd": self.package, **figures, "missed": self.missed()}
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"pipeline_source": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        table = Table(title=f"Reading {self.records:,} records through Spark", box=box.SIMPLE_HEAD)
+        table.add_column("")
+        headings = (
+            "1 core\nMrec/s",
+            "2 cores\nMrec/s",
+            "2 cores\nMB/s",
+            "2 cores\nover 1",
+            "a CPU second\nMrec",
+            "2 cores over\nlog dump",
+        )
+        for heading in headings:
+            table.add_column(heading, justify="right", no_wrap=True)
+        one, both = self.rates[min(self.rates)], self.rates[max(self.rates)]
+        for name, title in QUESTIONS.items():
+            table.add_row(
+                title,
+                f"{one[name].wall / 1e6:.2f}",
+                f"{both[name].wall / 1e6:.2f}",
+                f"{both[name].wall * self.bytes / self.records / 1e6:,.0f}",
+                f"{both[name].wall / one[name].wall:.2f}x",
+                f"{both[name].cpu / 1e6:.2f}",
+                f"{both[name].wall / self.dump:.1f}x",
+            )
+        console.print(table)
+        console.print(f"log dump, one process: {self.dump / 1e6:.3f} Mrec/s; quorumd: {self.package}")
+        for sentence in self.missed():
+            console.print(f"[red]missed[/red]: {sentence}")
+        if not self.missed():
+            console.print("[green]every target reached[/green]")
+
+
+def measure_source(
+    folder: Path, package: str, rounds: int, tell: Callable[[str], None], records: int = RECORDS
+) -> SourceReport:
+    """All of it. Raises BenchError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    tell(f"{records:,} records")
+    log = generate(folder / "log", LogShape(records, segment_bytes=32 << 20))
+    small = generate(folder / "dumped", LogShape(min(records, DUMPED_RECORDS), segment_bytes=1 << 30))
+    rates: dict[int, dict[str, Rate]] = {}
+    for cores in (1, 2):
+        passes = _passes(folder, cores, rounds)
+        rates[cores] = {
+            name: Rate(log.end_offset / each["seconds"], log.end_offset / each["cpu_seconds"])
+            for name, each in passes.items()
+        }
+        tell(f"on {cores} of the cores: {rates[cores]['records'].wall:,.0f} records/s with all columns")
+    dump = small.end_offset / (_dump_seconds(small.folders[1]) - _dump_seconds(None))
+    shutil.rmtree(folder)
+    return SourceReport(package, log.end_offset, log.size, rates, dump)
+
+
+def _passes(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
+    asked = {
+        "log": str((folder / "log" / "node-1").resolve()),
+        "to": str((folder / "to").resolve()),
+        "cores": cores,
+        "repeat": max(1, min(rounds, 3)),
+    }
+    done = subprocess.run([sys.executable, str(PROGRAM), json.dumps(asked)], capture_output=True, text=True)
+    if done.returncode:
+        raise BenchError(f"source_pass failed: {done.stdout}{done.stderr}")
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def _dump_seconds(folder: Path | None) -> float:
+    """Of `log dump`; without a folder of a start of the command alone."""
+    arguments = ["log", "dump", "--help"] if folder is None else ["log", "dump", str(folder)]
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "quorumd", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        raise BenchError(f"log dump failed: {done.stderr}")
+    return time.perf_counter() - began

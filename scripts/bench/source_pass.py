@@ -1,0 +1,90 @@
+"""Reads a log through the Spark source, and tells how long that took; `pipeline_source` starts it.
+
+    python source_pass.py '{"log": "...", "records": N, "cores": 1 | 2, "repeat": 3, "to": "..."}'
+
+The whole tree of processes (Java and Python workers) is held to so many cores. Each question is asked once to warm
+up; the best of the others counts. Prints one JSON object: wall-clock and CPU seconds of each question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from quorumd.pipeline.session import spark_session
+
+COLUMNS = "offset BIGINT, type SMALLINT, topic_id BINARY, partition INT"
+STREAMED = 500_000
+"""Offsets of a micro-batch."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def questions(spark: SparkSession, log: str, to: Path) -> dict[str, Callable[[], object]]:
+    def load(level: str, schema: str | None = None) -> DataFrame:
+        reader = spark.read.format("quorumd").option("path", log).option("level", level)
+        return (reader.schema(schema) if schema else reader).load()
+
+    def stream() -> None:
+        shutil.rmtree(to, ignore_errors=True)
+        source = spark.readStream.format("quorumd").option("path", log)
+        writer = source.option("maxOffsetsPerTrigger", STREAMED).load().writeStream.trigger(availableNow=True)
+        writer.option("checkpointLocation", str(to / "checkpoint")).option("path", str(to / "rows")).start(
+            format="parquet"
+        ).awaitTermination()
+
+    return {
+        "records": lambda: load("records").agg({"offset": "max"}).collect(),
+        "columns": lambda: load("records", COLUMNS).agg({"offset": "max"}).collect(),
+        "batches": lambda: load("batches").agg({"crc": "max"}).collect(),
+        "stream": stream,
+    }
+
+
+def measure(asked: dict[str, Any]) -> dict[str, Any]:
+    cores = sorted(os.sched_getaffinity(0))[: asked["cores"]]
+    os.sched_setaffinity(0, cores)
+    told: dict[str, Any] = {}
+    with spark_session(f"local[{len(cores)}]") as spark:
+        for name, ask in questions(spark, asked["log"], Path(asked["to"])).items():
+            passes = [_timed(ask) for _ in range(1 + asked["repeat"])][1:]
+            told[name] = {
+                "seconds": min(seconds for seconds, _ in passes),
+                "cpu_seconds": min(cpu for _, cpu in passes),
+            }
+    return told
+
+
+def _timed(ask: Callable[[], object]) -> tuple[float, float]:
+    cpu, began = tree_cpu_seconds(os.getpid()), time.perf_counter()
+    ask()
+    return time.perf_counter() - began, tree_cpu_seconds(os.getpid()) - cpu
+
+
+def tree_cpu_seconds(root: int) -> float:
+    """Of a process and all below it, those that have ended included."""
+    parents, used = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                # Behind the name of the program, which may have blanks and brackets.
+                parts = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(parts[1])
+            used[int(entry.name)] = sum(map(int, parts[11:15]))
+    found = {root}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sum(used[pid] for pid in found) / _TICKS
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(json.loads(sys.argv[1]))))

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import os
+from io import StringIO
+
+from rich.console import Console
+
+from scripts.bench.pipeline_source import QUESTIONS, Rate, SourceReport
+from scripts.bench.source_pass import tree_cpu_seconds
+
+
+def report(records: float, stream: float) -> SourceReport:
+    rates = {name: Rate(1e6, 1e6) for name in QUESTIONS}
+    both = rates | {"records": Rate(records, 1e6), "stream": Rate(stream, 1e5)}
+    return SourceReport("interpreted", 1_000_000, 50_000_000, {1: rates, 2: both}, 100_000)
+
+
+def test_targets_are_those_of_two_cores() -> None:
+    assert report(2.6e6, 260e3).missed() == []
+    records, stream = report(2.4e6, 240e3).missed()
+    assert "2.40 million records a second, the target is 2.5 million on two quiet cores" in records
+    assert stream.startswith("stream into Parquet: 0.24 million")
+
+
+def test_a_report_is_printed_with_its_ratios() -> None:
+    console = Console(width=110, record=True, file=StringIO())
+    report(2.6e6, 260e3).print(console)
+    text = console.export_text()
+    (line,) = [line for line in text.splitlines() if "records, all columns" in line]
+    assert line.split()[-6:] == ["1.00", "2.60", "130", "2.60x", "1.00", "26.0x"]
+    assert "every target reached" in text
+
+
+def test_the_cpu_time_of_a_tree_of_processes_counts_its_root() -> None:
+    before = tree_cpu_seconds(os.getpid())
+    used = os.times()
+    assert 0 < before <= used.user + used.system + used.children_user + used.children_system + 0.1
