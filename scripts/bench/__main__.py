@@ -1,9 +1,9 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
 fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
 configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), and how
-fast the data pipeline decodes a log (`pipeline-decode`), reads one through Spark (`pipeline-source`), audits one (`pipeline-audit`),
-writes its history to Parquet (`pipeline-history`), plans a million partitions (`pipeline-plan`), and has its first
-result (`pipeline-start`).
+fast the data pipeline decodes a log (`pipeline-decode`), reads one through Spark (`pipeline-source`), audits one
+(`pipeline-audit`), writes its history to Parquet (`pipeline-history`), plans a million partitions (`pipeline-plan`),
+and has its first result (`pipeline-start`).
 
 One run on one machine, on one file system. Both clusters stay up; they are loaded in turns (A B A B), at 1,
 16, 64 and 256 writes in flight: a noisy minute hits both, and the ratio is that of neighbours in time.
