@@ -11,7 +11,7 @@ import numpy as np
 from quorumd.pipeline.plan.arrays import Ints, mixed
 from quorumd.pipeline.plan.placement import Placement
 
-_STALLED = 3
+_STALLED = 6
 """Rounds without a move, one after the other, before giving up."""
 
 

@@ -16,6 +16,7 @@ from quorumd.pipeline.plan.moves import fill
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.repair import Repair
 from quorumd.pipeline.plan.shards import Runner, exchange, in_process, shard_of_topics, split
+from quorumd.pipeline.plan.spread import spread_out
 from quorumd.pipeline.plan.state import ClusterState
 from quorumd.pipeline.plan.targets import Bands, RackRules, bands, targets
 
@@ -102,6 +103,7 @@ def make_outcome(
     placement = Placement(
         _without_leaving(old, wanted, cast), wanted, weights, topics.astype(np.int64), cast.rack_of, rules
     )
+    _respect_present_spread(placement, old)
     bound = lower_bound(placement, within)
     goal = targets(placement.loads, cast.rack_of, within)
     release(placement, goal)
@@ -113,12 +115,23 @@ def make_outcome(
         placement = Placement(
             placement.rows, wanted, weights, placement.topics, cast.rack_of, rules, placement.limits
         )
-    _finish(placement, old, goal, within, bound)
+    _finish(placement, old, goal, within, bound, cast.successors)
     new = balanced_leaders(packed(placement.rows), cast.alive)
     return Outcome(state, cast, index, old, new, weights, within, goal, rules, wanted, bound, not whole)
 
 
-def _finish(placement: Placement, old: Rows, goal: Ints, within: Bands, bound: int) -> None:
+def _respect_present_spread(placement: Placement, old: Rows) -> None:
+    """What a broker has of a topic that leaves is no reason to spread it better: another one may have as much."""
+    here = old >= 0
+    topics = np.broadcast_to(placement.topics[:, None], old.shape)[here]
+    counts = np.bincount(topics * placement.brokers + old[here], minlength=len(placement.of_topic))
+    fullest = counts.reshape(-1, placement.brokers).max(1)
+    placement.limits = np.maximum(placement.limits, fullest)
+
+
+def _finish(
+    placement: Placement, old: Rows, goal: Ints, within: Bands, bound: int, successors: Mapping[int, int]
+) -> None:
     """Place all that is to be placed, first by the rules of taste too, then by those of racks and loads only."""
     alive = placement.rack_of >= 0
     for keep_spread in (True, False):
@@ -133,6 +146,7 @@ def _finish(placement: Placement, old: Rows, goal: Ints, within: Bands, bound: i
     repair.fill_anyhow()
     repair.run()
     repair.save_moves(bound)
+    spread_out(placement, old, successors)
 
 
 def cast_of(state: ClusterState, changes: Changes) -> Cast:

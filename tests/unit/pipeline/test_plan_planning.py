@@ -36,6 +36,16 @@ def test_a_broker_that_is_replaced_hands_all_to_its_successor() -> None:
     assert np.array_equal(np.where(old == 4, 30, old), new), "in the same places, and no other broker changes"
 
 
+def test_a_successor_gets_what_its_broker_had_and_more_only_of_others() -> None:
+    outcome = make_outcome(EVEN, Changes(frozenset({7}), replace={4: 30}))
+    check(outcome)
+    assert moves(outcome) == outcome.bound == 200
+    ids = outcome.cast.ids
+    had, has = (ids[outcome.old] == 4).any(1), (ids[outcome.new] == 30).any(1)
+    assert has[had].all()
+    assert has.sum() == 150
+
+
 def test_a_new_broker_gets_its_share_and_nobody_else_anything() -> None:
     outcome = make_outcome(EVEN, Changes(add={30: "r0"}))
     check(outcome)
@@ -121,6 +131,22 @@ def test_no_topic_is_more_on_one_broker_than_before(shards: int) -> None:
     state = uneven_state(3_000, [f"r{n % 6}" for n in range(24)], topics=300)
     made = make_plan(state, Changes(add={50: "r0", 51: "r1"}), shards=shards)
     assert made.figures["after"]["most_of_a_topic"] <= made.figures["before"]["most_of_a_topic"]
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_topics_that_are_spread_stay_so(shards: int) -> None:
+    """Four partitions of three on 24 brokers: no broker has two replicas of a topic, nor needs to."""
+    rows = [[(7 * topic + 6 * n + 2 * m) % 24 for m in range(3)] for topic in range(200) for n in range(4)]
+    state = ClusterState.of(
+        [f"t{topic}" for topic in range(200) for _ in range(4)],
+        [n for _ in range(200) for n in range(4)],
+        padded_rows(rows),
+        [row[0] for row in rows],
+        [BrokerState(n) for n in range(24)],
+    )
+    made = make_plan(state, Changes(frozenset({3, 8}), {24: None}), shards=shards)
+    assert made.figures["moves"] == made.figures["lower_bound"] > 0
+    assert made.figures["before"]["most_of_a_topic"] == made.figures["after"]["most_of_a_topic"] == 0
 
 
 def test_brokers_without_racks_are_balanced_too() -> None:

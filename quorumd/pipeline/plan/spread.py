@@ -1,0 +1,62 @@
+"""Topics that got too many replicas on one broker: two replicas that are being moved anyway trade their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import Ints, Rows, mixed, not_in
+from quorumd.pipeline.plan.placement import Placement
+from quorumd.pipeline.plan.repair import may_take
+
+_TRADES = 5_000
+_PARTNERS = 20_000
+"""Replicas that are looked at for a trade."""
+
+
+def spread_out(placement: Placement, original: Rows, successors: Mapping[int, int]) -> None:
+    """Trade places until no broker has more of a topic than its limit, as far as that costs nothing.
+
+    All partitions have all their replicas; loads and racks stay as they are, and what successors took over with them.
+    """
+    if placement.weights.max(initial=1) > placement.weights.min(initial=1):
+        # Trades of unlike weights would change loads.
+        return
+    moved = not_in(placement.rows, original)
+    for before, after in successors.items():
+        moved &= (placement.rows != after) | ~(original == before).any(1)[:, None]
+    partitions, columns = np.nonzero(moved)
+    order = np.argsort(mixed(partitions, 1), kind="stable")
+    partitions, columns = partitions[order], columns[order]
+    crowded = _count(placement, partitions, columns) > placement.limits[placement.topics[partitions]]
+    for index in np.flatnonzero(crowded)[:_TRADES].tolist():
+        _trade(placement, partitions, columns, index)
+
+
+def _count(placement: Placement, partitions: Ints, columns: Ints) -> Ints:
+    """How many replicas of its topic the broker of each place has."""
+    brokers = placement.rows[partitions, columns]
+    keys = placement.topics[partitions] * placement.brokers + brokers
+    return np.asarray(placement.of_topic[keys]).astype(np.int64)
+
+
+def _trade(placement: Placement, partitions: Ints, columns: Ints, index: int) -> None:
+    """Let the replica at `index` and another one that moves go where the other was to go."""
+    one, column = partitions[[index]], columns[[index]]
+    topic, here = int(placement.topics[one[0]]), int(placement.rows[one[0], column[0]])
+    if placement.of_topic[topic * placement.brokers + here] <= placement.limits[topic]:
+        return
+    others, at = partitions[:_PARTNERS], columns[:_PARTNERS]
+    there = placement.rows[others, at].astype(np.int64)
+    rack_allows = placement.allowed_racks(one, column)[0][placement.rack_of[there]]
+    goes = rack_allows & ~np.isin(there, placement.rows[one[0]])
+    goes &= placement.of_topic[topic * placement.brokers + there] < placement.limits[topic]
+    topics = placement.topics[others]
+    comes = (topics != topic) & may_take(placement, others, at, here)
+    comes &= placement.of_topic[topics * placement.brokers + here] < placement.limits[topics]
+    found = np.flatnonzero(goes & comes)
+    if len(found):
+        other = found[:1]
+        placement.put(one, column, there[other])
+        placement.put(others[other], at[other], np.array([here]))
