@@ -195,3 +195,14 @@ def test_a_followed_segment_knows_where_its_offsets_are(tmp_path: Path) -> None:
     assert followed.bounds(Interval(12, 15)) == (4 * size, 5 * size)
     assert followed.bounds(Interval(13, 17)) == (4 * size, 6 * size)
     assert followed.bounds(Interval(0, 100)) == (0, 10 * size)
+
+
+def test_a_segment_that_was_cut_and_written_anew_is_walked_anew(tmp_path: Path) -> None:
+    file = File(0, str(segment(tmp_path)), 0, 0, None, True)
+    append(tmp_path, batch(0), batch(3))
+    followed = FollowedSegment(file)
+    followed.look(file)
+    assert (followed.end_offset, followed.epoch) == (6, 1)
+    segment(tmp_path).write_bytes(batch(0) + batch(3, epoch=2, count=1) + batch(4, epoch=2, count=5))
+    followed.look(file)
+    assert (followed.end_offset, followed.epoch) == (9, 2)
