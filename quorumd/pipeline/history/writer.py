@@ -33,6 +33,7 @@ from quorumd.pipeline.history.transactions import settle
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+TASKS_A_CORE = 3
 SMALL = 50_000
 CLUSTER_TABLES = ("topics", "brokers", "epochs", "voters")
 
@@ -219,7 +220,10 @@ def _runner(frame: DataFrame, staged: list[Staged]) -> Run:
         if sum(part.records for part in staged) <= SMALL:
             return map(run_job, jobs)
         context = frame.sparkSession.sparkContext
-        done: list[Done] = context.parallelize(jobs, len(jobs)).map(run_job).collect()
+        # A task costs as much as the work of some ten thousand records: not one for each job.
+        slices = min(len(jobs), TASKS_A_CORE * context.defaultParallelism)
+        ordered = [job for first in range(slices) for job in jobs[first::slices]]
+        done: list[Done] = context.parallelize(ordered, slices).map(run_job).collect()
         return done
 
     return run
