@@ -104,11 +104,11 @@ class PlanReport:
     def print(self, console: Console) -> None:
         table = Table(
             title="Plans in one process: moves and the fewest possible; then replicas a broker, most leaders to "
-            "mean, partitions with two replicas in a rack, and how many times the moves --generate needs",
+            "mean, and how many times the moves --generate needs",
             box=box.SIMPLE_HEAD,
         )
         headings = ("partitions", "brokers", "wall s", "CPU s", "moves", "fewest")
-        more = ("a broker", "leaders", "racks", "--generate")
+        more = ("a broker", "leaders", "--generate")
         for heading in (*headings, *more):
             table.add_column(heading, justify="right", no_wrap=True)
         for each in self.cases:
@@ -122,7 +122,6 @@ class PlanReport:
                 f"{each.figures['lower_bound']:,}",
                 f"{after['replicas_min']:,}-{after['replicas_max']:,}",
                 f"{after['leaders_max_to_mean']:.4f}",
-                f"{after['rack_violations']:,}",
                 f"{each.ratio:.1f}x",
             )
         console.print(table)
