@@ -88,8 +88,8 @@ class Observation:
         partitions: dict[PartitionId, None] = {}
         records = [decode_record(v) for header in headers(batch.data) for v in values(batch.data, header)]
         least = _least_min_isr(records)
-        for record in records:
-            changes = self._apply_record(record, batch.epoch)
+        for offset, record in enumerate(records, batch.base_offset):
+            changes = self._apply_record(record, offset, batch.epoch)
             for change in changes:
                 partitions[change.where] = None
                 topic = scene.image.topics.get(change.where.topic_id)
@@ -102,7 +102,7 @@ class Observation:
         self._changed.update(partitions)
         self._watch_guarantees(partitions)
 
-    def _apply_record(self, record: Message, leader_epoch: int) -> list[RowChange]:
+    def _apply_record(self, record: Message, offset: int, leader_epoch: int) -> list[RowChange]:
         image = self.scene.image
         if isinstance(record, PartitionRecord | PartitionChangeRecord):
             where = PartitionId(record.topic_id, record.partition_id)
@@ -123,7 +123,7 @@ class Observation:
             is_retry = before_broker is not None and before_broker.incarnation_id == after.incarnation_id
             if not is_retry and (before_broker is None or previous != before_broker.epoch):
                 self.scene.unclean[after.epoch] = None
-            self._ask("registered", Registration(before_broker, after))
+            self._ask("registered", Registration(before_broker, after, offset))
             return []
         image.apply(record, [])
         if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced > 0:

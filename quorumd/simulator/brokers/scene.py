@@ -27,10 +27,11 @@ class RowChange(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What one record made of a broker."""
+    """What one record, at this offset, made of a broker."""
 
     before: Broker | None
     after: Broker
+    offset: int
 
 
 @dataclass(slots=True)

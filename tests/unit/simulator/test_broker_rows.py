@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.controller.broker import Broker
 from quorumd.controller.partition import NO_LEADER, RECOVERING
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.simulator.brokers.checkers import all_checkers, rows
@@ -18,6 +19,11 @@ from tests.support.broker_scenes import (
     scene_with,
     step,
 )
+
+
+def registration(before: Broker | None, after: Broker) -> Registration:
+    """At the offset that is right for the first of an incarnation."""
+    return Registration(before, after, after.epoch)
 
 
 def test_all_promises_are_different_and_can_be_broken() -> None:
@@ -138,14 +144,14 @@ def test_who_ended_uncleanly() -> None:
     ):
         checker, scene = rows.WhoEndedUncleanlyIsOut(), scene_with(partition)
         scene.unclean[20] = None
-        checker.registered(scene, Registration(None, broker(2)))
+        checker.registered(scene, registration(None, broker(2)))
         assert breaks(checker.batch_committed, scene, [WHERE]) == broken
         assert not breaks(checker.batch_committed, scene, [WHERE])
     checker, scene = rows.WhoEndedUncleanlyIsOut(), scene_with(row((1, 2)))
-    checker.registered(scene, Registration(None, broker(2)))
+    checker.registered(scene, registration(None, broker(2)))
     assert not breaks(checker.batch_committed, scene, [WHERE])
     scene.unclean[20] = None
-    checker.registered(scene, Registration(broker(2), broker(2)))
+    checker.registered(scene, registration(broker(2), broker(2)))
     assert not breaks(checker.batch_committed, scene, [WHERE])
 
 
@@ -158,9 +164,9 @@ def test_new_incarnations() -> None:
         (broker(2), broker(2), row((1, 2)), False),
     ):
         checker, scene = rows.NewIncarnationsLeadNothing(), scene_with(partition)
-        checker.registered(scene, Registration(before, after))
+        checker.registered(scene, registration(before, after))
         assert breaks(checker.batch_committed, scene, [WHERE]) == broken
-    unfenced = Registration(None, broker(2))
+    unfenced = registration(None, broker(2))
     assert breaks(rows.NewIncarnationsLeadNothing().registered, scene_with(), unfenced)
 
 
@@ -190,14 +196,25 @@ def test_enough_replicas() -> None:
 def test_broker_epochs() -> None:
     scene, checker = scene_with(), rows.BrokerEpochsIncrease()
     first, second = broker(2, epoch=5), broker(2, epoch=6, incarnation=2)
-    for registration in (
-        Registration(None, first),
-        Registration(first, first),
-        Registration(first, second),
+    for before, after in ((None, first), (first, first), (first, second)):
+        checker.registered(scene, registration(before, after))
+    assert breaks(checker.registered, scene, registration(second, broker(2, epoch=6, incarnation=3)))
+    assert breaks(checker.registered, scene, registration(second, broker(2, epoch=7, incarnation=2)))
+
+
+def test_epochs_of_brokers_are_offsets() -> None:
+    """A registration that is repeated has a record of its own, and the epoch of the first."""
+    scene, checker = scene_with(), rows.BrokerEpochsAreOffsets()
+    first, second = broker(2, epoch=5), broker(2, epoch=8, incarnation=2)
+    for before, after, offset, broken in (
+        (None, first, 5, False),
+        (None, first, 6, True),
+        (first, first, 7, False),
+        (first, second, 8, False),
+        (first, second, 9, True),
+        (first, second, 7, True),
     ):
-        checker.registered(scene, registration)
-    assert breaks(checker.registered, scene, Registration(second, broker(2, epoch=6, incarnation=3)))
-    assert breaks(checker.registered, scene, Registration(second, broker(2, epoch=7, incarnation=2)))
+        assert breaks(checker.registered, scene, Registration(before, after, offset)) == broken
 
 
 def test_who_recovers() -> None:

@@ -29,6 +29,7 @@ def all_checkers() -> list[BrokerChecker]:
         rows.WhoIsAddedIsInSync(),
         rows.EnoughReplicasAreKept(),
         rows.BrokerEpochsIncrease(),
+        rows.BrokerEpochsAreOffsets(),
         rows.WhoRecoversIsAlone(),
         rows.UncleanElectionsAreTold(),
         replicas.AppliedMetadataIsCommitted(),

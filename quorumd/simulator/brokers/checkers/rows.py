@@ -282,6 +282,19 @@ class BrokerEpochsIncrease(BrokerChecker):
         self._given[after.id] = after.epoch
 
 
+class BrokerEpochsAreOffsets(BrokerChecker):
+    """A broker that has read the metadata log up to its epoch has read its own registration, and all that was cleaned
+    up with it: so the controller takes it for caught up (KIP-631)."""
+
+    promise = "a registered broker's epoch is the offset of its registration"
+
+    def registered(self, scene: Scene, registration: Registration) -> None:
+        before, after, offset = registration
+        is_retry = before is not None and before.incarnation_id == after.incarnation_id
+        if not is_retry and after.epoch != offset:
+            raise self.broken(f"{after!r} has the epoch {after.epoch}, its record the offset {offset}")
+
+
 class WhoRecoversIsAlone(BrokerChecker):
     """X12, KIP-704."""
 
