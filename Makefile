@@ -105,7 +105,7 @@ bench: $(COMPILED_READY)
 	$(PYTHON_BIN)/python -m scripts.bench $(BENCH)
 
 chaos: $(READY)
-	$(PYTHON_BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)
+	$(PYTHON_BIN)/python -m tests.chaos --keep-data --seconds $(CHAOS_SECONDS)
 
 audit-histories: $(READY)
 	$(PYTHON_BIN)/python -m tests.simulation.audited_histories --seeds $(HISTORIES)

@@ -3,12 +3,13 @@
     python -m tests.chaos [--seconds 1200] [--rounds N] [--nodes 3] [--seed N] [--fault "cut link"] [--keep-data]
     python -m tests.chaos --reassign [--rounds 100] [--nodes 5] [--seed N]
 
-A cluster of real daemons behind TCP proxies is hurt round after round while client processes write and read;
-at the end the histories are checked, and the logs are compared, here and by `quorumd pipeline audit`. With
+A cluster of real daemons behind TCP proxies is hurt round after round while client processes write and read,
+and a fleet of brokers without data registers, fails, shrinks ISRs and moves partitions; at the end the histories
+are checked, and the logs and what they add up to are compared, here and by `quorumd pipeline audit`. With
 --reassign (`make chaos-reassign`) every round makes a random set of the nodes the voters, while processes are
 killed. Everything is under build/chaos/, or build/chaos-reassign/: report.md, timeline.svg, rounds.json,
-audit.json, and while it runs (and if something was wrong also afterwards) the folder of the run.
-Exit code 0 if nothing was wrong, 1 for an anomaly.
+audit.json, with --keep-data the nodes' folders and what to ask of them, and while it runs (and if something was
+wrong also afterwards) the folder of the run. Exit code 0 if nothing was wrong, 1 for an anomaly.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tests.chaos.audit import audit_by_command
+from tests.chaos.audit import audit_by_command, pipeline_commands
 from tests.chaos.faults import KINDS
-from tests.chaos.report import ambiguous_writes, write_report
+from tests.chaos.report import Run, ambiguous_writes, write_report
 from tests.chaos.run import run_chaos
 
 OUTPUT = Path("build/chaos")
@@ -58,7 +59,9 @@ def main() -> int:
     names = {kind.kind: kind for kind in KINDS}
     parser.add_argument("--fault", choices=names, action="append", help="only these kinds; may be repeated")
     parser.add_argument(
-        "--keep-data", action="store_true", help="copy the nodes' folders to `data` beside the report"
+        "--keep-data",
+        action="store_true",
+        help="copy the nodes' folders to `data` beside the report, and tell what `quorumd pipeline` makes of them",
     )
     given = parser.parse_args()
     if given.reassign and given.fault:
@@ -85,6 +88,11 @@ def main() -> int:
         tell,
         partial(audit_by_command, output, given.keep_data),
     )
+    return conclude(run, folder, output, given.keep_data)
+
+
+def conclude(run: Run, folder: Path, output: Path, keeps_data: bool) -> int:
+    """Write the report, say what came of it, and leave the folder of the run only where it is of use; exit code."""
     write_report(run, output)
     tell(f"report: {output / 'report.md'}")
     for anomaly in run.verdict.anomalies:
@@ -97,6 +105,8 @@ def main() -> int:
     tell(
         f"no anomaly in {len(run.rounds)} rounds; {len(run.histories.entries)} operations, {ambiguous} ambiguous"
     )
+    if keeps_data:
+        tell("\n".join(["what quorumd makes of the log that these nodes wrote:", *pipeline_commands(output)]))
     return 0
 
 

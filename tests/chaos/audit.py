@@ -16,6 +16,8 @@ from quorumd.pipeline.java import find_java, need_extra
 
 TIMEOUT_S = 300.0
 REPORT = "audit.json"
+DATA, HISTORY, PLAN = "data", "history", "plan"
+"""What the nodes wrote, and what `pipeline_commands` make of it: of one run only."""
 NOT_CLEAN = 1
 
 
@@ -42,13 +44,29 @@ def audit_in_process(data_folders: Mapping[int, Path]) -> Audit:
     return Audit("\n".join(lines), 0 if report.is_clean else NOT_CLEAN)
 
 
+def pipeline_commands(folder: Path) -> list[str]:
+    """What to type in order to see the run in the data that was kept: a history, a plan, a page of all."""
+    data = folder / DATA
+    nodes = ",".join(f"{path.name}={path}" for path in sorted(data.iterdir()))
+    history, plan, page = folder / HISTORY, folder / PLAN, folder / "report.html"
+    return [
+        f"  quorumd pipeline history build --from {nodes} --to {history}",
+        f"  quorumd pipeline history top isr-churn --history {history}",
+        f"  quorumd pipeline history show brokers --history {history}",
+        f'  quorumd pipeline history sql --history {history} "select * from reassignments"',
+        f"  quorumd pipeline plan make --state {history} --replace 102=105 --rack 105=b --out {plan}",
+        f"  quorumd pipeline report --history {history} --plan {plan} --audit {folder / REPORT} --out {page}",
+    ]
+
+
 def audit_by_command(folder: Path, keep_data: bool, data_folders: Mapping[int, Path]) -> Audit:
     """The command, on the folders of nodes that have stopped; the whole report goes to `folder` as JSON. With
     `keep_data` copies of the data folders stay there too: one of them may be on a disk that goes with the run."""
     if keep_data:
-        shutil.rmtree(folder / "data", ignore_errors=True)
+        for name in (DATA, HISTORY, PLAN):
+            shutil.rmtree(folder / name, ignore_errors=True)
         for node, path in data_folders.items():
-            shutil.copytree(path, folder / "data" / str(node), ignore=shutil.ignore_patterns(".lock"))
+            shutil.copytree(path, folder / DATA / str(node), ignore=shutil.ignore_patterns(".lock"))
     try:
         need_extra()
         find_java(os.environ)

@@ -23,6 +23,7 @@ TIMING = {
     "quorum.election.timeout.ms": 500,
     "quorum.election.jitter.max.ms": 300,
     "quorum.request.timeout.ms": 700,
+    "broker.session.timeout.ms": 3000,
 }
 """Shorter than the defaults: a round is over in seconds, and a fault of one second must be felt."""
 DESCRIBE_QUORUM = 2

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.chaos.fleet.history import NO_ANSWER, OK
 from tests.chaos.history import Histories
 from tests.chaos.rounds import Round
 from tests.chaos.timeline import timeline_svg
@@ -88,6 +89,7 @@ def report(run: Run) -> str:
         "A write or append of unknown outcome is ambiguous: it may have happened, or never, or later; the checker "
         f"allows each. There were {ambiguous_writes(run.histories):,}. A read of unknown outcome tells nothing.",
         "",
+        *_brokers(run),
         *_checks(run),
         *(["## Audit of the logs", "", "```", *run.audit.splitlines(), "```", ""] if run.audit else []),
     ]
@@ -167,6 +169,29 @@ def _operations(histories: Histories) -> list[str]:
     return rows
 
 
+def _brokers(run: Run) -> list[str]:
+    outcomes, image = run.verdict.fleet.outcomes, run.verdict.folded and run.verdict.folded.image
+    if not outcomes or not image:
+        return []
+    rows = ["| request | ok | no answer | error |", "|---|---:|---:|---|"]
+    for what in sorted({what for what, _ in outcomes}):
+        errors = {name: count for (of, name), count in sorted(outcomes.items()) if of == what}
+        well, missing = errors.pop(OK, 0), errors.pop(NO_ANSWER, 0)
+        told = ", ".join(f"{name}: {count:,}" for name, count in errors.items())
+        rows.append(f"| {what} | {well:,} | {missing:,} | {told} |")
+    partitions = sum(len(topic.partitions) for topic in image.topics.values())
+    return [
+        "## Brokers",
+        "",
+        *rows,
+        "",
+        f"Of {len(image.brokers)} brokers without data, which are silent, killed and shut down in turn, and of their "
+        f"administrator. {len(run.verdict.fleet.created):,} topics were made, {len(run.verdict.fleet.deleted):,} "
+        f"deleted; {len(image.topics)} with {partitions} partitions are left, every replica in sync.",
+        "",
+    ]
+
+
 def ambiguous_writes(histories: Histories) -> int:
     """Writes and appends that may have happened or not."""
     return sum(entry.is_write and entry.outcome not in ("ok", "not sent") for entry in histories.entries)
@@ -185,6 +210,9 @@ def _checks(run: Run) -> list[str]:
         f"- The logs of all nodes are equal byte by byte below the high watermark {verdict.high_watermark:,}: "
         f"{verdict.log_bytes:,} bytes in {verdict.segments:,} segments.",
         "- Every acknowledged write of a register stands in the log, none twice.",
+        "- The image of every node, and what its log adds up to, are equal, by their hashes.",
+        f"- Every ISR that a broker was told ({len(verdict.fleet.isrs):,}), and every topic made or deleted, "
+        "stands in the log.",
         f"- {verdict.epochs:,} epochs had a leader, none had two.",
         "- No node ended by itself but for a failed flush, and none printed a traceback.",
         *(["", "Where an anomaly is listed above, that line does not hold."] if verdict.anomalies else []),

@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients, rounds, and the judgement at the end."""
+"""One run: a cluster, its clients and brokers, rounds, and the judgement at the end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from random import Random
 from tests.chaos.audit import Audit, audit_in_process
 from tests.chaos.cluster import chaos_cluster
 from tests.chaos.faults import Anomaly, Deck, Fault
+from tests.chaos.fleet.process import CALM_S, fleet_process
 from tests.chaos.history import Histories
-from tests.chaos.machine import MachineWatch
+from tests.chaos.machine import MachineWatch, Patience
 from tests.chaos.reassignments import Reassignments
 from tests.chaos.report import Run
 from tests.chaos.rounds import Chaos, Faults, client_processes
-from tests.chaos.verdict import Verdict, judge
+from tests.chaos.verdict import Verdict, judge, judge_fleet
 
 FIRST_VOTERS = 3
 """Where voters are reassigned: so many begin, the others find them."""
@@ -46,15 +47,18 @@ def run_chaos(
         with chaos_cluster(folder, nodes, FIRST_VOTERS if kinds is None else nodes) as cluster:
             disk_kind = cluster.disk.kind
             tell(f"{nodes} nodes run, the disk of node {cluster.small.node_id} is {disk_kind}; seed {seed}")
-            with client_processes(folder, cluster.front_addresses, seed) as histories:
-                random = Random(seed)
-                if kinds is None:
-                    chaos = Reassignments(cluster, histories, random, machine, tell)
-                else:
-                    chaos = Faults(cluster, histories, random, machine, tell, Deck(random, kinds))
-                chaos.run(time.monotonic() + seconds, most_rounds)
-            tell("all rounds are done: checking histories and logs")
-            verdict = judge(cluster, histories)
+            with fleet_process(folder, cluster.front_addresses, seed) as fleet:
+                with client_processes(folder, cluster.front_addresses, seed) as histories:
+                    random = Random(seed)
+                    if kinds is None:
+                        chaos = Reassignments(cluster, histories, random, machine, tell)
+                    else:
+                        chaos = Faults(cluster, histories, random, machine, tell, Deck(random, kinds))
+                    chaos.run(time.monotonic() + seconds, most_rounds)
+                fleet.rest(Patience(CALM_S, machine))
+                tell("all rounds are done: checking histories and logs")
+                verdict = judge(cluster, histories)
+            judge_fleet(verdict, fleet.history)
             data_folders = {daemon.node_id: daemon.data for daemon in cluster}
             tell("auditing the logs")
             audited = audit(data_folders)

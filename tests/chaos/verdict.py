@@ -1,18 +1,20 @@
-"""The end of a run: what the clients saw is checked against the promises, and the logs against each other."""
+"""The end of a run: what clients and brokers saw is checked against the promises, and the logs against each other."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 
 from tests.chaos.client import PADDING, Client
 from tests.chaos.cluster import ChaosCluster, ChaosDaemon
 from tests.chaos.faults import stop_in_order
+from tests.chaos.fleet.history import FleetHistory
 from tests.chaos.history import LIST_KEY, Entry, Histories
+from tests.chaos.images import FoldedLog, ImageFigures, broken_promises, fold, image_differences, said_figures
 from tests.support.log_files import batches, bytes_below, config_changes
 
 LEVEL_S = 30.0
@@ -32,6 +34,9 @@ class Verdict:
     segments: int = 0
     epochs: int = 0
     """How many epochs had a leader."""
+    folded: FoldedLog | None = None
+    """What the log of the first node adds up to."""
+    fleet: FleetHistory = field(default_factory=FleetHistory)
 
 
 def judge(cluster: ChaosCluster, histories: Histories) -> Verdict:
@@ -42,10 +47,12 @@ def judge(cluster: ChaosCluster, histories: Histories) -> Verdict:
     verdict.keys = len(keys)
     for entry in asyncio.run(_last_reads(cluster, keys)):
         histories.add(entry)
+    said = {daemon.node_id: said_figures(daemon, verdict.high_watermark) for daemon in cluster}
     for daemon in cluster:
         stop_in_order(daemon)
     verdict.anomalies += histories.contradictions()
     verdict.anomalies += _differences(cluster, verdict)
+    verdict.anomalies += _images(cluster, said, verdict)
     verdict.anomalies += _lost_or_twice(cluster, histories, verdict.high_watermark)
     verdict.anomalies += _leaders(cluster, verdict)
     verdict.anomalies += [
@@ -99,6 +106,21 @@ def _reaches(daemon: ChaosDaemon, end_offset: int) -> bool:
     folder = daemon.log_folder
     last = max(folder.glob("*.log"))
     return max((batch.end_offset for batch in batches(last)), default=int(last.stem)) >= end_offset
+
+
+def _images(cluster: ChaosCluster, said: dict[int, ImageFigures], verdict: Verdict) -> list[str]:
+    """What is wrong with what the logs add up to."""
+    offsets = {verdict.high_watermark, *(figures.applied_offset for figures in said.values())}
+    folded = {daemon.node_id: fold(daemon.log_folder, offsets) for daemon in cluster}
+    verdict.folded = folded[min(folded)]
+    return list(image_differences(said, folded, verdict.high_watermark))
+
+
+def judge_fleet(verdict: Verdict, history: FleetHistory) -> None:
+    """Check what brokers were told; their process has ended, and the cluster was judged."""
+    verdict.fleet = history
+    if verdict.folded is not None:
+        verdict.anomalies += broken_promises(history, verdict.folded)
 
 
 def _lost_or_twice(cluster: ChaosCluster, histories: Histories, high_watermark: int) -> list[str]:

@@ -1,0 +1,103 @@
+"""Brokers without data, and an administrator, in a process of their own: what a partition controller lives for.
+
+    python -m tests.chaos.fleet --seed 7 --history FILE --calm FILE HOST:PORT...
+
+They register, are silent, killed and shut down in turn, shrink and expand the ISRs of what they lead, and topics
+come, move and go, some tens of requests a second in all. After SIGUSR1 nothing new is begun: once everybody is
+there and every replica is in sync, the file --calm is made. SIGTERM ends the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from quorumd.client.admin import AdminClient
+from tests.chaos.client import address
+from tests.chaos.fleet.admin import Administrator
+from tests.chaos.fleet.broker import Broker
+from tests.chaos.fleet.channel import Address
+from tests.chaos.fleet.copying import FALLS_BEHIND, Copies, is_whole
+from tests.chaos.fleet.history import Notes
+from tests.chaos.fleet.metadata import Metadata
+
+RACKS = {101: "a", 102: "b", 103: "c", 104: "a"}
+"""Of the brokers, by id."""
+LOOK_S = 0.5
+START_MS = 60_000.0
+
+
+class Fleet:
+    """All that runs in the process."""
+
+    def __init__(self, nodes: list[Address], cluster_id: str, seed: int, notes: Notes) -> None:
+        def random(name: str) -> Random:
+            return Random(f"{seed}-{name}")
+
+        self._metadata = Metadata(nodes)
+        self._copies = Copies(random("copies"))
+        exit_door = asyncio.Lock()
+        self._brokers = [
+            Broker(
+                broker, rack, cluster_id, self._metadata, self._copies, notes, random(f"{broker}"), exit_door
+            )
+            for broker, rack in RACKS.items()
+        ]
+        self._administrator = Administrator(nodes, list(RACKS), self._metadata, notes, random("admin"))
+        self._falls_behind = FALLS_BEHIND
+
+    def rest(self) -> None:
+        """Begin nothing new."""
+        self._falls_behind = 0.0
+        self._administrator.rests = True
+        for broker in self._brokers:
+            broker.stays = True
+
+    async def run(self, calm: Path) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._metadata.follow())
+            for broker in self._brokers:
+                tasks.create_task(broker.live())
+            administration = tasks.create_task(self._administrator.work())
+            while True:
+                image = self._metadata.image
+                self._copies.go_on(image, time.monotonic(), falls_behind=self._falls_behind)
+                if administration.done() and self._metadata.has_caught_up and is_whole(image, list(RACKS)):
+                    calm.touch()
+                await asyncio.sleep(LOOK_S)
+
+
+async def work(nodes: list[Address], seed: int, history: Path, calm: Path) -> None:
+    """The whole process, until SIGTERM."""
+    loop = asyncio.get_running_loop()
+    async with AdminClient(nodes, timeout_ms=START_MS) as admin:
+        cluster_id = (await admin.metadata()).cluster_id or ""
+    with history.open("a", buffering=1, encoding="utf-8") as file:
+        fleet = Fleet(nodes, cluster_id, seed, Notes(file))
+        running = asyncio.ensure_future(fleet.run(calm))
+        loop.add_signal_handler(signal.SIGUSR1, fleet.rest)
+        loop.add_signal_handler(signal.SIGTERM, running.cancel)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is the orchestrator's to handle
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="tests.chaos.fleet")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--history", type=Path, required=True)
+    parser.add_argument("--calm", type=Path, required=True)
+    parser.add_argument("nodes", type=address, nargs="+")
+    given = parser.parse_args()
+    asyncio.run(work(given.nodes, given.seed, given.history, given.calm))
+
+
+if __name__ == "__main__":
+    main()

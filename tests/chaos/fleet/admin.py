@@ -1,0 +1,117 @@
+"""An administrator of the fleet: topics come and go, partitions are moved, and some moves are taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from quorumd.client.admin import AdminClient, ElectionType, TopicPartition
+from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, Topic
+from quorumd.errors import ErrorCode, RequestFailed
+from tests.chaos.fleet.channel import Address
+from tests.chaos.fleet.history import NO_ANSWER, OK, Notes
+from tests.chaos.fleet.metadata import Metadata
+
+PAUSE_S = (0.3, 1.7)
+TIMEOUT_MS, ATTEMPT_MS = 3000.0, 1000.0
+FEWEST_TOPICS, MOST_TOPICS = 4, 8
+PARTITIONS = (1, 2, 3, 4)
+REPLICAS = 3
+MIN_ISR = "2"
+NAMES = ("orders", "payments", "clicks", "audit", "stock")
+
+
+class Administrator:
+    """One wish at a time, at whatever node answers."""
+
+    def __init__(
+        self, nodes: list[Address], brokers: list[int], metadata: Metadata, notes: Notes, random: Random
+    ) -> None:
+        self.rests = False
+        """It has no more wishes."""
+        self._client = AdminClient(
+            nodes, client_id="client-admin", timeout_ms=TIMEOUT_MS, attempt_timeout_ms=ATTEMPT_MS
+        )
+        self._brokers = brokers
+        self._metadata = metadata
+        self._notes = notes
+        self._random = random
+        self._made = 0
+
+    async def work(self) -> None:
+        """Until it is cancelled, or has no more wishes and nothing under way."""
+        async with self._client:
+            while not self.rests:
+                topics = sorted(self._metadata.image.topic_ids)
+                wishes: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+                    (4.0 if len(topics) < FEWEST_TOPICS else 0.5, self._create),
+                    (0.5, self._delete),
+                    (2.0, self._reassign),
+                    (1.0, self._cancel),
+                    (0.5, self._elect),
+                ]
+                ((_, wish),) = self._random.choices(wishes, [weight for weight, _ in wishes])
+                if topics:
+                    await wish()
+                elif len(self._metadata.image.brokers) >= REPLICAS:
+                    await self._create()
+                await asyncio.sleep(self._random.uniform(*PAUSE_S))
+
+    async def _told(self, what: str, asked: Awaitable[object], told: str | None = None) -> None:
+        """Wait for the answer, and note what it says; items of it may have errors of their own."""
+        try:
+            answer = await asked
+        except RequestFailed as failure:
+            code = failure.error_code
+            self._notes.note(what, ErrorCode.describe(code) if code else NO_ANSWER, told)
+            return
+        refused = [item.code for item in answer.values() if item] if isinstance(answer, dict) else []
+        for code in refused:
+            self._notes.note(what, ErrorCode.describe(code))
+        if not refused:
+            self._notes.note(what, OK, told)
+
+    def _topic(self) -> Topic | None:
+        image = self._metadata.image
+        return image.topic_named(self._random.choice(sorted(image.topic_ids))) if image.topic_ids else None
+
+    async def _create(self) -> None:
+        if len(self._metadata.image.topics) >= MOST_TOPICS:
+            return
+        self._made += 1
+        name = f"{self._random.choice(NAMES)}-{self._made}"
+        wish = self._client.create_topic(
+            name, self._random.choice(PARTITIONS), REPLICAS, configs={MIN_INSYNC_REPLICAS: MIN_ISR}
+        )
+        await self._told("CreateTopics", wish, name)
+
+    async def _delete(self) -> None:
+        if len(self._metadata.image.topics) > FEWEST_TOPICS and (topic := self._topic()):
+            await self._told("DeleteTopics", self._client.delete_topic(topic.name), topic.name)
+
+    async def _reassign(self) -> None:
+        if topic := self._topic():
+            numbers = self._random.sample(sorted(topic.partitions), min(2, len(topic.partitions)))
+            targets = {
+                TopicPartition(topic.name, number): self._random.sample(self._brokers, REPLICAS)
+                for number in numbers
+            }
+            await self._told("AlterPartitionReassignments", self._client.alter_reassignments(targets))
+
+    async def _cancel(self) -> None:
+        moving = [
+            TopicPartition(topic.name, number)
+            for topic in self._metadata.image.topics.values()
+            for number, partition in topic.partitions.items()
+            if partition.is_reassigning
+        ]
+        if moving:
+            wish = self._client.alter_reassignments({self._random.choice(moving): None})
+            await self._told("AlterPartitionReassignments, cancelled", wish)
+
+    async def _elect(self) -> None:
+        if topic := self._topic():
+            partition = TopicPartition(topic.name, self._random.choice(sorted(topic.partitions)))
+            wish = self._client.elect_leaders(ElectionType.PREFERRED, [partition])
+            await self._told("ElectLeaders", wish)

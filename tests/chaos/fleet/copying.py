@@ -1,0 +1,79 @@
+"""Which replicas have all that their leaders have. There is no data: a copy is a matter of time and chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import Partition, PartitionId
+from quorumd.simulator.brokers.replica import Proposal
+
+COPIES_S = (0.5, 4.0)
+"""How long a replica takes that is new, or was away, or fell behind."""
+FALLS_BEHIND = 0.01
+"""How probable it is that a replica in sync falls behind before the next look."""
+
+
+class Copies:
+    """`go_on` is called again and again; times are seconds of any one clock."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._level_at: dict[tuple[PartitionId, int], float] = {}
+        """By replica, gone with its partition."""
+
+    def go_on(self, image: ClusterImage, now: float, *, falls_behind: float = FALLS_BEHIND) -> None:
+        """Take note of what the image has become."""
+        before, self._level_at = self._level_at, {}
+        for where, partition in partitions(image):
+            for replica in partition.replicas:
+                key = where, replica
+                level_at = before.get(key, now if replica in partition.isr else None)
+                is_behind = replica in partition.isr and self._random.random() < falls_behind
+                if level_at is None or is_behind or not _is_active(image, replica):
+                    level_at = now + self._random.uniform(*COPIES_S)
+                self._level_at[key] = level_at
+
+    def proposals(self, image: ClusterImage, leader: int, now: float) -> list[Proposal]:
+        """What a leader wants to be the ISR of its partitions, where that is not what it is."""
+        found = []
+        for where, partition in partitions(image):
+            if partition.leader != leader:
+                continue
+            others = [replica for replica in partition.replicas if replica not in partition.isr]
+            wanted = [
+                replica
+                for replica in (*partition.isr, *others)
+                if replica == leader or (_is_active(image, replica) and self._is_level(where, replica, now))
+            ]
+            if set(wanted) != set(partition.isr):
+                members = tuple((member, image.brokers[member].epoch) for member in wanted)
+                found.append(Proposal(where, partition.leader_epoch, partition.partition_epoch, members))
+        return found
+
+    def _is_level(self, where: PartitionId, replica: int, now: float) -> bool:
+        level_at = self._level_at.get((where, replica))
+        return level_at is not None and level_at <= now
+
+
+def partitions(image: ClusterImage) -> Iterator[tuple[PartitionId, Partition]]:
+    """All there are."""
+    for topic in image.topics.values():
+        for number, partition in topic.partitions.items():
+            yield PartitionId(topic.id, number), partition
+
+
+def is_whole(image: ClusterImage, brokers: list[int]) -> bool:
+    """Whether all brokers are there, every replica is in sync, and no reassignment is under way."""
+    return all(_is_active(image, broker) for broker in brokers) and all(
+        partition.leader >= 0
+        and not partition.is_reassigning
+        and set(partition.isr) == set(partition.replicas)
+        for _, partition in partitions(image)
+    )
+
+
+def _is_active(image: ClusterImage, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.is_active

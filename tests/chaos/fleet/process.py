@@ -1,0 +1,61 @@
+"""The fleet as whoever hurts its cluster sees it: a process with a history."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.chaos.faults import Anomaly
+from tests.chaos.fleet.history import FleetHistory
+from tests.chaos.machine import Patience
+
+CALM_S = 60.0
+"""Once all is healed, every broker must be there and every replica in sync within this time."""
+
+
+class FleetProcess:
+    """`history`: complete once the process has ended."""
+
+    def __init__(self, folder: Path, addresses: list[tuple[str, int]], seed: int) -> None:
+        self.history = FleetHistory()
+        self._file, self._calm = folder / "fleet.jsonl", folder / "fleet.calm"
+        self._output = folder / "fleet.log"
+        command = [sys.executable, "-m", "tests.chaos.fleet", "--seed", str(seed)]
+        command += ["--history", str(self._file), "--calm", str(self._calm)]
+        command += [f"{host}:{port}" for host, port in addresses]
+        with self._output.open("wb") as output:
+            self._child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+    def rest(self, patience: Patience) -> None:
+        """Have it begin nothing new, and wait until all is in order. Raises Anomaly when the patience is over."""
+        self._child.send_signal(signal.SIGUSR1)
+        while not self._calm.exists():
+            if self._child.poll() is not None:
+                raise Anomaly(f"the fleet ended with {self._child.returncode}: {self._output.read_text()}")
+            if patience.is_over:
+                raise Anomaly("the brokers were not all there and in sync in time: see fleet.jsonl")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it, and read what it wrote. Raises Anomaly if it failed."""
+        self._child.terminate()
+        code = self._child.wait(20)
+        if self._file.exists():
+            self.history = FleetHistory.read(self._file)
+        if code:
+            raise Anomaly(f"the fleet ended with {code}: {self._output.read_text()}")
+
+
+@contextmanager
+def fleet_process(folder: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[FleetProcess]:
+    """Brokers at work, ended in good order at the end."""
+    fleet = FleetProcess(folder, addresses, seed)
+    try:
+        yield fleet
+    finally:
+        fleet.stop()
