@@ -20,7 +20,7 @@ _RAISED = re.compile(r"^\s*(?:[\w.]+\.)?([A-Z]\w+): (.+)$")
 _TRACEBACK = re.compile(r"^\s*(Traceback|File |at |During handling|The above exception|\^|==|JVM stacktrace)")
 _DEATH = re.compile(
     r"All masters are unresponsive|java\.lang\.OutOfMemoryError.*|There is insufficient memory.*"
-    r"|Error occurred during init.*\n.*"
+    r"|Error occurred during init.*\n.*|SIG[A-Z]+ \(0x\w+\)"
 )
 
 

@@ -61,11 +61,11 @@ def settings(
     return found | {"spark.master": master, JAVA_OPTIONS: " ".join(filter(None, options))}
 
 
-def archive_options(archive: Path, record_to: Path | None) -> tuple[str, ...]:
-    """Java's options to use a class-data archive if it is there, or to make one."""
+def archive_options(archive: Path | None, record_to: Path | None) -> tuple[str, ...]:
+    """Java's options to use a class-data archive if there is one, or to make one."""
     if record_to is not None:
         return (f"-XX:ArchiveClassesAtExit={record_to}",)
-    return ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}") if archive.is_file() else ()
+    return ("-Xshare:auto", f"-XX:SharedArchiveFile={archive}") if archive is not None else ()
 
 
 def environment(
