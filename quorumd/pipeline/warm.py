@@ -37,7 +37,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def archive_stem(java: Java, spark_version: str, jars: Path) -> str:
-    """How the archive's name begins: made of all that Java compares before it takes one, jars with sizes and times."""
+    """How its name begins: made of all that Java compares before it takes one, jars with their sizes and times."""
     seen = hashlib.sha256(f"{java.home} {java.version}\n".encode())
     for jar in sorted(jars.glob("*.jar")):
         status = jar.stat()
