@@ -34,7 +34,7 @@ ADDRESS = ("127.0.0.1", 9)
 
 
 class Broker:
-    """`exit_door`: held by the broker that is away, so that there is one at most."""
+    """`exit_door`: held by the broker that is away until it is back, so that there is one at most."""
 
     def __init__(
         self,
@@ -74,15 +74,22 @@ class Broker:
                 await asyncio.sleep(HEARTBEAT_S)
             async with self._exit_door:
                 await self._random.choice((self._be_silent, self._be_killed, self._shut_down))()
+                while not self._is_active:
+                    await self._go_on()
+                    await asyncio.sleep(HEARTBEAT_S)
 
     async def _go_on(self) -> None:
         if self.epoch < 0:
             await self._register()
         if self.epoch >= 0:
             await self._beat()
-        registered = self._metadata.image.brokers.get(self.id)
-        if registered is not None and registered.epoch == self.epoch and registered.is_active:
+        if self._is_active:
             await self._propose()
+
+    @property
+    def _is_active(self) -> bool:
+        registered = self._metadata.image.brokers.get(self.id)
+        return registered is not None and registered.epoch == self.epoch and registered.is_active
 
     async def _ask(self, message: Message) -> Message | None:
         controller = self._metadata.controller
