@@ -85,7 +85,8 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     interrupt = signal.getsignal(signal.SIGINT)
     gateway: Any = None
     try:
-        gateway = _start_java(conf, sink)
+        with _interrupts_wait():
+            gateway = _start_java(conf, sink)
         yield _start_session(gateway, conf)
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise failure_of(error, file, gateway is not None and _has_ended(gateway.proc)) from error
@@ -107,6 +108,22 @@ def _start_java(conf: Mapping[str, str], sink: int) -> Any:
 
     launch: Any = java_gateway.launch_gateway  # it has no types
     return launch(_spark_conf(conf), {"stdout": sink, "stderr": sink})
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C comes through once the block is done: half started, a Java process would be nobody's and never end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _start_session(gateway: Any, conf: Mapping[str, str]) -> SparkSession:

@@ -36,6 +36,25 @@ print(java.returncode, {"JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"} & set(o
 """
 
 
+INTERRUPTED = """
+import signal, threading
+from pyspark import java_gateway
+from quorumd.pipeline.session import spark_session
+processes = []
+class Popen(java_gateway.Popen):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        processes.append(self)
+        signal.raise_signal(signal.SIGINT)
+java_gateway.Popen = Popen
+try:
+    with spark_session("local[1]", "small"):
+        print("started")
+except KeyboardInterrupt:
+    print(processes[0].returncode is not None)
+"""
+
+
 def test_listens_on_loopback_only(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"
@@ -88,13 +107,24 @@ def test_a_wrong_query_is_one_line(spark: SparkSession) -> None:
     assert "\n" not in str(failure_of(raised.value, None))
 
 
-def test_when_java_dies_nothing_is_left_of_the_session(tmp_path: Path) -> None:
+def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program with a session of its own, temporary files in `folder`."""
     environment = {
         name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "XDG_CACHE_HOME")
     }
-    environment |= {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", JAVA_DIES]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=90)
+    environment |= {"TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=90)
+
+
+def test_when_java_dies_nothing_is_left_of_the_session(tmp_path: Path) -> None:
+    done = run(JAVA_DIES, tmp_path)
     (log,) = tmp_path.glob("quorumd-spark-*")
     assert done.stdout.splitlines() == [f"Spark's Java process ended (Spark's log: {log})", "-9 set()"]
     assert done.stderr == ""
+
+
+def test_interrupted_while_java_starts_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = run(INTERRUPTED, tmp_path)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert list(tmp_path.glob("quorumd-spark-*")) == []
