@@ -84,7 +84,8 @@ def note_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> N
         session.is_settled = False
     if broker.in_controlled_shutdown and session.drained_at < 0 and not _leads(controller, broker):
         # A record of the quorum's own may still come before what waits to be appended, and make this a little too
-        # low. Then others may hear a moment late who leads instead; that is committed before the broker is told to go.
+        # low. Then others may hear a moment late who leads instead; that is committed before the broker is told to
+        # go.
         session.drained_at = controller.next_offset() - 1
 
 
