@@ -11,11 +11,16 @@ import pyarrow as pa
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.ids import KafkaUuid
 from quorumd.pipeline.history.cluster_fold import ClusterState
 from quorumd.pipeline.history.partition_fold import STATES, fold
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.history_logs import history
 from tests.support.history_rows import no_states, partition_records, plain_states, surroundings
-from tests.support.naive_history import NaiveHistory
+from tests.support.naive_history import Logged, NaiveHistory
 from tests.support.record_lots import partitions_of
 
 
@@ -77,3 +82,17 @@ def test_changes_of_partitions_that_nothing_made_are_counted_and_give_no_state()
     folded = fold(no_states(), partition_records(changes), surroundings(ClusterState(), []))
     assert folded.orphans == len(changes)
     assert folded.closed.num_rows == folded.open.num_rows == 0
+
+
+def test_a_change_behind_the_removal_of_its_topic_changes_nothing() -> None:
+    topic_id = KafkaUuid(bytes(15) + b"\x07")
+    messages = [
+        TopicRecord("t", topic_id),
+        PartitionRecord(0, topic_id, [1, 2], [1, 2], [], [], 1, 0, 0, 0, []),
+        RemoveTopicRecord(topic_id),
+        PartitionChangeRecord(0, topic_id, [1]),
+    ]
+    log = [Logged(offset, 1, offset * 1000, message) for offset, message in enumerate(messages)]
+    folded = fold(no_states(), partition_records(log), surroundings(ClusterState(), log))
+    assert [state["cause"] for state in by_time(plain_states(folded.closed))] == ["created", "deleted"]
+    assert (folded.open.num_rows, folded.orphans) == (0, 1)
