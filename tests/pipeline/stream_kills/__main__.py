@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from tests.pipeline.stream_kills.job import STAGES
-from tests.pipeline.stream_kills.lanes import Kill, Lane
+from tests.pipeline.stream_kills.lanes import BATCHES_A_RUN, Kill, Lane
 
 
 @click.command()
@@ -27,7 +27,7 @@ def main(kills: int, seed: int) -> None:
     with tempfile.TemporaryDirectory(prefix="quorumd-stream-kills-") as folder:
         lanes = []
         for sink, stages in STAGES.items():
-            chosen = [Kill(stages[n % len(stages)], lots.randrange(3)) for n in range(kills // len(STAGES))]
+            chosen = [Kill(stages[n % len(stages)], lots.randrange(BATCHES_A_RUN)) for n in range(kills // len(STAGES))]
             lots.shuffle(chosen)
             lanes.append(Lane(Path(folder) / sink, sink, chosen))
         with ThreadPoolExecutor(len(lanes)) as threads:

@@ -15,6 +15,8 @@ from typing import Any
 from scripts.generated_log import LogShape, chunks
 from tests.pipeline.stream_kills.job import OFFSETS_A_BATCH
 
+BATCHES_A_RUN = 3
+"""Micro-batches that the log grows by before each run: so many moments of a kind to die at."""
 RUN_TIMEOUT_S = 180
 """Many times what a run takes on a machine that is not busy."""
 
@@ -40,7 +42,7 @@ class Lane:
 
     def run(self, tell: Callable[[str], None] = lambda text: None) -> None:
         """To the end. Raises AssertionError for a run that ends in another way than it should."""
-        data, self.end_offset = _log_of((len(self.kills) + 1) * 2 * OFFSETS_A_BATCH)
+        data, self.end_offset = _log_of((len(self.kills) + 1) * BATCHES_A_RUN * OFFSETS_A_BATCH)
         for number, kill in enumerate([*self.kills, None]):
             self._grow(data, (number + 1) * len(data) // (len(self.kills) + 1))
             code, out, err = self._start(kill)
