@@ -27,7 +27,8 @@ def main(kills: int, seed: int) -> None:
     with tempfile.TemporaryDirectory(prefix="quorumd-stream-kills-") as folder:
         lanes = []
         for sink, stages in STAGES.items():
-            chosen = [Kill(stages[n % len(stages)], lots.randrange(BATCHES_A_RUN)) for n in range(kills // len(STAGES))]
+            moments = [stages[n % len(stages)] for n in range(kills // len(STAGES))]
+            chosen = [Kill(stage, lots.randrange(BATCHES_A_RUN)) for stage in moments]
             lots.shuffle(chosen)
             lanes.append(Lane(Path(folder) / sink, sink, chosen))
         with ThreadPoolExecutor(len(lanes)) as threads:
