@@ -142,13 +142,11 @@ def partitions(
     Example:
       quorumd pipeline history show partitions --topic orders --partition 3 --since 1h
     """
-    from quorumd.pipeline.history.questions import STATE_COLUMNS, partition_rows, with_durations
+    from quorumd.pipeline.history.questions import STATE_COLUMNS, partition_rows
 
     opened = _open(folder)
     rows = partition_rows(opened, topic, partition, _moment(opened, since), _moment(opened, until))
-    print_rows(
-        with_durations(rows, opened.end_ts), output, [*STATE_COLUMNS[:4], "lasted", *STATE_COLUMNS[4:]]
-    )
+    print_rows(rows, output, [*STATE_COLUMNS[:4], "lasted", *STATE_COLUMNS[4:]])
 
 
 def _show_table(table: str) -> click.Command:

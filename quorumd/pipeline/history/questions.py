@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorumd.errors import ConfigError
+from quorumd.pipeline.history.clocks import clocks_of
 from quorumd.pipeline.history.history import History
 from quorumd.pipeline.history.staging import bucket_of
 
@@ -26,7 +26,7 @@ _KEY = ["topic", "partition", "topic_id"]
 def partition_rows(
     history: History, topic: str | None, partition: int | None, since: datetime | None, until: datetime | None
 ) -> list[Row]:
-    """The states that overlap [since, until), in the order of topics, partitions and time.
+    """The states that overlap [since, until), in the order of topics, partitions and time; `lasted` is text.
 
     Raises ConfigError for a topic that never was.
     """
@@ -45,9 +45,12 @@ def partition_rows(
     ):
         if condition is not None:
             wanted = condition if wanted is None else wanted & condition
-    states = history.states([*STATE_COLUMNS, "topic_id"], wanted, bucket)
+    states = history.states([*STATE_COLUMNS, "to_offset", "topic_id"], wanted, bucket)
+    start, end = _lifetimes(history, states)
+    lasted = [duration_text(timedelta(microseconds=int(length))) for length in end - start]
+    states = states.append_column("lasted", pa.array(lasted, pa.string()))
     order = [("topic", "ascending"), ("partition", "ascending"), ("from_offset", "ascending")]
-    rows: list[Row] = states.sort_by(order).select(STATE_COLUMNS).to_pylist()
+    rows: list[Row] = states.sort_by(order).select([*STATE_COLUMNS, "lasted"]).to_pylist()
     return rows
 
 
@@ -108,8 +111,9 @@ def under_min_isr(history: History, since: datetime | None, limit: int) -> list[
     under = pc.field("under_min_isr")
     if since is not None:
         under &= (pc.field("to_ts") > since) | pc.field("to_ts").is_null()
-    states = history.states([*_KEY, "from_ts", "to_ts", "leader", "under_min_isr"], under)
-    start, end = (_micros(states[name], history.end_ts) for name in ("from_ts", "to_ts"))
+    moments = ["from_ts", "from_offset", "to_ts", "to_offset"]
+    states = history.states([*_KEY, *moments, "leader", "under_min_isr"], under)
+    start, end = _lifetimes(history, states)
     if since is not None:
         start = np.maximum(start, _micros(pa.array([since], states.schema.field("from_ts").type), since)[0])
     seconds = np.maximum(end - start, 0) / 1_000_000
@@ -137,23 +141,17 @@ def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
     return rows
 
 
+def _lifetimes(history: History, states: Any) -> tuple[Any, Any]:
+    """When each state began and ended in microseconds, or when the history ended, wrong clocks put right."""
+    clocks = clocks_of(history)
+    start = clocks.right(states["from_ts"], states["from_offset"])
+    end = clocks.right(states["to_ts"], states["to_offset"])
+    return _micros(start, history.end_ts), _micros(end, history.end_ts)
+
+
 def _micros(times: Any, otherwise: datetime) -> Any:
     filled = pc.fill_null(times, pa.scalar(otherwise, times.type))
     return pc.cast(filled, pa.int64()).to_numpy()
-
-
-def with_durations(rows: Iterable[Row], end: datetime) -> list[Row]:
-    """States with `lasted`, the time in text."""
-    return [_with_duration(row, end) for row in rows]
-
-
-def _with_duration(row: Row, end: datetime) -> Row:
-    found: Row = {}
-    for name, value in row.items():
-        found[name] = value
-        if name == "to_ts":
-            found["lasted"] = duration_text((value or end) - row["from_ts"])
-    return found
 
 
 def duration_text(length: timedelta) -> str:

@@ -35,6 +35,8 @@ class HistoryData:
     brokers: pa.Table
     topics: pa.Table
     lag: pa.Table
+    moved_epochs: int = 0
+    """Epochs led with a wrong clock, whose times were put right: see `pipeline.history.clocks`."""
 
 
 def span_of_history(data: HistoryData) -> tuple[float, float] | None:
@@ -75,7 +77,13 @@ def about_history(data: HistoryData) -> str:
     if span is None:
         return offsets
     length = duration_text(span[1] - span[0])
-    return f"{moment_text(span[0])} to {moment_text(span[1])} UTC ({length}), {offsets}"
+    moved = counted(data.moved_epochs, "epoch")
+    clocks = (
+        f"; the clock of the leader was wrong in {moved}, their times are put right"
+        if data.moved_epochs
+        else ""
+    )
+    return f"{moment_text(span[0])} to {moment_text(span[1])} UTC ({length}), {offsets}{clocks}"
 
 
 def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from quorumd.cli import root
+from quorumd.pipeline.report.history_part import about_history, span_of_history
+from quorumd.pipeline.report.report import read_history
 from tests.support.history_logs import history
 from tests.support.history_writing import write
 from tests.support.naive_history import NaiveHistory
+
+DAY_US = 86_400_000_000
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +149,37 @@ def test_small_looks_start_no_java(built: tuple[Path, NaiveHistory]) -> None:
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert done.stderr == "\n"
     assert "CHANGES" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def built_by_a_wrong_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same log, but the leader of epoch 3 was 30 days ahead."""
+    folder = tmp_path_factory.mktemp("wrong-clock")
+    log, _ = history(3)
+    write(folder, [each._replace(ts_us=each.ts_us + 30 * DAY_US * (each.epoch == 3)) for each in log])
+    return folder
+
+
+def test_a_leader_with_a_wrong_clock_makes_nothing_last_longer(
+    built: tuple[Path, NaiveHistory], built_by_a_wrong_clock: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "top", "under-min-isr", "--limit", "1000"
+    expected, found = ask(capsys, built[0], *words), ask(capsys, built_by_a_wrong_clock, *words)
+
+    def by_partition(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+        return {(row["topic"], row["partition"], row["states"]): row["seconds"] for row in rows}
+
+    assert by_partition(found) == pytest.approx(by_partition(expected), abs=0.05)
+    rows = ask(capsys, built_by_a_wrong_clock, "show", "partitions")
+    assert max(row["from_ts"] for row in rows) > "1970-01-31"
+    assert all("d" not in row["lasted"] and "-" not in row["lasted"] for row in rows)
+
+
+def test_a_report_puts_a_wrong_clock_right(
+    built: tuple[Path, NaiveHistory], built_by_a_wrong_clock: Path
+) -> None:
+    right, wrong = read_history(built[0]), read_history(built_by_a_wrong_clock)
+    assert (right.moved_epochs, wrong.moved_epochs) == (0, 1)
+    assert span_of_history(wrong) == pytest.approx(span_of_history(right), abs=0.05)
+    assert "wrong in 1 epoch," in about_history(wrong)
+    assert "wrong" not in about_history(right)
