@@ -142,6 +142,17 @@ def test_reassignments_have_an_end_each(spark: SparkSession, built: History) -> 
     for row in spark.sql("select * from reassignments where outcome = 'done'").collect():
         assert set(row.replicas_after) == set(row.replicas_before) - set(row.removing) | set(row.adding)
         assert row.seconds >= 0
+    columns = ["topic_id", "partition", "replicas", "adding", "removing", "from_offset", "to_offset"]
+    before = {
+        (state["topic_id"], state["partition"], state["to_offset"]): state["replicas"]
+        for state in built.states(columns).to_pylist()
+        if not state["adding"] and not state["removing"]
+    }
+    starts = spark.sql("select * from reassignments").collect()
+    first = {(row.topic_id, row.partition, row.from_offset): row.replicas_before for row in starts}
+    known = before.keys() & {(bytes(topic), *where) for topic, *where in first}
+    assert known
+    assert {key: first[key] for key in known} == {key: before[key] for key in known}
 
 
 def test_two_builds_do_not_write_one_history(

@@ -61,11 +61,16 @@ SELECT topic, partition, topic_id,
        old AS replicas_before, adding, removing, end_replicas AS replicas_after
 FROM (
     SELECT *,
-           array_except(replicas, adding) AS old,
+           -- In their order; of a reassignment that replaces another one only the set is known.
+           coalesce(settled_replicas, array_except(replicas, adding)) AS old,
            lead(cause) OVER steps AS end_cause,
            lead(from_ts) OVER steps AS end_ts,
            lead(replicas) OVER steps AS end_replicas
-    FROM partition_states
+    FROM (
+        SELECT *, lag(IF(size(adding) + size(removing) = 0, replicas, NULL))
+                  OVER (PARTITION BY topic_id, partition ORDER BY from_offset) AS settled_replicas
+        FROM partition_states
+    )
     WHERE cause IN ('reassign_start', 'reassign_done', 'deleted')
     WINDOW steps AS (PARTITION BY topic_id, partition ORDER BY from_offset)
 )
