@@ -61,7 +61,7 @@ SELECT topic, partition, topic_id,
        old AS replicas_before, adding, removing, end_replicas AS replicas_after
 FROM (
     SELECT *,
-           -- In their order; of a reassignment that replaces another one only the set is known.
+           -- In their order. Of a reassignment that replaces another one only the set is known.
            coalesce(settled_replicas, array_except(replicas, adding)) AS old,
            lead(cause) OVER steps AS end_cause,
            lead(from_ts) OVER steps AS end_ts,
