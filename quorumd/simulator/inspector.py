@@ -47,6 +47,7 @@ from quorumd.simulator.checkers import (
     SavedVotersAreCommitted,
     SnapshotsEqualTheLog,
     VotesAreDurable,
+    WhoStaysIsInTouch,
 )
 from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
 from quorumd.simulator.cluster import DATA_FOLDER, Machine
@@ -111,6 +112,7 @@ class _View:
             if engine.voters is not self._voters:
                 self._voters = engine.voters
                 seen.voters = tuple(voter.key.id for voter in self._voters.current.voters)
+                changed |= FETCHES
         if changed & LEADERSHIP:
             self._role, seen.role = engine.role, engine.role.value
             seen.epoch, seen.leader_id, seen.is_leader = engine.epoch, engine.leader_id, engine.is_leader
@@ -180,6 +182,7 @@ class Inspector:
             OneVoterAtATime(),
             RemovedLeadersEnd(),
             RemovedNodesKeepStill(),
+            WhoStaysIsInTouch(),
             NewVotersHaveCaughtUp(self.committed, self._disks),
             AcknowledgedWrites(self.committed),
             ReadsSeeCommitted(self.committed),

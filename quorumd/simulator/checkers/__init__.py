@@ -40,6 +40,7 @@ from quorumd.simulator.checkers.membership import (
     OneVoterAtATime,
     RemovedLeadersEnd,
     RemovedNodesKeepStill,
+    WhoStaysIsInTouch,
 )
 from quorumd.simulator.checkers.snapshots import SnapshotsEqualTheLog
 from quorumd.simulator.checkers.state import (
@@ -80,4 +81,5 @@ __all__ = [
     "SavedVotersAreCommitted",
     "SnapshotsEqualTheLog",
     "VotesAreDurable",
+    "WhoStaysIsInTouch",
 ]

@@ -17,6 +17,9 @@ from quorumd.simulator.log_mirror import Batch, DurableLog
 CAUGHT_UP_WITHIN = 1.5
 """Fetch timeouts; a leader counts one of them, by its own clock."""
 
+IN_TOUCH_WITHIN = 1.1
+"""The same of voters that stay when another one leaves."""
+
 
 class VotersInLog(NamedTuple):
     offset: int
@@ -84,6 +87,38 @@ class OneVoterAtATime(Checker):
         if of_epoch.end_offset > seen.high_watermark:
             raise self.broken(
                 f"leader {seen.node_id} appended voters {new.ids} before a commit of its epoch {seen.epoch}"
+            )
+
+
+class WhoStaysIsInTouch(Checker):
+    """A leader removes a voter only where a majority of those that stay fetches: else the record could neither be
+    committed nor taken back, and the quorum would have ended itself."""
+
+    promise = "no voter leaves to a majority that is silent"
+    looks_at = LEADERSHIP | LOG | FETCHES
+
+    def __init__(self) -> None:
+        self._logs: dict[tuple[int, int], VoterRecords] = {}
+
+    def observed(self, seen: Observation) -> None:
+        if not seen.appended and not seen.removed:
+            return
+        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        new = records.take(seen)
+        if not seen.is_leader or not new or len(records.found) == len(new):
+            return
+        before, record = records.found[-len(new) - 1], new[-1]
+        if record.epoch == seen.epoch and set(record.voters.ids) < set(before.voters.ids):
+            self._check(seen, record)
+
+    def _check(self, seen: Observation, record: VotersInLog) -> None:
+        ages = seen.last_fetches_ms_ago or {}
+        limit_ms = IN_TOUCH_WITHIN * seen.fetch_timeout_ms
+        in_touch = [voter for voter in record.voters.ids if ages.get(voter, 0.0) <= limit_ms]
+        if not record.voters.is_majority(in_touch):
+            raise self.broken(
+                f"leader {seen.node_id} left the voters {record.voters.ids} at offset {record.offset}, of whom only "
+                f"{in_touch} have fetched within {limit_ms:.0f} ms"
             )
 
 

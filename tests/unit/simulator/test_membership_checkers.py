@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import pytest
 
@@ -21,6 +22,7 @@ from quorumd.simulator.checkers import (
     RemovedLeadersEnd,
     RemovedNodesKeepStill,
     SnapshotsEqualTheLog,
+    WhoStaysIsInTouch,
 )
 from quorumd.simulator.log_mirror import Batch, batches_in
 from tests.support.small_logs import fresh_disk
@@ -99,6 +101,25 @@ def test_a_voter_record_that_was_cut_off_is_not_compared_with() -> None:
     again = leader([FIRST, data(1, 1), voters(2, 1, 1, 2, 3, 4)], 1, 2)
     again.removed = [cut]
     assert not breaks(checker, again)
+
+
+@pytest.mark.parametrize(
+    ("after", "ages", "broken"),
+    [
+        ((1, 2), {2: 1000.0}, False),
+        ((1, 2), {2: 1200.0}, True),
+        ((1, 2), {2: inf}, True),
+        ((2, 3), {2: 0.0, 3: 0.0}, False),
+        ((2, 3), {2: 0.0, 3: 1200.0}, True),
+        ((1, 2, 3), {2: 1200.0, 3: 1200.0}, False),
+        ((1, 2, 3, 4), {2: 0.0, 3: 1200.0, 4: 1200.0}, False),
+    ],
+)
+def test_who_stays_is_in_touch(after: tuple[int, ...], ages: dict[int, float], broken: bool) -> None:
+    log = [FIRST, data(1, 1), voters(2, 1, *after)]
+    last = leader(log, 1, 2)
+    last.last_fetches_ms_ago = ages
+    assert breaks(WhoStaysIsInTouch(), leader(log[:2], 2, 1), last) is broken
 
 
 @pytest.mark.parametrize(("high_watermark", "broken"), [(2, False), (3, True)])
