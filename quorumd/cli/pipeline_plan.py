@@ -346,10 +346,10 @@ def _comparison(figures: dict[str, Any]) -> list[dict[str, Any]]:
     names = {
         "replicas_min": "fewest replicas of a broker",
         "replicas_max": "most replicas of a broker",
-        "replicas_max_to_mean": "most to mean",
+        "replicas_max_to_mean": "most replicas of a broker to mean",
         "leaders_min": "fewest leaders of a broker",
         "leaders_max": "most leaders of a broker",
-        "leaders_max_to_mean": "most to mean",
+        "leaders_max_to_mean": "most leaders of a broker to mean",
         "bytes_max_to_mean": "most bytes of a broker to mean",
         "rack_violations": "partitions with too many replicas in a rack",
         "most_of_a_topic": "most replicas of a topic on a broker above its share",
