@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-import os
+import sys
 from io import StringIO
+from subprocess import PIPE, Popen
 
+import pytest
 from rich.console import Console
 
 from scripts.bench.pipeline_source import QUESTIONS, Rate, SourceReport
@@ -31,7 +33,23 @@ def test_a_report_is_printed_with_its_ratios() -> None:
     assert "every target reached" in text
 
 
-def test_the_cpu_time_of_a_tree_of_processes_counts_its_root() -> None:
-    before = tree_cpu_seconds(os.getpid())
-    used = os.times()
-    assert 0 < before <= used.user + used.system + used.children_user + used.children_system + 0.1
+ROOT_WITH_A_CHILD_THAT_ENDED = """
+import os, subprocess, sys
+work = "sum(i * i for i in range(2_000_000))"
+subprocess.run([sys.executable, "-c", work], check=True)
+eval(work)
+used = os.times()
+print(used.user + used.system, used.children_user + used.children_system, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_cpu_time_of_a_tree_of_processes_counts_its_root_and_who_has_ended() -> None:
+    with Popen(
+        [sys.executable, "-c", ROOT_WITH_A_CHILD_THAT_ENDED], stdin=PIPE, stdout=PIPE, text=True
+    ) as root:
+        assert root.stdout is not None
+        own, of_children = map(float, root.stdout.readline().split())
+        assert min(own, of_children) > 0.02
+        assert tree_cpu_seconds(root.pid) == pytest.approx(own + of_children, abs=0.05)
+        root.communicate()
