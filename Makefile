@@ -49,7 +49,7 @@ help:
 	@echo "make chaos     hurt a cluster of real processes for 20 minutes, report to build/chaos/"
 	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report to build/chaos-reassign/"
 	@echo "make audit-histories  audit what simulated nodes stored, HISTORIES seeds of it (1000), and plant faults"
-	@echo "make standalone  a Spark master and two workers on loopback: the pipeline's source gives there what it gives here"
+	@echo "make standalone  a Spark master and two workers on loopback: the pipeline's source and commands give there what they give here"
 	@echo "make stream-kills  kill -9 streams into Parquet KILLS times (100), count that every record is there once"
 	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
 	@echo "make clean     remove what was built (not .venv)"

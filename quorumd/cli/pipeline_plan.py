@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quorumd.pipeline.plan.state import ClusterState
 
 SPARK_FROM = 5_000_000
-"""Partitions: fewer are planned in this process in the time that Spark takes to start."""
+"""Partitions: fewer are planned in this process in the time that Spark takes to start, unless a cluster is named."""
 
 
 @click.group()
@@ -239,8 +239,9 @@ def _made(
     made_from: dict[str, Any],
 ) -> Plan:
     from quorumd.pipeline.plan.making import make_plan
+    from quorumd.pipeline.settings import is_local
 
-    if len(state) < SPARK_FROM:
+    if len(state) < SPARK_FROM and is_local(spark.master):
         return make_plan(state, changes, move_limit=move_limit, shards=shards, made_from=made_from)
     from quorumd.pipeline.plan.spark_shards import on_spark
     from quorumd.pipeline.progress import doing

@@ -17,7 +17,7 @@ _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment of a node's copy; `size` in bytes, allocated blocks behind the last batch included."""
+    """A segment of a node's copy; `path` is absolute, `size` in bytes, blocks behind the last batch included."""
 
     node: int
     path: str
@@ -31,7 +31,7 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A snapshot in a node's folder; it holds what is below `end_offset`."""
+    """A snapshot in a node's folder, `path` is absolute; it holds what is below `end_offset`."""
 
     node: int
     path: str
@@ -92,11 +92,13 @@ def _read_folder(node: int, folder: str) -> LogFolder:
         raise InputIncomplete(f"{path} of node {node} cannot be listed: {error.strerror}") from None
     segments, snapshots = [], []
     for entry in entries:
+        # Whoever reads it may be a process that works in another folder.
+        file = os.path.abspath(entry.path)
         if match := _SEGMENT.fullmatch(entry.name):
-            segments.append(SegmentFile(node, entry.path, int(match[1]), entry.stat().st_size))
+            segments.append(SegmentFile(node, file, int(match[1]), entry.stat().st_size))
         elif match := _SNAPSHOT.fullmatch(entry.name):
             end_offset, epoch = int(match[1]), int(match[2])
-            snapshots.append(SnapshotFile(node, entry.path, end_offset, epoch, entry.stat().st_size))
+            snapshots.append(SnapshotFile(node, file, end_offset, epoch, entry.stat().st_size))
     if not segments and not snapshots:
         raise InputIncomplete(
             f"{path} of node {node} holds no log: expected segments such as {0:020d}.log, "

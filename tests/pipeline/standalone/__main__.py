@@ -1,4 +1,4 @@
-"""`make standalone`: the source gives on a Spark cluster what it gives in one process.
+"""`make standalone`: source and commands give on a Spark cluster what they give in one process.
 
 A standalone master and two workers run on loopback. With a command behind `--` that is run instead, with {master} in
 it replaced by the URL of the master:
@@ -18,14 +18,15 @@ import click
 from pyspark.sql import SparkSession
 
 from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.settings import is_local
 from scripts.generated_log import LogShape, generate
+from tests.pipeline.standalone.commands import Commands, write_logs
 from tests.support.standalone_spark import standalone_spark
 
 SHAPE = LogShape(records=100_000, segment_bytes=1_000_000, nodes=2)
 QUESTIONS = {
     "records": "SELECT node, type_name, count(*), bit_xor(xxhash64(*)) FROM log GROUP BY ALL",
     "batches": "SELECT node, count(*), sum(records), bit_xor(xxhash64(*)) FROM log GROUP BY ALL",
-    "audit": "SELECT node, kind, count(*), bit_xor(digest1), bit_xor(digest2) FROM log GROUP BY ALL",
 }
 
 
@@ -38,16 +39,36 @@ def main(command: tuple[str, ...]) -> None:
         with standalone_spark(folder) as master:
             if command:
                 sys.exit(subprocess.call([part.replace("{master}", master) for part in command]))
-            on_cluster = answers(folder, master)
-        in_one_process = answers(folder, "local[2]")
-    for level, rows in in_one_process.items():
-        if rows != on_cluster[level]:
-            sys.exit(f"level {level} differs: {rows} in one process, {on_cluster[level]} on a cluster")
-        click.echo(f"{level}: equal in one process and on a cluster, {len(rows)} groups")
+            write_logs(folder / "logs")
+            on_cluster = answers(folder, master) | outcomes(folder, "cluster", master)
+        in_one_process = answers(folder, "local[2]") | outcomes(folder, "process", "local[*]")
+    for name, found in in_one_process.items():
+        if found != on_cluster[name]:
+            sys.exit(f"{name} differs: {found} in one process, {on_cluster[name]} on a cluster")
+        click.echo(f"{name}: equal in one process and on a cluster")
+
+
+def outcomes(folder: Path, name: str, master: str) -> dict[str, Any]:
+    """What came out of each command. Ends the process where one did not use the cluster it was given."""
+    commands = Commands(folder / name, folder / "logs", master)
+    found = {}
+    for command, run in commands.all().items():
+        before = len(executors(folder))
+        found[command] = run()
+        started = len(executors(folder)) - before
+        click.echo(f"{command} on {master}: {commands.seconds:.1f} s", err=True)
+        if not started and not is_local(master):
+            sys.exit(f"{command} did not run on the cluster")
+    return found
+
+
+def executors(folder: Path) -> list[Path]:
+    """The folders of all executors that workers started so far."""
+    return list(folder.glob("work-*/app-*/*"))
 
 
 def answers(folder: Path, master: str) -> dict[str, list[Any]]:
-    """The same questions to the same log."""
+    """The same questions to the same log; the level audit is asked for by the command."""
     path = folder / "log"
     if not path.exists():
         generate(path, SHAPE)

@@ -1,0 +1,114 @@
+"""Command lines of `quorumd pipeline` where Spark is: in one process, or on a cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.schemas import HISTORY_TABLES
+from quorumd.pipeline.settings import QUICK_JAVA
+from scripts.generated_log import LogShape, generate
+from tests.support.daemons import run_quorumd, wait_for
+from tests.support.fixtures import running_cluster
+
+SHAPE = LogShape(records=200_000, segment_bytes=4_000_000, nodes=3)
+TIMEOUT_S = 120
+QUERY = """
+    SELECT outcome, sum(seconds), (SELECT count(DISTINCT offset) FROM events)
+    FROM reassignments GROUP BY ALL ORDER BY 1
+"""
+
+
+def write_logs(folder: Path) -> None:
+    """Two logs, each of three nodes: `generated`, one of whose copies is damaged, and `real`."""
+    for path in generate(folder / "generated", SHAPE).folders.values():
+        segments = sorted(path.glob("*/*.log"))
+    data = bytearray(segments[1].read_bytes())
+    data[len(data) // 2] ^= 1
+    segments[1].write_bytes(data)
+    with running_cluster(folder / "real") as cluster:
+        wait_for("a leader", lambda: _set_config(cluster.bootstrap, 0).returncode == 0)
+        for number in range(1, 5):
+            assert not _set_config(cluster.bootstrap, number).returncode
+
+
+def _set_config(bootstrap: str, number: int) -> subprocess.CompletedProcess[str]:
+    return run_quorumd(
+        "configs", "set", "--bootstrap-server", bootstrap, "--type", "group", "--name", "orders",
+        f"consumer.session.timeout.ms={45_000 + number}",
+    )  # fmt: skip
+
+
+class Commands:
+    """Commands that run in a folder of their own, beside that of the logs, with this master of Spark.
+
+    Their folders are named relative to it, as people do, and so have the same names wherever Spark is.
+    """
+
+    def __init__(self, folder: Path, logs: Path, master: str) -> None:
+        self._folder = folder
+        self._generated = [f"{node}=../{logs.name}/generated/node-{node}" for node in (1, 2, 3)]
+        self._real = [f"{node}=../{logs.name}/real/node-{node}/data" for node in (1, 2, 3)]
+        self._spark = ["--master", master, "--no-progress", "--conf", "spark.driver.memory=1g"]
+        for side in ("driver", "executor"):
+            self._spark += ["--conf", f"spark.{side}.extraJavaOptions={QUICK_JAVA}"]
+        self.seconds = 0.0
+        """Of the last one."""
+        folder.mkdir()
+
+    def all(self) -> dict[str, Callable[[], Any]]:
+        """By name; each returns what came out, for comparisons."""
+        return {
+            "history build": self.history,
+            "history sql": lambda: self._run("history", "sql", QUERY, "--output", "csv"),
+            "audit": lambda: self.audit(self._generated, 1),
+            "audit of a cluster's log": lambda: self.audit(self._real, 0),
+            "plan make": self.plan,
+        }
+
+    def history(self) -> dict[str, Any]:
+        self._run("history", "build", "--from", ",".join(self._generated[:2]), "--to", "history")
+        history = open_history(self._folder / "history")
+        assert history.manifest.end >= SHAPE.records
+        return {table: _sorted(history.read(table)) for table in HISTORY_TABLES}
+
+    def audit(self, log: list[str], code: int) -> Any:
+        findings = self._run("audit", *log, "--report", "audit.json", "--output", "jsonl", code=code)
+        report = json.loads((self._folder / "audit.json").read_text())
+        assert report.pop("seconds") > 0
+        return findings, report
+
+    def plan(self) -> dict[str, bytes]:
+        plan = self._folder / "plan"
+        changes = "--remove", "7", "--add", "31:rack-1", "--include-fenced", "--shards", "4"
+        self._run("plan", "make", "--state", "history", *changes, "--out", "plan")
+        return {str(path.relative_to(plan)): path.read_bytes() for path in plan.rglob("*") if path.is_file()}
+
+    def _run(self, *arguments: str, code: int = 0) -> str:
+        began = time.monotonic()
+        found = subprocess.run(
+            [sys.executable, "-m", "quorumd", "pipeline", *arguments, *self._spark],
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        self.seconds = time.monotonic() - began
+        if found.returncode != code:
+            sys.exit(f"{arguments} ended with {found.returncode}, not {code}: {found.stdout}{found.stderr}")
+        return found.stdout
+
+
+def _sorted(table: Any) -> Any:
+    """Rows in an order that does not depend on which task wrote which file."""
+    plain = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    return table.sort_by([(name, "ascending") for name in plain])
