@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,16 +88,19 @@ def test_what_is_below_the_log_is_in_the_snapshot(tmp_path: Path) -> None:
 def _check_snapshot(cluster: Cluster) -> None:
     def begins_above() -> int:
         write(cluster, 0.5)
-        found: int = min(
-            read_table(None, ("offset",), bootstrap=cluster.bootstrap).column("offset").to_pylist()
-        )
-        return found
+        try:
+            found = read_table(None, ("offset",), bootstrap=cluster.bootstrap).column("offset").to_pylist()
+        except InputIncomplete:
+            # What the log began with when the read was planned went while it was read: there is a snapshot more.
+            return 0
+        return int(min(found))
 
     start = wait_for("a log that does not begin at 0", begins_above)
-    with pytest.raises(
-        InputIncomplete, match=f"startingOffset is 1, and the log of the cluster begins at {start}"
-    ):
+    with pytest.raises(InputIncomplete) as refused:
         read_table(None, bootstrap=cluster.bootstrap, startingOffset=1)
+    told = re.search(r"startingOffset is 1, and the log of the cluster begins at (\d+)", str(refused.value))
+    assert told is not None
+    assert int(told[1]) >= start
     live = read_table(None, bootstrap=cluster.bootstrap, level="snapshot").drop_columns(
         ["node", "segment", "position"]
     )
