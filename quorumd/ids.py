@@ -41,6 +41,13 @@ class KafkaUuid(bytes):
 
 
 ZERO_UUID = KafkaUuid(bytes(16))
+
+
+def id_or_hex(value: bytes) -> str:
+    """Bytes of which nothing is known but how many: 16 are an id as Kafka writes it, others hex."""
+    return str(KafkaUuid(value)) if len(value) == len(ZERO_UUID) else value.hex()
+
+
 """The Uuid that means "not known" wherever a directory id or topic id is optional."""
 
 METADATA_TOPIC_ID = KafkaUuid(bytes(15) + b"\x01")

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from crc32c import crc32c
 
 from quorumd.ids import KafkaUuid
-from quorumd.pipeline.log_files import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord

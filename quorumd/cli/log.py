@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
-from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
+
+from quorumd.cli.output import json_array
 
 if TYPE_CHECKING:
     from quorumd.cli.log_files import Batch, Piece
@@ -138,10 +139,8 @@ def _batch_row(batch: Batch) -> dict[str, Any]:
 
 @contextmanager
 def _json_array() -> Iterator[Show]:
-    """Shows rows as one JSON array, a row a line, as they come: a log need not fit into memory."""
-    separators = chain("[", repeat(","))
-    yield lambda row: click.echo(next(separators) + json.dumps(row, separators=(",", ":")))
-    click.echo("]")
+    with json_array() as show:
+        yield lambda row: show(json.dumps(row, separators=(",", ":")))
 
 
 def _show_text(row: dict[str, Any]) -> None:

@@ -6,8 +6,9 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -24,6 +25,14 @@ _NUMBER = re.compile(r"-|-?[\d,.]+")
 def print_json(document: Any) -> None:
     """One JSON document, readable and stable."""
     click.echo(json.dumps(document, indent=2))
+
+
+@contextmanager
+def json_array() -> Iterator[Callable[[str], None]]:
+    """Shows JSON texts as one array, an element a line, as they come: they need not fit into memory together."""
+    separators = chain("[", repeat(","))
+    yield lambda text: click.echo(next(separators) + text)
+    click.echo("]" if next(separators) == "," else "[]")
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

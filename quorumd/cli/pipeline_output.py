@@ -5,18 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain, repeat
 from typing import Any
 
 import click
 
-from quorumd.cli.output import columns
+from quorumd.cli.output import columns, json_array
 from quorumd.cli.pipeline_progress import finish
-
-UUID_BYTES = 16
+from quorumd.ids import id_or_hex
 
 
 def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> None:
@@ -38,10 +35,9 @@ def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> No
         for record in records:
             click.echo(_json(names, record))
     else:
-        separators = chain("[", repeat(","))
-        for record in records:
-            click.echo(next(separators) + _json(names, record))
-        click.echo("]" if next(separators) == "," else "[]")
+        with json_array() as show:
+            for record in records:
+                show(_json(names, record))
 
 
 def _records(rows: Any, names: Sequence[str] | None) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
@@ -65,9 +61,7 @@ def plain(value: Any) -> Any:
         moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, bytes | bytearray):
-        if len(value) == UUID_BYTES:
-            return urlsafe_b64encode(value).decode().rstrip("=")
-        return value.hex()
+        return id_or_hex(bytes(value))
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorumd.errors import ConfigError, InputIncomplete
-
-PARTITION_FOLDER = "__cluster_metadata-0"
-_SEGMENT = re.compile(r"(\d{20})\.log")
-_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.segment import base_offset_of
+from quorumd.log.snapshot_file import snapshot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +93,10 @@ def _read_folder(node: int, folder: str) -> LogFolder:
     for entry in entries:
         # Whoever reads it may be a process that works in another folder.
         file = os.path.abspath(entry.path)
-        if match := _SEGMENT.fullmatch(entry.name):
-            segments.append(SegmentFile(node, file, int(match[1]), entry.stat().st_size))
-        elif match := _SNAPSHOT.fullmatch(entry.name):
-            end_offset, epoch = int(match[1]), int(match[2])
-            snapshots.append(SnapshotFile(node, file, end_offset, epoch, entry.stat().st_size))
+        if (base_offset := base_offset_of(entry.name)) is not None:
+            segments.append(SegmentFile(node, file, base_offset, entry.stat().st_size))
+        elif snapshot := snapshot_of(entry.name):
+            snapshots.append(SnapshotFile(node, file, *snapshot, entry.stat().st_size))
     if not segments and not snapshots:
         raise InputIncomplete(
             f"{path} of node {node} holds no log: expected segments such as {0:020d}.log, "

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorumd.ids import KafkaUuid
+from quorumd.ids import id_or_hex
 
-_UUID_BYTES = 16
 _JSON_COLUMN = "data"
 
 
@@ -89,9 +88,7 @@ def _list_text(column: pa.Array, of_value: Callable[[Any], str]) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return str(KafkaUuid(value)) if len(value) == _UUID_BYTES else value.hex()
-    return value
+    return id_or_hex(value) if isinstance(value, bytes) else value
 
 
 def _csv_cell(value: Any) -> str:

@@ -18,9 +18,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.tables import read_manifest
-from quorumd.pipeline.log_files import PARTITION_FOLDER
 from quorumd.pipeline.session import spark_session
 from scripts.bench.summary import update_json
 from scripts.generated_log import LogShape, chunks, generate

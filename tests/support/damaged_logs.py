@@ -9,7 +9,7 @@ from pathlib import Path
 
 import crc32c
 
-from quorumd.pipeline.log_files import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
 from quorumd.protocol.messages.no_op_record import NoOpRecord

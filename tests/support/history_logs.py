@@ -10,8 +10,9 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import records_of
 from quorumd.controller.record_versions import record_version
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.log.snapshot_file import SnapshotWriter
-from quorumd.pipeline.log_files import PARTITION_FOLDER, read_folders
+from quorumd.pipeline.log_files import read_folders
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from quorumd.errors import StorageError
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
-from quorumd.log.meta_properties import MetaProperties, load_meta_properties
+from quorumd.log.meta_properties import PARTITION_FOLDER, MetaProperties, load_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.pipeline.audit.findings import Finding, Severity
-from quorumd.pipeline.log_files import PARTITION_FOLDER, LogFolder
+from quorumd.pipeline.log_files import LogFolder
 from quorumd.pipeline.read_only_disk import ReadOnlyDisk
 
 T = TypeVar("T")

@@ -24,21 +24,18 @@ class FolderReader:
         for segment, position, size in copy.stretches.get(bucket, ()):
             # Among the batches of a damaged stretch lie bytes that are none.
             broken = sum(d.bytes for d in copy.damages if d.segment == segment and d.position >= position)
-            data = self._read(copy.node, segment, position, size + broken)
+            data = self.bytes_at(copy, segment, position, size + broken)
             batches = scan(data, Place(position)).batches
             found.append(batches.select(batches.base_offset >> BUCKET_BITS == bucket))
         return found
 
     def batch(self, copy: Copy, mark: Mark) -> bytes:
         """The bytes of a batch."""
-        return self._read(copy.node, mark.segment, mark.position, mark.bytes)
+        return self.bytes_at(copy, mark.segment, mark.position, mark.bytes)
 
     def bytes_at(self, copy: Copy, segment: str, position: int, size: int) -> bytes:
         """Bytes of a segment, fewer at its end."""
-        return self._read(copy.node, segment, position, size)
-
-    def _read(self, node: int, segment: str, position: int, size: int) -> bytes:
-        path = self._paths[node, segment]
+        path = self._paths[copy.node, segment]
         try:
             with Path(path).open("rb") as file:
                 file.seek(position)

@@ -56,8 +56,11 @@ def compare_snapshots(snapshots: Iterable[SoundSnapshot]) -> Iterator[Finding]:
         by_id[snapshot.id].append(snapshot)
     for same in by_id.values():
         first, *others = same
-        for other in others:
-            if _crcs(first) == _crcs(other) or _records_digest(first) == _records_digest(other):
+        crcs = _crcs(first) if others else []
+        different = [other for other in others if _crcs(other) != crcs]
+        digest = _records_digest(first) if different else 0
+        for other in different:
+            if _records_digest(other) == digest:
                 continue
             detail = f"it does not hold the same records as that of node {first.file.node}"
             yield Finding(

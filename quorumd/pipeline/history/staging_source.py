@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.schemas import EVENTS, Table
 from quorumd.pipeline.source.options import SourceOptions, parse_options
-from quorumd.pipeline.source.reader import PlainReader
+from quorumd.pipeline.source.reader import PlainReader, TaskReader
 from quorumd.pipeline.source.stream import StreamReader
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class StagingSource(DataSource):
         return options, options.table.select(columns), folder, start, seed
 
 
-class _StagingStreamReader(StreamReader):
+class _StagingReader(TaskReader):
+    """Of both readers: rows go to files, and Spark gets what `staging.stage` tells of them."""
+
     def __init__(
         self, options: SourceOptions, table: Table, folder: Path, start: int, seed: Seed | None
     ) -> None:
@@ -80,14 +82,9 @@ class _StagingStreamReader(StreamReader):
         yield from stage(self.rows(partition), *self._staging)
 
 
-class _SnapshotReader(PlainReader):
-    def __init__(
-        self, options: SourceOptions, table: Table, folder: Path, start: int, seed: Seed | None
-    ) -> None:
-        super().__init__(options, table)
-        self._staging = folder, start, seed
+class _StagingStreamReader(_StagingReader, StreamReader):
+    pass
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from quorumd.pipeline.history.staging import stage
 
-        yield from stage(self.rows(partition), *self._staging)
+class _SnapshotReader(_StagingReader, PlainReader):
+    pass

@@ -157,12 +157,15 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
     """`host:port,...` as addresses; an IPv6 address stands in brackets. Raises ConfigError."""
-    found = []
+    # Pydantic, which that is written for, takes longer to import than most readers of a folder need to plan.
+    from quorumd.config.values import ADDRESSES
+
+    found: list[tuple[str, int]] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, port = part.rpartition(":")
-        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ConfigError(f"bootstrap: {part!r} is not HOST:PORT, such as 127.0.0.1:9093")
-        found.append((host.strip("[]"), int(port)))
+        try:
+            found += ADDRESSES.read(part)
+        except ValueError:
+            raise ConfigError(f"bootstrap: {part!r} is not HOST:PORT, such as 127.0.0.1:9093") from None
     if not found:
         raise ConfigError("bootstrap names no address; expected HOST:PORT,... such as 127.0.0.1:9093")
     return tuple(found)

@@ -43,6 +43,21 @@ class VoterRecords:
         return new
 
 
+class VoterLogs:
+    """The voter records of every node, in each of its lives."""
+
+    def __init__(self) -> None:
+        self._logs: dict[tuple[int, int], VoterRecords] = {}
+
+    def of(self, seen: Observation) -> VoterRecords:
+        """Those of the node that is seen, as it was seen before."""
+        key = (seen.node_id, seen.life)
+        records = self._logs.get(key)
+        if records is None:
+            records = self._logs[key] = VoterRecords()
+        return records
+
+
 def records_in(batch: Batch) -> list[VotersInLog]:
     (header,) = headers(batch.data)
     return [
@@ -59,12 +74,12 @@ class OneVoterAtATime(Checker):
     looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
-        self._logs: dict[tuple[int, int], VoterRecords] = {}
+        self._logs = VoterLogs()
 
     def observed(self, seen: Observation) -> None:
         if not seen.appended and not seen.removed:
             return
-        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        records = self._logs.of(seen)
         new = records.take(seen)
         for index in range(len(records.found) - len(new), len(records.found)):
             if index > 0:
@@ -98,12 +113,12 @@ class WhoStaysIsInTouch(Checker):
     looks_at = LEADERSHIP | LOG | FETCHES
 
     def __init__(self) -> None:
-        self._logs: dict[tuple[int, int], VoterRecords] = {}
+        self._logs = VoterLogs()
 
     def observed(self, seen: Observation) -> None:
         if not seen.appended and not seen.removed:
             return
-        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        records = self._logs.of(seen)
         new = records.take(seen)
         if not seen.is_leader or not new or len(records.found) == len(new):
             return
@@ -129,15 +144,13 @@ class RemovedLeadersEnd(Checker):
     looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
-        self._logs: dict[tuple[int, int], VoterRecords] = {}
+        self._logs = VoterLogs()
 
     def observed(self, seen: Observation) -> None:
+        records = self._logs.of(seen)
         if seen.appended or seen.removed:
-            self._logs.setdefault((seen.node_id, seen.life), VoterRecords()).take(seen)
-        if not seen.is_leader:
-            return
-        records = self._logs.get((seen.node_id, seen.life))
-        if records is None or not records.found:
+            records.take(seen)
+        if not seen.is_leader or not records.found:
             return
         newest = records.found[-1]
         if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
@@ -154,10 +167,10 @@ class RemovedNodesKeepStill(Checker):
     looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
-        self._logs: dict[tuple[int, int], VoterRecords] = {}
+        self._logs = VoterLogs()
 
     def observed(self, seen: Observation) -> None:
-        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        records = self._logs.of(seen)
         if seen.appended or seen.removed:
             records.take(seen)
         if seen.role not in ("prospective", "candidate") or not records.found:
@@ -181,7 +194,7 @@ class NewVotersHaveCaughtUp(Checker):
         self._disks = disks
         self._counts: list[tuple[float, int]] = []
         """When so many batches were committed."""
-        self._logs: dict[tuple[int, int], VoterRecords] = {}
+        self._logs = VoterLogs()
 
     def observed(self, seen: Observation) -> None:
         count = len(self._committed.batches)
@@ -189,7 +202,7 @@ class NewVotersHaveCaughtUp(Checker):
             self._counts.append((seen.now_ms, count))
         if not seen.appended and not seen.removed:
             return
-        records = self._logs.setdefault((seen.node_id, seen.life), VoterRecords())
+        records = self._logs.of(seen)
         before = len(records.found)
         for record in records.take(seen):
             if seen.is_leader and record.epoch == seen.epoch and before > 0:

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 
 from quorumd.errors import InputIncomplete
 from quorumd.ids import OffsetAndEpoch
-from quorumd.pipeline.log_files import PARTITION_FOLDER, read_folders
+from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.pipeline.log_files import read_folders
 from quorumd.pipeline.scan import Batches, read_pieces
 from quorumd.pipeline.schemas import LEVELS
 from quorumd.pipeline.source import planning
