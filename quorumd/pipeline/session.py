@@ -156,6 +156,11 @@ def _stop(gateway: Any) -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    process: subprocess.Popen[bytes] = gateway.proc
+    # Whatever waits for an answer below gets an error once the Java process is gone.
+    late = threading.Timer(STOP_TIMEOUT_S, process.kill)
+    late.daemon = True
+    late.start()
     try:
         # Its public way of asking for it asks Java.
         session = SparkSession._instantiatedSession
@@ -164,22 +169,19 @@ def _stop(gateway: Any) -> None:
                 # That Java is gone already is no news, and told as an error where it matters.
                 warnings.simplefilter("ignore")
                 session.stop()
-        gateway.shutdown()
     except (Py4JError, OSError):
-        # It is gone already, or does not answer: its end is forced below.
+        # It is gone already, or does not answer.
         pass
     finally:
         SparkContext._gateway = None
         SparkContext._jvm = None
-    process: subprocess.Popen[bytes] = gateway.proc
-    if process.stdin is not None:
-        # Spark's gateway ends when its standard input does.
-        process.stdin.close()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
+        if process.stdin is not None:
+            # Spark's gateway ends when its standard input does.
+            process.stdin.close()
         process.wait()
+        late.cancel()
+        # Only now: to close a connection that one of its threads still reads from would wait for Java to close it.
+        gateway.shutdown()
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
