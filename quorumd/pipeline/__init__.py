@@ -6,7 +6,9 @@ nothing but its own folders, and changes a cluster through the admin client only
     schemas         every table and every level of the source once: names, types, meaning
     log_files       which files make up the copies of a log: segments and snapshots of each node
     scan            numpy: batches of a piece of a file, their CRCs, what is wrong where, how to go on behind it
-    batch_search    numpy: where batches begin, by their lengths or, after damage, by how they look
+    batch_chain     numpy: where batches begin, by the lengths of those before
+    batch_search    numpy: where batches begin, by how they look: after damage
+    batch_crcs      numpy: the CRCs of many small batches in a few calls
     decode/         numpy: metadata and control records as Arrow columns, every type and version
     source/         the Spark data source `quorumd`, batch and streaming, over files or a live cluster
     observer        the blocking client that reads a live cluster as an observer

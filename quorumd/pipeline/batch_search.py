@@ -1,4 +1,4 @@
-"""Where batches begin: by the lengths of those before, or, where that chain is broken, by how a batch looks."""
+"""Where batches begin, by how they look: where the chain of their lengths is broken, or not known yet."""
 
 from __future__ import annotations
 
@@ -20,32 +20,18 @@ BODY: Final = 21
 COUNTS: Final = Struct(">q15xi30xi").unpack_from
 """Base offset, last offset delta, count."""
 
-_LENGTH_END: Final = 12
-_LEAST_LENGTH: Final = HEADER_SIZE - _LENGTH_END
-_LARGEST_LENGTH: Final = LARGEST_BATCH - _LENGTH_END
-_LENGTH_AND_MAGIC: Final = Struct(">8xi4xb").unpack_from
+LENGTH_END: Final = 12
+LEAST_LENGTH: Final = HEADER_SIZE - LENGTH_END
+LARGEST_LENGTH: Final = LARGEST_BATCH - LENGTH_END
+LENGTH_AND_MAGIC: Final = Struct(">8xi4xb").unpack_from
 _STORED_CRC: Final = Struct(">17xI").unpack_from
-_MAGIC_AT: Final = 16
-_PRODUCER: Final = 43
-_NO_PRODUCER: Final = b"\xff" * 14
+MAGIC_AT: Final = 16
+PRODUCER: Final = 43
+PRODUCER_SIZE: Final = 14
+_NO_PRODUCER: Final = b"\xff" * PRODUCER_SIZE
 _FIRST_LOOK: Final = 1 << 12
 """Bytes in which a batch is looked for first."""
 _GROWTH: Final = 4
-
-
-def chain(view: memoryview, at: int, size: int, most: int) -> list[int]:
-    """Where the whole batches from `at` begin, by their lengths, and where the last one ends."""
-    bounds = [at]
-    last = size - HEADER_SIZE
-    while at <= last and len(bounds) <= most:
-        length, magic = _LENGTH_AND_MAGIC(view, at)
-        if magic != MAGIC or not _LEAST_LENGTH <= length <= _LARGEST_LENGTH:
-            break
-        at += length + _LENGTH_END
-        if at > size:
-            break
-        bounds.append(at)
-    return bounds
 
 
 def resync(data: Data, start: int = 0) -> int:
@@ -58,7 +44,7 @@ def candidates(view: memoryview, start: int) -> Iterator[tuple[int, int]]:
     """Places from `start` where a header could be, and the size of the batch; it may reach over the end."""
     for at in _marked(np.frombuffer(view, np.uint8), start):
         size = announced_size(view, at)
-        if size and view[at + _PRODUCER : at + _PRODUCER + len(_NO_PRODUCER)] == _NO_PRODUCER:
+        if size and view[at + PRODUCER : at + PRODUCER + len(_NO_PRODUCER)] == _NO_PRODUCER:
             base_offset, last_delta, count = COUNTS(view, at)
             if base_offset >= 0 and count == last_delta + 1 > 0:
                 yield at, size
@@ -71,8 +57,8 @@ def _marked(array: npt.NDArray[np.uint8], start: int) -> Iterator[int]:
     while start < end:
         # The next batch is near, as a rule.
         stop = min(start + width, end)
-        magic = array[start + _MAGIC_AT : stop + _MAGIC_AT] == MAGIC
-        producer = array[start + _PRODUCER : stop + _PRODUCER] == 0xFF
+        magic = array[start + MAGIC_AT : stop + MAGIC_AT] == MAGIC
+        producer = array[start + PRODUCER : stop + PRODUCER] == 0xFF
         yield from (np.flatnonzero(magic & producer) + start).tolist()
         start, width = stop, width * _GROWTH
 
@@ -81,8 +67,8 @@ def announced_size(view: memoryview, at: int) -> int:
     """How large the batch at `at` says it is; 0 where no batch can begin."""
     if at + HEADER_SIZE > len(view):
         return 0
-    length, magic = _LENGTH_AND_MAGIC(view, at)
-    return length + _LENGTH_END if magic == MAGIC and _LEAST_LENGTH <= length <= _LARGEST_LENGTH else 0
+    length, magic = LENGTH_AND_MAGIC(view, at)
+    return length + LENGTH_END if magic == MAGIC and LEAST_LENGTH <= length <= LARGEST_LENGTH else 0
 
 
 def is_sound(view: memoryview, at: int, size: int) -> bool:

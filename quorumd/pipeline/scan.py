@@ -17,14 +17,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from crc32c import crc32c
 
+from quorumd.pipeline.batch_chain import Positions, chain
+from quorumd.pipeline.batch_crcs import computed_crcs
 from quorumd.pipeline.batch_search import (
-    BODY,
     COUNTS,
     announced_size,
     candidates,
-    chain,
     is_sound,
 )
 from quorumd.pipeline.batch_search import LARGEST_BATCH as LARGEST_BATCH
@@ -38,6 +37,24 @@ PIECE_BYTES: Final = 4 << 20
 _FIRST_WALK: Final = 16
 """Batches that are walked at once behind a damaged place."""
 _GROWTH: Final = 4
+_FIELDS: Final = {
+    "base_offset": (0, ">i8"),
+    "epoch": (12, ">i4"),
+    "crc": (17, ">u4"),
+    "attributes": (21, ">i2"),
+    "last_offset_delta": (23, ">i4"),
+    "base_timestamp": (27, ">i8"),
+    "max_timestamp": (35, ">i8"),
+    "count": (57, ">i4"),
+}
+_HEADER: Final = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "offsets": [offset for offset, _ in _FIELDS.values()],
+        "formats": [kind for _, kind in _FIELDS.values()],
+        "itemsize": HEADER_SIZE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +262,7 @@ class _Piece:
         batches = _headers(self._view, bounds, self._with_crc)
         trusted = self._trusted(batches, bounds)
         self._accept(batches if trusted == len(batches) else batches.select(slice(trusted)))
-        self._at = bounds[trusted]
+        self._at = int(bounds[trusted])
         if trusted == len(batches) == self._most:
             self._most *= _GROWTH
             return True
@@ -263,11 +280,11 @@ class _Piece:
         self._most = _FIRST_WALK
         return True
 
-    def _trusted(self, batches: Batches, bounds: list[int]) -> int:
+    def _trusted(self, batches: Batches, bounds: Positions) -> int:
         """How many batches are where their neighbours say so. One whose CRC does not match may have a wrong length:
         it is believed when no sound batch is inside, and one that fits follows."""
         for index in np.flatnonzero(~batches.sound).tolist():
-            start, end = bounds[index], bounds[index + 1]
+            start, end = bounds[index : index + 2].tolist()
             if resync(self._view[start + 1 : end]) >= 0 or not self._fits(
                 end, int(batches.end_offset[index])
             ):
@@ -284,12 +301,12 @@ class _Piece:
         base_offset, _, _ = COUNTS(self._view, at)
         return size > 0 and (base_offset == offset or is_sound(self._view, at, size))
 
-    def _may_go_on(self, bounds: list[int]) -> bool:
+    def _may_go_on(self, bounds: Positions) -> bool:
         """Whether a larger piece could tell more of the batch that begins where the trusted ones end."""
         if len(bounds) == 1:
             return announced_size(self._view, self._at) > 0
         # It is whole and does not match. Whether it leads on is seen once the next one is whole.
-        start, end = bounds[0], bounds[1]
+        start, end = int(bounds[0]), int(bounds[1])
         if resync(self._view[start + 1 : end]) >= 0:
             return False
         return self._size - end < HEADER_SIZE or end + announced_size(self._view, end) > self._size
@@ -352,36 +369,32 @@ class _Piece:
         self._parts.append(batches.select(~impossible) if impossible.any() else batches)
 
 
-def _headers(view: memoryview, bounds: list[int], with_crc: bool) -> Batches:
-    starts = np.array(bounds, np.int64)
-    positions = starts[:-1]
+def _headers(view: memoryview, bounds: Positions, with_crc: bool) -> Batches:
+    positions = bounds[:-1]
+    headers = np.empty(0, _HEADER)
+    if len(positions):
+        # They stand at any byte: a view of every byte as the beginning of one, and of those the ones asked for.
+        whole = np.dtype((np.void, HEADER_SIZE))
+        every = np.ndarray((len(view) - HEADER_SIZE + 1,), whole, view, 0, (1,))
+        headers = every[positions].view(_HEADER)
 
-    def column(offset: int, kind: str, dtype: type) -> Any:
-        if not len(positions):
-            return np.empty(0, dtype)
-        # Fields stand at any byte: a view of every byte as the beginning of one, and of those the ones asked for.
-        whole = np.dtype(kind)
-        every = np.ndarray((len(view) - whole.itemsize + 1,), whole, view, 0, (1,))
-        return every[positions + offset].astype(dtype)
+    def column(name: str, dtype: type) -> Any:
+        return headers[name].astype(dtype)
 
-    base_offset = column(0, ">i8", np.int64)
-    stored_crc = column(17, ">u4", np.uint32)
-    crc = stored_crc
-    if with_crc:
-        covered = map(slice, (positions + BODY).tolist(), bounds[1:])
-        crc = np.array(list(map(crc32c, map(view.__getitem__, covered))), np.uint32)
+    base_offset = column("base_offset", np.int64)
+    stored_crc = column("crc", np.uint32)
     return Batches(
         positions,
-        np.diff(starts).astype(np.int32),
+        np.diff(bounds).astype(np.int32),
         base_offset,
-        base_offset + column(23, ">i4", np.int64) + 1,
-        column(12, ">i4", np.int32),
-        column(21, ">i2", np.int16),
-        column(27, ">i8", np.int64),
-        column(35, ">i8", np.int64),
-        column(57, ">i4", np.int32),
+        base_offset + column("last_offset_delta", np.int64) + 1,
+        column("epoch", np.int32),
+        column("attributes", np.int16),
+        column("base_timestamp", np.int64),
+        column("max_timestamp", np.int64),
+        column("count", np.int32),
         stored_crc,
-        crc,
+        computed_crcs(view, bounds, stored_crc) if with_crc else stored_crc,
     )
 
 
@@ -393,7 +406,7 @@ def _joined(parts: list[Batches]) -> Batches:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return _headers(memoryview(b""), [0], with_crc=True)
+        return _headers(memoryview(b""), np.zeros(1, np.int64), with_crc=True)
     return Batches(
         *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batches))
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from crc32c import crc32c
 
-from quorumd.pipeline.batch_search import chain
+from quorumd.pipeline.batch_chain import Positions, chain
 from quorumd.pipeline.scan import START, Place, Scanned, read_pieces, resync, scan
 from quorumd.protocol import record_batch
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
@@ -100,7 +100,7 @@ def test_what_a_damaged_batch_says_of_its_end_is_not_held_against_the_next_one()
 def test_much_damage_is_not_walked_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     walked = []
 
-    def counted(*arguments: Any) -> list[int]:
+    def counted(*arguments: Any) -> Positions:
         walked.append(chain(*arguments))
         return walked[-1]
 
