@@ -224,7 +224,9 @@ class Observer:
         self._check(answer.error_code, "DescribeQuorum")
         partition = answer.topics[0].partitions[0]
         if partition.error_code in _MOVED:
-            self._moved(partition.leader_id, partition.leader_epoch, [])
+            # Stock controllers say who leads in answers to Fetch only.
+            self._fetched(self._replica_id, 0, self._epoch, 1)
+            raise _Moved("the leader is new")
         self._check(partition.error_code, "DescribeQuorum")
         self._epoch = max(self._epoch, partition.leader_epoch)
         if partition.high_watermark < 0:
@@ -237,6 +239,9 @@ class Observer:
     def _fetch(self, offset: int, max_bytes: int) -> Fetched:
         # Its own epoch is one that the leader's log surely has: the offset asked for is never taken for diverged.
         partition, node = self._fetched(self._replica_id, offset, self._epoch, max_bytes)
+        if offset == partition.log_start_offset == 0 and partition.snapshot_id.end_offset >= 0:
+            # A stock leader that has a snapshot answers offset 0 with it, though its log is whole.
+            return self._fetch(1, max_bytes)
         if partition.snapshot_id.end_offset >= 0 or partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise InputIncomplete(
                 f"offset {offset} is not to be had from node {node}: its log begins above, or ends below. "

@@ -33,8 +33,11 @@ def fetched(
     leader: tuple[int, int] = (1, 4),
     at: tuple[str, int] | None = None,
     snapshot_end: int = -1,
+    log_start: int = 0,
 ) -> fetch.FetchResponse:
-    partition = fetch.PartitionData(0, error, hw, -1, 0, None, fetch.LeaderIdAndEpoch(*leader), records=data)
+    partition = fetch.PartitionData(
+        0, error, hw, -1, log_start, None, fetch.LeaderIdAndEpoch(*leader), records=data
+    )
     if snapshot_end >= 0:
         partition.snapshot_id = fetch.SnapshotId(snapshot_end, 4)
     endpoints = [fetch.NodeEndpoint(leader[0], *at)] if at else []
@@ -154,9 +157,29 @@ async def test_it_gives_up_in_one_line_that_says_where_it_stood() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_stock_leader_with_a_snapshot_and_its_whole_log_is_read_behind_the_first_record() -> None:
+    async with FakeNode(script({ApiKey.FETCH: [fetched(snapshot_end=9), fetched(DATA)]})) as node:
+        got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+        assert got.data == DATA
+        assert [partition_of(request).fetch_offset for request in node.requests[-2:]] == [0, 1]
+
+
+@pytest.mark.asyncio
+async def test_where_the_quorum_is_not_described_a_fetch_says_who_leads() -> None:
+    there = {ApiKey.DESCRIBE_QUORUM: [described(9)], ApiKey.FETCH: [fetched()]}
+    async with FakeNode(script(there)) as leader:
+        here: dict[int, list[Message]] = {
+            ApiKey.DESCRIBE_QUORUM: [described(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)],
+            ApiKey.FETCH: [fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, at=leader.address)],
+        }
+        async with FakeNode(script(here)) as follower:
+            assert await asyncio.to_thread(ask(follower, lambda observer: observer.extent())) == (0, 9, 1)
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     "answer",
-    [fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), fetched(snapshot_end=9)],
+    [fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), fetched(snapshot_end=9, log_start=5)],
     ids=["quorumd", "stock"],
 )
 async def test_what_only_the_snapshot_has_is_told(answer: Message) -> None:
