@@ -62,12 +62,11 @@ def audit(
     from quorumd.pipeline.audit.audit import audit as run_audit
     from quorumd.pipeline.log_files import parse_folders, read_folders
     from quorumd.pipeline.progress import doing
-    from quorumd.pipeline.settings import profile_for
 
     by_node = parse_folders(",".join(folders))
     # A mistake in them need not wait for Spark to start.
-    size = sum(found.size for found in read_folders(by_node))
-    with spark.session(profile_for(size)) as session:
+    read_folders(by_node)
+    with spark.session("thin") as session:
         doing("reading the copies")
         began = time.monotonic()
         report = run_audit(session, by_node, fold_records)

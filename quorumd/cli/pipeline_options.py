@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from quorumd.cli.pipeline_progress import display, tasks_on
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.session import SparkSession
+    from quorumd.pipeline.session import Profile, SparkSession
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ class SparkOptions:
     progress: bool = True
 
     @contextmanager
-    def session(self, profile: Literal["small", "big"] = "big") -> Iterator[SparkSession]:
+    def session(self, profile: Profile = "big") -> Iterator[SparkSession]:
         """A session for as long as the block runs, with progress on stderr; see quorumd.pipeline.session.
 
         `quorumd.pipeline.progress.doing(text)` says what it shows. It ends where the first result is printed

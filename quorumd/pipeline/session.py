@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession as SparkSession
 
-Profile = Literal["small", "big"]
+Profile = Literal["small", "thin", "big"]
 STOP_TIMEOUT_S = 180.0
 """So long may the Java process take to end before it is killed: a second, or half a minute to write an archive."""
 
@@ -44,7 +44,8 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session for as long as the block runs; its Java process and Python workers end with it.
 
-    `profile` is what Spark is set to (settings.settings): small for what takes seconds, big for what takes minutes.
+    `profile` is what Spark is set to (settings.settings): small for what takes seconds, big for what takes minutes,
+    thin for minutes that Python workers spend.
     `conf` goes before it. What Java and the Python workers print goes to the file `log`, else to a temporary one that
     is kept only if a job fails. `record_classes_to` makes a class-data archive of what the session did (see warm);
     without it the one that is there is used. The block may raise Spark's errors: they leave as errors of quorumd.

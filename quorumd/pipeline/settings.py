@@ -1,6 +1,7 @@
 """What Spark is set to, for a laptop as for a cluster. Pure: from master, profile and the user's own settings.
 
 small   seconds of work: a quick compiler and a simple collector, two partitions a shuffle
+thin    Python workers do the work, however much it is: quick compiler and simple collector all the same
 big     minutes of work: the full compiler, four partitions a core
 """
 
@@ -49,9 +50,10 @@ def settings(
     if stays_here(master):
         found |= ON_LOOPBACK
     options = ["-Duser.timezone=UTC", *java_options]
+    if profile != "big":
+        options.append(QUICK_JAVA)
     if profile == "small":
         found |= {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
-        options.append(QUICK_JAVA)
     else:
         found["spark.driver.memory"] = "2g"
         if is_local(master):

@@ -215,7 +215,7 @@ def main(rounds: int, folders: tuple[str, ...]) -> None:
 
     by_node = parse_folders(",".join(folders))
     turns: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool, spark_session() as session:
+    with ProcessPoolExecutor(os.cpu_count()) as pool, spark_session(profile="thin") as session:
         _plain_seconds(by_node, pool)
         audit(session, by_node)
         for _ in range(rounds):

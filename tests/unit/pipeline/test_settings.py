@@ -47,6 +47,13 @@ def test_a_big_job_has_the_full_compiler_and_partitions_for_its_cores() -> None:
     assert "spark.sql.shuffle.partitions" not in settings("spark://10.0.0.7:7077", "big", {})
 
 
+def test_what_python_workers_do_has_a_quick_java_and_the_memory_of_a_big_job() -> None:
+    thin, big = (settings("local[3]", profile, {}) for profile in ("thin", "big"))
+    assert "TieredStopAtLevel" in thin.pop("spark.driver.extraJavaOptions")
+    del big["spark.driver.extraJavaOptions"]
+    assert thin == big
+
+
 def test_cores_of_a_local_master() -> None:
     assert [cores(master) for master in ("local", "local[5]", "local[5,2]")] == [1, 5, 5]
     assert cores("local[*]") >= 1
