@@ -13,7 +13,9 @@ from quorumd.pipeline.decode import decode_records
 from quorumd.pipeline.history.cluster_fold import COLUMNS, ClusterState
 from quorumd.pipeline.history.partition_fold import STATES
 from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, Surroundings
+from quorumd.pipeline.history.tables import with_micros
 from quorumd.pipeline.scan import scan
+from quorumd.pipeline.schemas import RECORDS
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
@@ -61,7 +63,10 @@ def partition_records(log: list[Logged]) -> Any:
 def cluster_rows(log: list[Logged]) -> list[dict[str, Any]]:
     """Rows for ClusterState.apply."""
     others = [each for each in log if not isinstance(each.message, OF_PARTITIONS)]
-    return [row for batch in batches(others) for row in batch.select(COLUMNS).to_pylist()]
+    found = [batch.select(COLUMNS) for batch in batches(others)]
+    whole = RECORDS.select(COLUMNS).arrow().empty_table() if not found else pa.Table.from_batches(found)
+    rows: list[dict[str, Any]] = with_micros(whole).to_pylist()
+    return rows
 
 
 def no_states() -> Any:
@@ -72,7 +77,7 @@ def surroundings(state: ClusterState, log: list[Logged]) -> Surroundings:
     """Those of a stretch of the log; `state` goes on to its end."""
     around = state.surroundings()
     state.apply(cluster_rows(log), around)
-    around.names = {topic_id: topic["topic"] for topic_id, topic in state.topics.items()}
+    around.name({topic_id: topic["topic"] for topic_id, topic in state.topics.items()})
     return around
 
 

@@ -107,8 +107,7 @@ def causes_of(t: Transitions) -> Causes:
 def _isr_moves(t: Transitions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     isr, rows = t.said["isr"], t.moved("isr")
     left, joined = np.zeros(len(isr), np.int32), np.zeros(len(isr), np.int32)
-    left[rows] = t.lists["isr"].missing(isr[rows - 1], isr[rows])
-    joined[rows] = t.lists["isr"].missing(isr[rows], isr[rows - 1])
+    left[rows], joined[rows] = t.lists["isr"].exchanged(isr[rows - 1], isr[rows])
     left[t.rows.kind == REMOVE] = 0
     return left, joined
 

@@ -21,11 +21,12 @@ COLUMNS: Final = (
     *("offset", "epoch", "ts", "control", "type", "topic_id", "topic", "broker_id", "broker_epoch", "leader"),
     *("fenced", "in_controlled_shutdown", "data"),
 )
-"""Those of the source that a row of these records needs; `ts` is a datetime."""
+"""Those of the source that a row of these records needs."""
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 _TOPIC_CONFIG, _BROKER_CONFIG = 2, 4
 Row = dict[str, Any]
+"""Times are microseconds since 1970: there are many, and a datetime costs as much as all else."""
 
 
 @dataclass(slots=True)
@@ -241,14 +242,7 @@ def fields_of(row: Row) -> dict[str, Any]:
 
 
 def _note(around: Surroundings, kind: int, row: Row, topic_id: bytes | None) -> None:
-    around.moments.add(kind, row["offset"], micros(row["ts"]), row["epoch"], topic_id)
-
-
-def micros(ts: Any) -> int:
-    """Microseconds since 1970 of a datetime with a time zone, exactly."""
-    from datetime import UTC, datetime, timedelta
-
-    return int((ts - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
+    around.moments.add(kind, row["offset"], row["ts"], row["epoch"], topic_id)
 
 
 def _min_isr(value: str | None) -> int | None:

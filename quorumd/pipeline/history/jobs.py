@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quorumd.pipeline.history.packed import pack, unpack
 from quorumd.pipeline.history.partition_fold import STATES, fold
@@ -82,14 +83,18 @@ def _write_events(job: EventsJob) -> Done:
 
 
 def _named(events: Any, around: Surroundings) -> Any:
-    """Events with the names of topics by their ids, where the record itself does not say it."""
-    import pyarrow.compute as pc
-
-    ids = pa.array(list(around.names), pa.binary())
-    names = pa.array(list(around.names.values()), pa.string())
-    found = names.take(pc.index_in(events["topic_id"].combine_chunks(), ids))
-    column = events.column_names.index("topic")
-    return events.set_column(column, events.schema.field("topic"), pc.coalesce(events["topic"], found))
+    """Events with the names of topics by their ids, both as dictionaries; where an id has no name the record itself
+    may say it."""
+    ids = events["topic_id"].combine_chunks().dictionary_encode()
+    found = around.names_of(ids.dictionary)
+    if found.null_count:
+        names = pc.coalesce(events["topic"].combine_chunks(), found.take(ids.indices))
+    else:
+        names = pa.DictionaryArray.from_arrays(ids.indices, found)
+    kinds = events["type_name"].combine_chunks().dictionary_encode()
+    for name, values in {"topic_id": ids, "topic": names, "type_name": kinds}.items():
+        events = events.set_column(events.column_names.index(name), name, values)
+    return events
 
 
 def _fold_bucket(job: FoldJob) -> Done:
@@ -136,4 +141,4 @@ def unpacked(table: Any, target: Table, cluster_id: str | None) -> Any:
             columns.append(unpack(table[column.name]))
         else:
             columns.append(table[column.name])
-    return pa.table(columns, schema=target.arrow())
+    return pa.table(columns, names=list(target.names))

@@ -20,20 +20,22 @@ class PackedLists:
     """A column of packed lists that is looked at by row numbers; null counts as empty."""
 
     column: Any
-    """pyarrow.BinaryArray."""
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
+    """pyarrow.BinaryArray, without nulls."""
+    starts: npt.NDArray[np.int32]
+    lengths: npt.NDArray[np.int32]
     """In ids."""
     ids: npt.NDArray[np.int32]
 
     @classmethod
     def of(cls, column: Any) -> PackedLists:
-        """Of a pyarrow.BinaryArray without chunks."""
+        """Of a pyarrow.BinaryArray without chunks, in which what is null has no bytes."""
         _, offset_buffer, data = column.buffers()
+        data = pa.py_buffer(b"") if data is None else data
         offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
-        ends = offsets.astype(np.int64) // ID_BYTES
-        ids = np.frombuffer(data, np.int32) if data is not None else np.empty(0, np.int32)
-        return cls(column, ends[:-1], np.diff(ends), ids)
+        ends = offsets // ID_BYTES
+        buffers = [None, pa.py_buffer(offsets), data]
+        without_nulls = pa.Array.from_buffers(pa.binary(), len(column), buffers)
+        return cls(without_nulls, ends[:-1], np.diff(ends), np.frombuffer(data, np.int32))
 
     def take(self, rows: Ints) -> Any:
         """The lists of these rows as a BinaryArray."""
@@ -50,25 +52,28 @@ class PackedLists:
             )
         return np.asarray(different)
 
-    def missing(self, some: Ints, others: Ints) -> npt.NDArray[np.int32]:
-        """How many ids of the list in each row of `some` are not in that in the row of `others`."""
-        missing = np.zeros(len(some), np.int32)
+    def exchanged(self, before: Ints, after: Ints) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """How many ids of the list in each row of `before` are not in that in the row of `after`; and the other way
+        round. A list has no id twice."""
+        shared = np.zeros(len(before), np.int32)
         # By portions: a few long lists shall not make all wide.
-        for start in range(0, len(some), _PORTION):
+        for start in range(0, len(before), _PORTION):
             portion = slice(start, start + _PORTION)
-            wanted, there = self._padded(some[portion], -1), self._padded(others[portion], -2)
-            found = (wanted[:, :, None] == there[:, None, :]).any(axis=2)
-            missing[portion] = self.lengths[some[portion]] - found.sum(axis=1)
-        return missing
+            these = self._places(after[portion], -2)
+            for place in self._places(before[portion], -1):
+                for other in these:
+                    shared[portion] += place == other
+        lost = self.lengths[before] - shared
+        return lost.astype(np.int32), (self.lengths[after] - shared).astype(np.int32)
 
-    def _padded(self, rows: Ints, padding: int) -> npt.NDArray[np.int32]:
-        """The lists of these rows, equally long."""
-        lengths = self.lengths[rows]
-        places = np.arange(int(lengths.max(initial=0)))
-        if not len(places):
-            return np.empty((len(rows), 0), np.int32)
-        found = self.ids.take(self.starts[rows][:, None] + places, mode="clip")
-        found[places >= lengths[:, None]] = padding
+    def _places(self, rows: Ints, padding: int) -> list[npt.NDArray[np.int32]]:
+        """The first ids of the lists of these rows, the second ones, and so on; `padding` where there is none."""
+        lengths, starts = self.lengths[rows], self.starts[rows]
+        found = []
+        for place in range(int(lengths.max(initial=0))):
+            ids = self.ids.take(starts + place, mode="clip")
+            ids[lengths <= place] = padding
+            found.append(ids)
         return found
 
     def contain(self, rows: Ints, wanted: npt.NDArray[np.int32]) -> Flags:

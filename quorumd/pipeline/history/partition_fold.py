@@ -43,7 +43,8 @@ _NOT_THERE = np.iinfo(np.int64).min
 
 
 class Folded(NamedTuple):
-    """Tables of STATES: those that ended, and those that last."""
+    """Tables of STATES: those that ended, and those that last. topic_id, topic and cause are dictionaries, which
+    Parquet takes as they are."""
 
     closed: Any
     open: Any
@@ -60,10 +61,7 @@ def fold(states: Any, records: Any, surroundings: Surroundings) -> Folded:
     orphans = len(records) - int(((rows.kind == CREATE) | (rows.kind == CHANGE)).sum())
     timeline = _Timeline(states, records, rows, surroundings)
     timeline.drop_what_changes_nothing()
-    table, is_open = timeline.states(states)
-    return Folded(
-        table.filter(pa.array(~is_open)), table.filter(pa.array(is_open)), orphans, _partition_counts(rows)
-    )
+    return Folded(*timeline.states(states), orphans, _partition_counts(rows))
 
 
 def _partition_counts(rows: Rows) -> dict[bytes, int]:
@@ -97,7 +95,7 @@ class _Timeline:
             column = rows.inputs[name].combine_chunks()
             self.said[name] = np.append(column.is_valid().to_numpy(zero_copy_only=False), True)
             # The last row is an empty list: that of what was removed or cleared.
-            self.lists[name] = PackedLists.of(pa.concat_arrays([column.fill_null(b""), empty]))
+            self.lists[name] = PackedLists.of(pa.concat_arrays([column, empty]))
         self.empty = len(rows.inputs)
 
     def last_said(self, name: str) -> Ints:
@@ -133,8 +131,8 @@ class _Timeline:
         if not keep.all():
             self.rows = rows.keep(keep)
 
-    def states(self, before: Any) -> tuple[Any, Flags]:
-        """Table of STATES with a row for each row, and which of them last."""
+    def states(self, before: Any) -> tuple[Any, Any]:
+        """Tables of STATES: those that ended and those that last, a row for each row."""
         rows = self.rows
         first = rows.first
         said = {name: self.last_said(name) for name in LISTS}
@@ -158,18 +156,15 @@ class _Timeline:
             return computed
 
         columns = {
-            "topic_id": rows.topic_ids.take(pa.array(rows.topic)),
-            "topic": rows.names.take(pa.array(rows.topic)),
             "partition": (rows.key & 0xFFFFFFFF).astype(np.int32),
             "from_offset": rows.offset,
-            "from_ts": _times(rows.ts),
-            "to_offset": pa.array(rows.offset[end], mask=is_open),
-            "to_ts": _times(rows.ts[end], is_open),
+            "from_ts": rows.ts,
+            "to_offset": rows.offset[end],
+            "to_ts": rows.ts[end],
             "epoch": rows.epoch,
             "partition_epoch": partition_epoch,
             "leader_epoch": leader_epoch,
             "leader": leader,
-            **{name: self.lists[name].take(said[name]) for name in LISTS},
             "recovering": recovering == 1,
             "cause": _with_causes_before(causes.cause, known, before, source),
             "under_replicated": isr_length < replica_count,
@@ -178,7 +173,32 @@ class _Timeline:
             "isr_left": kept("isr_left", causes.isr_left),
             "isr_joined": kept("isr_joined", causes.isr_joined),
         }
-        return pa.table([columns[name] for name in STATES.names], schema=STATES.arrow()), is_open
+        return self._table(columns, said, ~is_open), self._table(columns, said, is_open, lasting=True)
+
+    def _table(
+        self,
+        columns: dict[str, npt.NDArray[Any]],
+        said: dict[str, Ints],
+        wanted: Flags,
+        lasting: bool = False,
+    ) -> Any:
+        """Some rows as a Table of STATES, by codes what is the same in many of them; those that last have no end."""
+        rows = np.flatnonzero(wanted)
+        chosen = {name: pa.array(values[rows]) for name, values in columns.items()}
+        if lasting:
+            chosen["to_offset"] = chosen["to_ts"] = pa.nulls(len(rows), pa.int64())
+        topics = pa.array(self.rows.topic[rows].astype(np.int32))
+        chosen["topic_id"] = pa.DictionaryArray.from_arrays(topics, self.rows.topic_ids)
+        names = self.rows.names
+        # Parquet takes no dictionary with a null in it.
+        named = names.null_count == 0
+        chosen["topic"] = pa.DictionaryArray.from_arrays(topics, names) if named else names.take(topics)
+        chosen["cause"] = pa.DictionaryArray.from_arrays(chosen["cause"], pa.array(CAUSES))
+        for name in ("from_ts", "to_ts"):
+            chosen[name] = chosen[name].cast(pa.timestamp("us", "UTC"))
+        for name in LISTS:
+            chosen[name] = self.lists[name].take(said[name][rows])
+        return pa.table({name: chosen[name] for name in STATES.names})
 
     def _numbers(self) -> tuple[npt.NDArray[np.int32], ...]:
         """Leader, leader epoch, partition epoch and recovery state at each row."""
@@ -234,9 +254,9 @@ def _values_at(offsets: Ints, settings: list[Setting]) -> Ints:
 
 
 def _filled(said: Flags) -> Ints:
-    """For each row the last one up to it that is flagged."""
-    filled: Ints = np.maximum.accumulate(np.where(said, np.arange(len(said)), 0))
-    return filled
+    """For each row the last one up to it that is flagged; the first one is."""
+    rows = np.flatnonzero(said)
+    return np.repeat(rows, np.diff(rows, append=len(said)))
 
 
 def _before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -248,12 +268,8 @@ def _ints(column: Any, null: int) -> npt.NDArray[np.int64]:
     return values
 
 
-def _times(micros: Ints, mask: Flags | None = None) -> Any:
-    return pa.array(micros, pa.int64(), mask=mask).cast(pa.timestamp("us", "UTC"))
-
-
 def _with_causes_before(codes: npt.NDArray[np.int8], known: Ints, before: Any, source: Ints) -> Any:
-    names = pa.array(CAUSES)
+    """Numbers in CAUSES: those of states from before are theirs."""
     if len(known):
-        codes[known] = pc.index_in(before["cause"], names).combine_chunks().to_numpy()[source]
-    return names.take(pa.array(codes))
+        codes[known] = pc.index_in(before["cause"], pa.array(CAUSES)).combine_chunks().to_numpy()[source]
+    return codes

@@ -28,7 +28,7 @@ from quorumd.pipeline.history.cluster_fold import (
 )
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD, RECORD_COLUMNS
 from quorumd.pipeline.history.seed import Seed
-from quorumd.pipeline.history.tables import BUCKETS
+from quorumd.pipeline.history.tables import BUCKETS, with_micros
 from quorumd.pipeline.history.transactions import TRANSACTION_TYPES
 from quorumd.pipeline.schemas import EVENTS
 
@@ -36,6 +36,7 @@ CHUNK_ROWS = 1 << 18
 """So many records are sorted by bucket at a time: what a task holds in memory."""
 EVENT_COLUMNS = EVENTS.packed().select(tuple(name for name in EVENTS.names if name != "cluster_id"))
 UUID_BYTES = 16
+SUMMARIZED = (*COLUMNS, "base_offset")
 
 
 @dataclass(slots=True)
@@ -66,8 +67,8 @@ class Staged:
     epochs: list[EpochPart] = field(default_factory=list)
     topic_ids: set[bytes] = field(default_factory=set)
     """Of all records."""
-    last_ts: Any = None
-    """datetime of the last record."""
+    last_ts_us: int = 0
+    """When the last record was written, in microseconds since 1970."""
 
     def file(self, folder: Path, kind: str) -> Path:
         """`kind` is events or partitions."""
@@ -190,7 +191,8 @@ def _summarize(chunk: Any, staged: Staged) -> None:
     offsets = chunk["offset"].to_numpy()
     staged.high = int(offsets[-1]) + 1
     staged.records += len(chunk)
-    staged.last_ts = chunk["ts"][-1].as_py()
+    chunk = with_micros(chunk.select(SUMMARIZED))
+    staged.last_ts_us = chunk["ts"][-1].as_py()
     types, control = chunk["type"].to_numpy(), chunk["control"].to_numpy()
     staged.cluster_rows.extend(_cluster_rows(chunk, types, control))
     _count_epochs(chunk, offsets, staged)

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from quorumd.pipeline.schemas import HISTORY_TABLES
 
 MANIFEST = "history.json"
 FORMAT = 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAGING = "staging"
 CHECKPOINT = "checkpoint"
 BUCKETS = 16
@@ -130,6 +132,16 @@ def _remove_empty_folders(folder: Path) -> None:
                 inside.rmdir()
 
 
+def as_micros(time: datetime) -> int:
+    """Microseconds since 1970 of a time with a time zone, exactly."""
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def as_time(micros: int) -> datetime:
+    """The other way round."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
 def path_in(table: str, low: int, name: str) -> str:
     """Where a micro-batch that begins at offset `low` writes a file of a table."""
     return f"{table}/lo={low:020d}/{name}.parquet"
@@ -137,12 +149,14 @@ def path_in(table: str, low: int, name: str) -> str:
 
 def write_table(folder: Path, path: str, table: Any) -> None:
     """Write a pyarrow.Table, whole or not at all."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     ascending = [name for name in table.column_names if name in ASCENDING]
+    bounded = [field.name for field in table.schema if pa.types.is_primitive(field.type)]
     pq.write_table(
         table,
         temporary,
@@ -150,6 +164,10 @@ def write_table(folder: Path, path: str, table: Any) -> None:
         compression_level=1,
         use_dictionary=[name for name in table.column_names if name not in ASCENDING],
         column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED"),
+        # Each file has all kinds of texts and lists: it is never left out for the bounds of those.
+        write_statistics=bounded,
+        # A dictionary is what is written, not what is read.
+        store_schema=False,
     )
     temporary.replace(target)
 
@@ -157,12 +175,32 @@ def write_table(folder: Path, path: str, table: Any) -> None:
 def write_rows(
     folder: Path, path: str, table: str, rows: list[dict[str, Any]], cluster_id: str | None
 ) -> None:
-    """Write dictionaries as a table of HISTORY_TABLES."""
+    """Write dictionaries as a table of HISTORY_TABLES; times may be microseconds since 1970."""
     import pyarrow as pa
 
     schema = HISTORY_TABLES[table].arrow()
-    content = [row | {"cluster_id": cluster_id} for row in rows]
-    write_table(folder, path, pa.Table.from_pylist(content, schema=schema))
+    columns = [
+        pa.repeat(pa.scalar(cluster_id, field.type), len(rows))
+        if field.name == "cluster_id"
+        else pa.array([row.get(field.name) for row in rows], field.type)
+        for field in schema
+    ]
+    write_table(folder, path, pa.table(columns, schema=schema))
+
+
+def read_rows(folder: Path, paths: list[str], table: str) -> list[dict[str, Any]]:
+    """What `write_rows` wrote, without the cluster's id; times are microseconds since 1970."""
+    found = with_micros(read_files(folder, paths, table).drop_columns(["cluster_id"]))
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def with_micros(table: Any) -> Any:
+    """A pyarrow.Table with microseconds since 1970 for times: Python makes objects of them much sooner."""
+    import pyarrow as pa
+
+    kinds = [pa.int64() if pa.types.is_timestamp(field.type) else field.type for field in table.schema]
+    return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
 
 
 def read_files(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.history.cluster_fold import ClusterState, Row, micros
+from quorumd.pipeline.history.cluster_fold import ClusterState, Row
 from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, Place, run_job
 from quorumd.pipeline.history.merging import GROWING, merge_small
 from quorumd.pipeline.history.partition_rows import Surroundings
@@ -21,8 +21,10 @@ from quorumd.pipeline.history.tables import (
     BUCKETS,
     STAGING,
     Manifest,
+    as_micros,
+    as_time,
     path_in,
-    read_files,
+    read_rows,
     remove_leftovers,
     remove_obsolete,
     write_manifest,
@@ -99,8 +101,8 @@ class HistoryWriter:
         events = [EventsJob(place, part.name, part.file(self.staging, "events")) for part in staged]
         folds = self._fold_jobs(staged, low, around)
         done = list(run([*events, *folds]))
-        last_ts = staged[-1].last_ts
-        self._publish(low, high, last_ts, done, lag(last_ts, high))
+        last_ts_us = staged[-1].last_ts_us
+        self._publish(low, high, last_ts_us, done, lag(as_time(last_ts_us), high))
         shutil.rmtree(self.staging)
 
     def _wait(self, staged: list[Staged], open_since: int) -> None:
@@ -115,7 +117,7 @@ class HistoryWriter:
         around = self._fold_cluster(staged, snapshot=True)
         around.snapshot_offset = seed.end - 1
         done = list(run(self._fold_jobs(staged, seed.end - 1, around)))
-        self._publish(seed.end, seed.end, seed.ts, done, [])
+        self._publish(seed.end, seed.end, as_micros(seed.ts), done, [])
         shutil.rmtree(self.staging)
 
     def _place(self, low: int) -> Place:
@@ -159,12 +161,10 @@ class HistoryWriter:
         around.aborted = settled.aborted
         state.apply(settled.rows, around, snapshot)
         mentioned = set().union(*(part.topic_ids for part in staged))
-        around.names = {
-            topic_id: state.topics[topic_id]["topic"] for topic_id in mentioned if topic_id in state.topics
-        }
+        around.name({each: state.topics[each]["topic"] for each in mentioned if each in state.topics})
         return around
 
-    def _publish(self, low: int, high: int, last_ts: datetime, done: list[Done], lag: list[Row]) -> None:
+    def _publish(self, low: int, high: int, last_ts_us: int, done: list[Done], lag: list[Row]) -> None:
         """Write what is left, and let all of it count at once."""
         state, before = self._state, self.manifest
         files = {table: list(paths) for table, paths in before.files.items()}
@@ -196,7 +196,7 @@ class HistoryWriter:
         self.manifest = Manifest(
             begin=before.begin if before.end else low,
             end=high,
-            end_ts_us=max(before.end_ts_us, micros(last_ts)),
+            end_ts_us=max(before.end_ts_us, last_ts_us),
             cluster_id=state.cluster_id,
             kraft_version=state.kraft_version,
             min_isr=dict(state.min_isr),
@@ -241,8 +241,7 @@ def _rows_of(state: ClusterState, table: str) -> list[Row]:
 
 def _read_state(folder: Path, manifest: Manifest) -> ClusterState:
     def rows(table: str) -> list[Row]:
-        found: list[Row] = read_files(folder, manifest.paths(table), table).to_pylist()
-        return found
+        return read_rows(folder, manifest.paths(table), table)
 
     state = ClusterState(
         cluster_id=manifest.cluster_id,

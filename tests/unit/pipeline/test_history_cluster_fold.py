@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from quorumd.ids import KafkaUuid
 from quorumd.pipeline.history.cluster_fold import ClusterState
 from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE
@@ -36,7 +38,7 @@ def test_a_topic_that_is_made_again_is_another_one() -> None:
     around = surroundings(state, log)
     rows = [(row["topic"], row["created_offset"], row["deleted_offset"]) for row in state.topics.values()]
     assert rows == [("t", 0, 1), ("t", 2, None)]
-    assert around.names == {ONE: "t", TWO: "t"}
+    assert around.names_of(pa.array([TWO, ONE, bytes(16)])).to_pylist() == ["t", "t", None]
     assert (around.moments.kind, around.moments.topic_id) == ([REMOVE], [ONE])
 
 
