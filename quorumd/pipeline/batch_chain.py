@@ -98,6 +98,8 @@ def _runs(view: memoryview, starts: Positions, size: int) -> list[Positions]:
     """As `chain` from some of these places, in their order: those where no walk before arrived, be it that it stopped
     before them or that there is no batch."""
     begins, ends = _walks(view, starts, size)
+    if not len(begins):
+        return []
     magic = np.frombuffer(view, np.int8)[begins + MAGIC_AT]
     are_batches = (magic == MAGIC) & (ends - begins <= LARGEST_BATCH)
     leads_on = are_batches[:-1] & (ends[:-1] == begins[1:])

@@ -25,6 +25,7 @@ from tests.chaos.fleet.channel import Address
 from tests.chaos.fleet.copying import FALLS_BEHIND, Copies, is_whole
 from tests.chaos.fleet.history import Notes
 from tests.chaos.fleet.metadata import Metadata
+from tests.chaos.fleet.process import LISTENS
 
 RACKS = {101: "a", 102: "b", 103: "c", 104: "a"}
 """Of the brokers, by id."""
@@ -84,6 +85,7 @@ async def work(nodes: list[Address], seed: int, history: Path, calm: Path) -> No
         loop.add_signal_handler(signal.SIGUSR1, fleet.rest)
         loop.add_signal_handler(signal.SIGTERM, running.cancel)
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is the orchestrator's to handle
+        print(LISTENS, flush=True)
         with suppress(asyncio.CancelledError):
             await running
 

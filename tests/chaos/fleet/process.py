@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from tests.chaos.machine import Patience
 
 CALM_S = 60.0
 """Once all is healed, every broker must be there and every replica in sync within this time."""
+LISTENS = "listens to signals"
+"""What the process prints once it does."""
 
 
 class FleetProcess:
@@ -33,12 +35,19 @@ class FleetProcess:
 
     def rest(self, patience: Patience) -> None:
         """Have it begin nothing new, and wait until all is in order. Raises Anomaly when the patience is over."""
+        self._wait_until(
+            lambda: LISTENS in self._output.read_text(), patience, "the fleet did not begin in time"
+        )
         self._child.send_signal(signal.SIGUSR1)
-        while not self._calm.exists():
+        order = "the brokers were not all there and in sync in time: see fleet.jsonl"
+        self._wait_until(self._calm.exists, patience, order)
+
+    def _wait_until(self, condition: Callable[[], bool], patience: Patience, otherwise: str) -> None:
+        while not condition():
             if self._child.poll() is not None:
                 raise Anomaly(f"the fleet ended with {self._child.returncode}: {self._output.read_text()}")
             if patience.is_over:
-                raise Anomaly("the brokers were not all there and in sync in time: see fleet.jsonl")
+                raise Anomaly(otherwise)
             time.sleep(0.05)
 
     def stop(self) -> None:

@@ -97,3 +97,10 @@ def test_a_batch_larger_than_any_is_none_wherever_a_walk_meets_it(monkeypatch: p
     at = 100 * (SMALL // 2)
     pack_into(">i", data, at + 8, 188)
     assert chain(memoryview(data), 0, len(data), len(data))[-1] == at
+
+
+def test_places_that_lead_nowhere_are_none() -> None:
+    data = header(100) + bytes(39)
+    nothing = bytearray(data)
+    pack_into(">i", nothing, 8, 0)
+    assert chain(memoryview(data * 40 + nothing * SMALL), 0, 100 * (SMALL + 40), SMALL)[-1] == 4_000
