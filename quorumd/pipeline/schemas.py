@@ -7,6 +7,7 @@ This module imports neither Spark nor pyarrow before it is asked for their types
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Table:
         return Table(self.name, self.doc, tuple(columns))
 
 
+@cache
 def arrow_type(ddl: str) -> pa.DataType:
     """The Arrow type that Spark takes for a DDL type used in this module."""
     import pyarrow as pa

@@ -13,12 +13,12 @@
 
 Everything a record says is in its row: in columns of their own, or whole in `data`.
 
-    record_walk   where the records are, and what stands around their values
+    record_walk   where the records are, and which shape each has
+    shapes        what records have in common whose lengths, counts and tags are the same: where their fields are
     layouts       the frequent types: their fields, and the columns these go to
-    bodies        fields of many records of one type at once
     configs       ConfigRecords, which have no columns, as JSON
     gather        numbers at many places of a buffer at once
-    cells         rows while they are filled, and Arrow columns made of them
+    cells         Arrow columns made of shapes and of what else was read
 """
 
 from quorumd.pipeline.decode.plain import plain_rows as plain_rows

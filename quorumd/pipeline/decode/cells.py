@@ -1,21 +1,22 @@
-"""The cells of a table while it is filled, and the Arrow columns made of them.
+"""Arrow columns made of the shapes of records, and of what was found out of single rows.
 
-Numbers are kept as they are. What has a length (lists, strings, bytes) is kept as where it begins in the buffer and
-how many elements it has: it is copied once, when the column is made. What stands in no piece (JSON, texts of faults)
-goes behind the piece, into the same buffer.
+Numbers are copied as they are. What has a length (lists, strings, bytes) is copied once, from where it begins in the
+buffer. What stands in no piece (JSON, texts of faults) goes behind the piece, into the same buffer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quorumd.pipeline.decode.gather import Counts, Gather, Positions, joined, offsets_of
+from quorumd.pipeline.decode.gather import Gather, Mask, Positions, joined
+from quorumd.pipeline.decode.shapes import Place, Shape
 from quorumd.pipeline.schemas import INTS, RECORDS, Table, arrow_type
+from quorumd.protocol import messages
 
 _UUID_BYTES: Final = 16
 _NUMBERS: Final[dict[str, type]] = {
@@ -28,142 +29,211 @@ _NUMBERS: Final[dict[str, type]] = {
 _UUIDS: Final = "ARRAY<BINARY>"
 _ELEMENT_SIZES: Final = {INTS: 4, _UUIDS: _UUID_BYTES, "STRING": 1, "BINARY": 1}
 
-
 TYPE_NAME: Final = "type_name"
-
-
-class _Numbers(NamedTuple):
-    values: npt.NDArray[Any]
-    is_valid: npt.NDArray[np.bool_]
+_SPARSE: Final = 6
+"""Of fewer rows than one in so many, sorting them is quicker than looking at all."""
+_NO_ROWS: Final = np.empty(0, np.int64)
+_NO_PLACE: Final = Place(0, -1)
+_Extra = tuple[list[int], list[Any]]
+"""Rows, and what was put there."""
 
 
 class _Slices(NamedTuple):
-    """`counts` is -1 where the cell is null."""
+    """Cells that are lists or bytes and not null, by ascending rows: where they begin, and how many elements."""
 
-    starts: Positions
-    counts: Counts
+    rows: Positions
+    start: Positions
+    elements: Positions
 
 
 class Cells:
-    """The wanted columns of `rows` rows; each is null until it is put."""
+    """The wanted columns of rows, each of a shape and with a record that begins at a place; see `shapes`.
 
-    def __init__(self, gather: Gather, rows: int, wanted: Iterable[str], packed: bool) -> None:
-        self.rows = rows
+    `rows` are those of each shape, `shape` is the index of that of each row.
+    """
+
+    def __init__(
+        self,
+        gather: Gather,
+        shapes: Sequence[Shape],
+        rows: Sequence[Positions],
+        shape: Positions,
+        begin: Positions,
+        wanted: Iterable[str],
+        packed: bool,
+    ) -> None:
         self.wanted = frozenset(wanted)
         self._gather = gather
+        self._shapes = shapes
+        self._rows = rows
+        self._shape = shape
+        self._begin = begin
         self._packed = packed
         self._types = {column.name: column.type for column in RECORDS.columns}
-        self._numbers: dict[str, _Numbers] = {}
+        self._extra: dict[str, _Extra] = {}
         self._slices: dict[str, _Slices] = {}
-        self._type_names = np.full(rows if TYPE_NAME in self.wanted else 0, -1, np.int8)
-        self._name_numbers: dict[str, int] = {}
 
-    def put(self, name: str, rows: Any, values: Any, is_valid: Any = True) -> None:
-        """Numbers of some rows; nothing is done for a column that is not wanted."""
-        if name in self.wanted:
-            column = self._numbers.get(name)
-            if column is None:
-                kind = _NUMBERS[self._types[name]]
-                column = _Numbers(np.zeros(self.rows, kind), np.zeros(self.rows, np.bool_))
-                self._numbers[name] = column
-            column.values[rows] = values
-            column.is_valid[rows] = is_valid
-
-    def put_slices(self, name: str, rows: Any, start: Any, count: Any) -> None:
-        """Lists, strings or bytes of some rows: where they begin, and how many elements; -1 for null."""
-        if name in self.wanted:
-            column = self._slices.get(name)
-            if column is None:
-                column = _Slices(np.zeros(self.rows, np.int64), np.full(self.rows, -1, np.int32))
-                self._slices[name] = column
-            column.starts[rows] = start
-            column.counts[rows] = count
-
-    def clear(self, rows: Any) -> None:
-        """Make all cells of these rows null again."""
-        for numbers in self._numbers.values():
-            numbers.is_valid[rows] = False
-        for slices in self._slices.values():
-            slices.counts[rows] = -1
-        if TYPE_NAME in self.wanted:
-            self._type_names[rows] = -1
+    def put_slices(self, name: str, rows: Positions, start: Positions, count: Positions) -> None:
+        """Lists, strings or bytes of some rows: where they begin, and how many elements. Once for a column."""
+        self._slices[name] = _Slices(rows, start, count)
 
     def put_row(self, row: int, values: Mapping[str, Any]) -> None:
-        """The cells of a row of `plain`."""
+        """The cells of a row of `plain`; those go before what its shape says."""
         for name, value in values.items():
-            kind = self._types.get(name)
-            if kind in _NUMBERS:
-                self.put(name, row, value)
-            elif name == TYPE_NAME:
-                self.put_type_name(row, value)
-            elif kind in _ELEMENT_SIZES and name in self.wanted:
-                encoded = _encoded(kind, value)
-                place = self._gather.append(encoded)
-                self.put_slices(name, row, place, len(encoded) // _ELEMENT_SIZES[kind])
-
-    def put_type_name(self, row: int, name: str) -> None:
-        """The column has few different values: it is made of their numbers."""
-        if TYPE_NAME in self.wanted:
-            self._type_names[row] = self._name_numbers.setdefault(name, len(self._name_numbers))
-
-    def put_type_names(self, rows: Any, names: Mapping[int, str], types: npt.NDArray[np.uint8]) -> None:
-        """The names of types, null for those without one."""
-        if TYPE_NAME in self.wanted:
-            numbers = np.full(256, -1, np.int8)
-            for number, name in names.items():
-                numbers[number] = self._name_numbers.setdefault(name, len(self._name_numbers))
-            self._type_names[rows] = numbers[types]
+            if name in self.wanted:
+                rows, put = self._extra.setdefault(name, ([], []))
+                rows.append(row)
+                put.append(value)
 
     def column(self, name: str) -> pa.Array:
-        """What was put, as the Arrow type of its column."""
-        if name == TYPE_NAME:
-            return self._type_name_column()
+        """All cells, as the Arrow type of the column."""
         kind = self._types[name]
+        if name == TYPE_NAME:
+            return self._type_names()
         if kind in _NUMBERS:
-            numbers = self._numbers.get(name)
-            return pa.nulls(self.rows, arrow_type(kind)) if numbers is None else _number_array(kind, *numbers)
-        slices = self._slices.get(name)
-        if slices is None:
-            table = RECORDS.packed() if self._packed else RECORDS
-            return pa.nulls(self.rows, _type_of(table, name))
-        if kind == INTS:
-            return self._ints(*slices)
-        if kind == _UUIDS:
-            return self._uuids(*slices)
-        return self._bytes(arrow_type(kind), *slices)
+            return self._of_numbers(name, kind)
+        return self._of_slices(name, kind)
 
-    def _type_name_column(self) -> pa.Array:
-        numbers = pa.array(self._type_names, mask=self._type_names < 0)
-        return pa.array(list(self._name_numbers), pa.string()).take(numbers)
+    def numbers(self, name: str, values: npt.NDArray[Any], is_valid: Mask | None) -> pa.Array:
+        """A column of these numbers, but for rows that were put; None: all of them are valid."""
+        rows, put = self._extra.get(name, ([], []))
+        if rows:
+            values[rows] = put
+            if is_valid is not None:
+                is_valid[rows] = True
+        return _number_array(self._types[name], values, is_valid)
 
-    def _ints(self, start: Positions, count: Counts) -> pa.Array:
-        offsets = offsets_of(count)
-        values = self._values(start, count, 4).view(">i4").astype("<i4")
-        if self._packed:
-            return _sized(pa.binary(), offsets * 4, pa.py_buffer(values), count)
-        return _list(arrow_type(INTS), offsets, pa.array(values.astype(np.int32, copy=False)), count)
-
-    def _uuids(self, start: Positions, count: Counts) -> pa.Array:
-        offsets = offsets_of(count)
-        values = self._values(start, count, _UUID_BYTES)
-        ends = np.arange(offsets[-1] + 1, dtype=np.int32) * _UUID_BYTES
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(values)]
-        uuids = pa.Array.from_buffers(pa.binary(), int(offsets[-1]), buffers)
-        return _list(arrow_type(_UUIDS), offsets, uuids, count)
-
-    def _bytes(self, kind: pa.DataType, start: Positions, count: Counts) -> pa.Array:
-        rows = np.flatnonzero(count >= 0)
-        if (count[rows] == _UUID_BYTES).all():
-            # Nearly always: a column of topic ids.
-            values = pa.py_buffer(self._gather.uuid[start[rows]].tobytes())
+    def _of_numbers(self, name: str, kind: str) -> pa.Array:
+        dtype = _NUMBERS[kind]
+        constants = [_constant(shape, name) for shape in self._shapes]
+        has_constant = [constant is not None for constant in constants]
+        has_place = [name in shape.places for shape in self._shapes]
+        if not (any(has_constant) or any(has_place) or name in self._extra):
+            return pa.nulls(len(self._shape), arrow_type(kind))
+        if any(has_constant):
+            numbers: npt.NDArray[Any] = np.array([constant or 0 for constant in constants], dtype)
+            values, is_valid = numbers.take(self._shape), np.array(has_constant).take(self._shape)
         else:
-            values = pa.py_buffer(self._values(start, count, 1))
-        return _sized(kind, offsets_of(count), values, count)
+            values, is_valid = np.zeros(len(self._shape), dtype), np.zeros(len(self._shape), np.bool_)
+        if any(has_place):
+            rows = self._rows_of(has_place)
+            places = np.array([shape.places.get(name, _NO_PLACE).start for shape in self._shapes])
+            at = self._begin[rows]
+            at += places.take(self._shape[rows])
+            values[rows] = self._view(dtype)[at]
+            is_valid[rows] = True
+        return self.numbers(name, values, is_valid)
 
-    def _values(self, start: Positions, count: Counts, size: int) -> npt.NDArray[np.uint8]:
-        # Most cells of most columns are null or empty.
-        rows = np.flatnonzero(count > 0)
-        return joined(self._gather, start[rows], count[rows].astype(np.int64) * size)
+    def _rows_of(self, shapes: Sequence[bool]) -> Positions:
+        """The rows of these shapes, ascending."""
+        parts = [rows for rows, is_asked in zip(self._rows, shapes, strict=True) if is_asked]
+        if len(parts) == 1:
+            return parts[0]
+        if sum(map(len, parts)) * _SPARSE > len(self._shape):
+            return np.flatnonzero(np.array(shapes).take(self._shape))
+        return np.sort(np.concatenate(parts))
+
+    def _view(self, dtype: type) -> Any:
+        if dtype is np.int8:
+            return self._gather.bytes.view(np.int8)
+        return self._gather.int32 if dtype is np.int32 else self._gather.int64
+
+    def _type_names(self) -> pa.Array:
+        extra_rows, extra = self._extra.get(TYPE_NAME, ([], []))
+        names = sorted({*messages.RECORDS.values(), *extra})
+        numbers = {name: number for number, name in enumerate(names)}
+        of_shapes = [numbers.get(messages.RECORDS.get(shape.api_key, ""), -1) for shape in self._shapes]
+        chosen = np.array(of_shapes, np.int32).take(self._shape)
+        chosen[extra_rows] = [numbers[name] for name in extra]
+        return pa.array(names, pa.string()).take(pa.array(chosen, mask=chosen < 0))
+
+    def _of_slices(self, name: str, kind: str) -> pa.Array:
+        slices = self._places_of(name, kind)
+        if not len(slices.rows):
+            table = RECORDS.packed() if self._packed else RECORDS
+            return pa.nulls(len(self._shape), _type_of(table, name))
+        if kind == INTS:
+            return self._ints(slices)
+        if kind == _UUIDS:
+            return self._uuids(slices)
+        return self._bytes(arrow_type(kind), slices)
+
+    def _places_of(self, name: str, kind: str) -> _Slices:
+        found = [slices] if (slices := self._slices.get(name)) is not None else []
+        has_place = [name in shape.places for shape in self._shapes]
+        if any(has_place):
+            rows = self._rows_of(has_place)
+            places = np.array([shape.places.get(name, _NO_PLACE) for shape in self._shapes])
+            shape = self._shape[rows]
+            start = self._begin[rows]
+            start += places[:, 0].take(shape)
+            found.append(_Slices(rows, start, places[:, 1].take(shape)))
+        if name in self._extra:
+            extra_rows, put = self._extra[name]
+            encoded = [_encoded(kind, value) for value in put]
+            start = np.array([self._gather.append(each) for each in encoded])
+            count = np.array([len(each) // _ELEMENT_SIZES[kind] for each in encoded])
+            found.append(_Slices(np.array(extra_rows), start, count))
+        if len(found) == 1 and any(has_place):
+            return found[0]
+        whole = [np.concatenate([_NO_ROWS, *parts]) for parts in zip(*found, strict=True)] or [_NO_ROWS] * 3
+        order = np.argsort(whole[0], kind="stable")
+        return _Slices(*(column[order] for column in whole))
+
+    def _ints(self, slices: _Slices) -> pa.Array:
+        values = self._gather.int32[_elements(slices, 4)].astype(np.int32)
+        if self._packed:
+            return self._sized(pa.binary(), slices, pa.py_buffer(values), 4)
+        return self._list(arrow_type(INTS), slices, pa.array(values))
+
+    def _uuids(self, slices: _Slices) -> pa.Array:
+        values = self._gather.uuid[_elements(slices, _UUID_BYTES)]
+        ends = np.arange(0, values.nbytes + 1, _UUID_BYTES, dtype=np.int32)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(values.view(np.uint8))]
+        uuids = pa.Array.from_buffers(pa.binary(), len(values), buffers)
+        return self._list(arrow_type(_UUIDS), slices, uuids)
+
+    def _bytes(self, kind: pa.DataType, slices: _Slices) -> pa.Array:
+        if (slices.elements == _UUID_BYTES).all():
+            # Nearly always: a column of topic ids.
+            values = self._gather.uuid[slices.start].view(np.uint8)
+        else:
+            values = joined(self._gather, slices.start, slices.elements)
+        return self._sized(kind, slices, pa.py_buffer(values))
+
+    def _sized(self, kind: pa.DataType, slices: _Slices, values: pa.Buffer, size: int = 1) -> pa.Array:
+        return pa.Array.from_buffers(kind, len(self._shape), [*self._bounds(slices, size), values])
+
+    def _list(self, kind: pa.DataType, slices: _Slices, values: pa.Array) -> pa.Array:
+        return pa.Array.from_buffers(kind, len(self._shape), self._bounds(slices, 1), children=[values])
+
+    def _bounds(self, slices: _Slices, size: int) -> list[pa.Buffer | None]:
+        """Which cells are not null, and where those of each row begin among all elements."""
+        rows = len(self._shape)
+        ends = np.zeros(len(slices.rows) + 1, np.int32)
+        np.cumsum(slices.elements * size, out=ends[1:])
+        offsets = np.repeat(ends, np.diff(slices.rows, prepend=-1, append=rows))
+        if len(slices.rows) == rows:
+            return [None, pa.py_buffer(offsets)]
+        is_valid = np.zeros(rows, np.bool_)
+        is_valid[slices.rows] = True
+        return [_validity(is_valid), pa.py_buffer(offsets)]
+
+
+def _elements(slices: _Slices, size: int) -> Positions:
+    """Where each element of all cells begins."""
+    before = np.cumsum(slices.elements) - slices.elements
+    at = np.repeat(slices.start - before * size, slices.elements)
+    at += np.arange(0, len(at) * size, size)
+    return at
+
+
+def _constant(shape: Shape, name: str) -> int | None:
+    if name == "type":
+        return shape.api_key if shape.api_key >= 0 else None
+    if name == "version":
+        return shape.version if shape.version >= 0 else None
+    return shape.constants.get(name)
 
 
 def _encoded(kind: str, value: Any) -> bytes:
@@ -178,22 +248,12 @@ def _type_of(table: Table, name: str) -> pa.DataType:
     return next(arrow_type(column.type) for column in table.columns if column.name == name)
 
 
-def _validity(is_valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+def _validity(is_valid: Mask) -> pa.Buffer | None:
     if is_valid.all():
         return None
     return pa.py_buffer(np.packbits(is_valid, bitorder="little"))
 
 
-def _number_array(kind: str, values: npt.NDArray[Any], is_valid: npt.NDArray[np.bool_]) -> pa.Array:
-    buffers = [_validity(is_valid), pa.py_buffer(values)]
+def _number_array(kind: str, values: npt.NDArray[Any], is_valid: Mask | None) -> pa.Array:
+    buffers = [None if is_valid is None else _validity(is_valid), pa.py_buffer(values)]
     return pa.Array.from_buffers(arrow_type(kind), len(values), buffers)
-
-
-def _sized(kind: pa.DataType, offsets: Counts, values: pa.Buffer, count: Counts) -> pa.Array:
-    buffers = [_validity(count >= 0), pa.py_buffer(offsets), values]
-    return pa.Array.from_buffers(kind, len(count), buffers)
-
-
-def _list(kind: pa.DataType, offsets: Counts, values: pa.Array, count: Counts) -> pa.Array:
-    buffers = [_validity(count >= 0), pa.py_buffer(offsets)]
-    return pa.Array.from_buffers(kind, len(count), buffers, children=[values])

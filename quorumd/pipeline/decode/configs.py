@@ -11,10 +11,6 @@ import pyarrow.compute as pc
 
 from quorumd.pipeline.decode.cells import Cells
 from quorumd.pipeline.decode.gather import Counts, Gather, Mask, Positions, joined, offsets_of, rows_with
-from quorumd.protocol.messages.config_record import ConfigRecord
-
-TYPE: Final = ConfigRecord.API_KEY
-VERSION: Final = 0
 
 _LONGEST_BODY: Final = 1 << 15
 """Longer ones may have longer strings than the codec takes."""
@@ -46,7 +42,13 @@ def put_configs(gather: Gather, cells: Cells, rows: Positions, at: Positions, en
         is_odd |= rows_with(_to_escape(values), offsets)
         texts.append((values, offsets, count >= 0))
     if "data" in cells.wanted:
-        _put_json(gather, cells, rows, types, *(_strings(*text) for text in texts))
+        lines = _json(types, *(_strings(*text) for text in texts))
+        _, offsets_buffer, text = lines.buffers()
+        offsets = np.frombuffer(offsets_buffer, np.int32)[: len(rows) + 1]
+        begin = gather.append(text[: offsets[-1]])
+        good = np.flatnonzero(~is_odd)
+        lines_at = begin + offsets[:-1].astype(np.int64)
+        cells.put_slices("data", rows[good], lines_at[good], np.diff(offsets).astype(np.int64)[good])
     return is_odd
 
 
@@ -62,22 +64,10 @@ def _strings(values: npt.NDArray[np.uint8], offsets: Counts, is_there: Mask) -> 
     return strings if is_there.all() else pc.if_else(pa.array(is_there), strings, None)
 
 
-def _put_json(
-    gather: Gather,
-    cells: Cells,
-    rows: Positions,
-    types: Any,
-    resource: pa.Array,
-    name: pa.Array,
-    value: pa.Array,
-) -> None:
+def _json(types: Any, resource: pa.Array, name: pa.Array, value: pa.Array) -> pa.Array:
     quoted = pc.binary_join_element_wise('"', value, '"', "").fill_null("null")
     parts = (
         *('{"resourceType":', pa.array(types).cast(pa.string())),
         *(',"resourceName":"', resource, '","name":"', name, '","value":', quoted, "}"),
     )
-    lines = pc.binary_join_element_wise(*parts, "")
-    _, offsets_buffer, text = lines.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32)[: len(rows) + 1]
-    begin = gather.append(text[: offsets[-1]])
-    cells.put_slices("data", rows, begin + offsets[:-1].astype(np.int64), np.diff(offsets))
+    return pc.binary_join_element_wise(*parts, "")

@@ -23,6 +23,8 @@ _ROOM: Final = 1 << 14
 Positions: TypeAlias = npt.NDArray[np.int64]
 Counts: TypeAlias = npt.NDArray[np.int32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Words: TypeAlias = npt.NDArray[np.uint64]
+"""Rows of little-endian words of eight bytes."""
 
 _WIDE: Final = 0x80
 """The bit of a varint's byte that says that another one follows."""
@@ -40,6 +42,7 @@ class Gather:
         self.bytes = np.empty(size + MARGIN, np.uint8)
         self.bytes[: len(content)] = content
         self.bytes[len(content) :] = 0
+        self.uint16 = self._view("<u2")
         self.int32 = self._view(">i4")
         self.int64 = self._view(">i8")
         self.uuid = self._view("V16")
@@ -47,6 +50,12 @@ class Gather:
     def _view(self, kind: str) -> npt.NDArray[Any]:
         whole = np.dtype(kind)
         return np.ndarray((len(self.bytes) - whole.itemsize + 1,), whole, self.bytes.data, 0, (1,))
+
+    def words(self, at: Positions, size: int) -> Words:
+        """So many bytes at each place, as whole words: the last one may have others behind them."""
+        count = -(-size // 8)
+        words: Words = self._view(f"V{8 * count}")[at].view("<u8").reshape(-1, count)
+        return words
 
     def append(self, content: bytes) -> int:
         """Put bytes behind the piece; gives their place."""

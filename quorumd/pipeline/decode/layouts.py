@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
@@ -131,3 +132,6 @@ LAYOUTS: Final[dict[int, Layout]] = {
     UnregisterBrokerRecord.API_KEY: Layout(UnregisterBrokerRecord.NAME, 0, _BROKER),
     NoOpRecord.API_KEY: Layout(NoOpRecord.NAME, 0, ()),
 }
+
+CONFIG: Final = (ConfigRecord.API_KEY, 0)
+"""Type and version of what `configs` reads."""

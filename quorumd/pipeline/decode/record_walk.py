@@ -1,11 +1,11 @@
-"""Where the records of many batches are, and what stands around their values.
+"""Where the records of many batches are, and which shape each of them has.
 
 Where a record ends is known from its length alone, so that the chain of records is walked first: in lock step, the
-next record of every batch at once, and a batch at a time once few batches have records left. What stands in the
-records is then read for all of them at once.
+next record of every batch at once, and a batch at a time once few batches have records left. Then the records are
+sorted by their size, and those of one size by their shape.
 
-Anything unusual (a record longer than two bytes of length can say, compression, parts that do not add up) makes its
-whole batch one for the node's own codec, see `plain`.
+Anything unusual (a record longer than two bytes of length can say, compression, offsets that do not count up, parts
+that do not add up) makes its whole batch one for the node's own codec, see `plain`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from quorumd.pipeline.decode.gather import Gather, Mask, Positions
+from quorumd.pipeline.decode.gather import Gather, Mask, Positions, Words
 from quorumd.pipeline.decode.plain import LATEST_MS
+from quorumd.pipeline.decode.shapes import LONGEST, ODD_BATCH, Reads, Shape, shape_of
 from quorumd.pipeline.scan import Batches
-from quorumd.protocol.record_batch import COMPRESSION_MASK, HEADER_SIZE
+from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT, HEADER_SIZE
 
 _SHORTEST_RECORD: Final = 7
-_LONGEST: Final = 1 << 14
-"""More than two bytes of length can say."""
-_FEW_BATCHES: Final = 200
+_LONGEST_DELTA: Final = 1 << 35
+"""Of timestamps: more than a varint that is read here can say."""
+_FEW_BATCHES: Final = 60
 """With fewer batches a step in lock step costs more than a loop over their records."""
+_WIDE: Final = 0x80
 
 
 class Records(NamedTuple):
@@ -31,78 +34,110 @@ class Records(NamedTuple):
 
     batch: Positions
     """Index of its batch."""
-    offset: Positions
-    timestamp_ms: Positions
-    key: Positions
-    key_size: Positions
-    """Below 0 for null."""
-    value: Positions
-    end: Positions
-    """Of the value."""
+    number: Positions
+    """In its batch, which is its offset behind that of the batch."""
+    begin: Positions
+    size: Positions
+    shape: Positions
+    """Index of its shape."""
+
+    def select(self, which: Mask) -> Records:
+        return Records(*(column[which] for column in self))
 
 
-def walk(gather: Gather, data: bytes, batches: Batches) -> tuple[Records, Mask]:
+class Walked(NamedTuple):
     """The records of the batches that are as usual, and which batches those are."""
+
+    records: Records
+    shapes: list[Shape]
+    rows: list[Positions]
+    """Of each shape: which records have it, ascending."""
+    usual: Mask
+
+
+def walk(gather: Gather, data: bytes, batches: Batches) -> Walked:
+    """Never raises for what the bytes are: what is not as usual is left out."""
     usual = _may_be_usual(batches)
     indexes = np.flatnonzero(usual)
     starts = batches.position[indexes] + HEADER_SIZE
     ends = batches.position[indexes] + batches.size[indexes]
     counts = batches.count[indexes].astype(np.int64)
-    begins, adds_up = _chain(gather, data, starts, ends, counts)
-    owner = np.repeat(np.arange(len(indexes)), counts)
-    stops = _stops(begins, ends, counts)
+    first = np.cumsum(counts) - counts
+    begins, adds_up = _chain(gather, data, starts, ends, first, counts)
+    usual[indexes[~adds_up]] = False
+    sizes = _sizes(begins, ends, first + counts - 1)
+    records = Records(
+        np.repeat(indexes, counts),
+        np.arange(len(begins)) - np.repeat(first, counts),
+        begins,
+        sizes,
+        np.zeros(len(begins), np.int64),
+    )
     if not adds_up.all():
-        usual[indexes[~adds_up]] = False
-        kept = adds_up[owner]
-        begins, stops, owner = begins[kept], stops[kept], owner[kept]
-    batch = indexes[owner]
-    records, is_odd = _parts(gather, begins, stops, batch, batches)
-    if is_odd.any():
-        usual[batch[is_odd]] = False
-        kept = usual[batch]
-        records = Records(*(column[kept] for column in records))
-    return records, usual
+        records = records.select(usual[records.batch])
+    found = _shapes(gather, data, records.begin, records.size)
+    records, rows = records._replace(shape=found.shape), found.rows
+    odd = _is_out_of_place(gather, records, found.shapes)
+    if odd.any():
+        usual[records.batch[odd]] = False
+        records = records.select(usual[records.batch])
+        order = np.argsort(records.shape, kind="stable")
+        counts = np.bincount(records.shape, minlength=len(found.shapes))
+        rows = np.split(order, np.cumsum(counts)[:-1])
+    return Walked(records, found.shapes, rows, usual)
 
 
 def _may_be_usual(batches: Batches) -> Mask:
     room = batches.size.astype(np.int64) - HEADER_SIZE
     is_usual: Mask = (
-        (batches.attributes & COMPRESSION_MASK == 0)
+        (batches.attributes & (COMPRESSION_MASK | CONTROL_BIT) == 0)
         & (batches.count.astype(np.int64) * _SHORTEST_RECORD <= room)
         & (batches.count > 0)
-        & (np.abs(batches.base_timestamp) <= LATEST_MS)
+        & (batches.count == batches.end_offset - batches.base_offset)
+        & (np.abs(batches.base_timestamp) <= LATEST_MS - _LONGEST_DELTA)
     )
     return is_usual
 
 
+def _steps() -> npt.NDArray[np.int32]:
+    """By the first two bytes of a record, little-endian, how long it is; 0 where they do not say."""
+    first, second = np.arange(1 << 16) & 0xFF, np.arange(1 << 16) >> 8
+    is_wide = first >= _WIDE
+    length = np.where(is_wide, first - _WIDE + (second << 7), first)
+    size = (length >> 1) + 1 + is_wide
+    # An odd length is a negative one.
+    size[(length & 1 == 1) | (length < 2 * (_SHORTEST_RECORD - 1)) | (is_wide & (second >= _WIDE))] = 0
+    return size.astype(np.int32)
+
+
+_STEPS: Final = _steps()
+
+
 def _chain(
-    gather: Gather, data: bytes, starts: Positions, ends: Positions, counts: Positions
+    gather: Gather, data: bytes, starts: Positions, ends: Positions, first: Positions, counts: Positions
 ) -> tuple[Positions, Mask]:
     """Where each record begins, and in which batches the last one ends where the batch does."""
-    first = np.cumsum(counts) - counts
     begins = np.zeros(int(counts.sum()), np.int64)
     order = np.argsort(-counts, kind="stable")
-    at, last, slot, descending = starts[order], ends[order], first[order], -counts[order]
-    is_bad = np.zeros(len(order), np.bool_)
+    at, slot, descending = starts[order], first[order], -counts[order]
+    # A chain that leaves its batch stays right behind its end, where no chain that adds up is.
+    limit = ends[order] + 1
     step = 0
     while (alive := int(np.searchsorted(descending, -step))) > _FEW_BATCHES:
-        begins[slot[:alive] + step] = at[:alive]
-        length, body, longer = gather.short_uvarint(at[:alive])
-        stop = body + (length >> 1)
-        if longer is not None:
-            is_bad[:alive] |= longer
-        if (stop > last[:alive]).any():
-            is_bad[:alive] |= stop > last[:alive]
-            np.minimum(stop, last[:alive], out=stop)
-        at[:alive] = stop
+        live = at[:alive]
+        begins[slot[:alive]] = live
+        live += _STEPS.take(gather.uint16[live])
+        np.minimum(live, limit[:alive], out=live)
+        slot += 1
         step += 1
     for index in range(alive):
-        place, count = int(slot[index]) + step, -int(descending[index]) - step
+        place, count = int(slot[index]), -int(descending[index]) - step
         found, at[index] = _chain_of_one(data, int(at[index]), count)
         begins[place : place + len(found)] = found
-    adds_up = np.empty(len(order), np.bool_)
-    adds_up[order] = (at == last) & ~is_bad
-    return begins, adds_up
+    ended = np.empty_like(at)
+    ended[order] = at
+    # It may have been there before its last record.
+    return begins, (ended == ends) & (begins[first + counts - 1] < ends)
 
 
 def _chain_of_one(data: bytes, at: int, count: int) -> tuple[list[int], int]:
@@ -112,48 +147,81 @@ def _chain_of_one(data: bytes, at: int, count: int) -> tuple[list[int], int]:
         for _ in range(count):
             found.append(at)
             byte = data[at]
-            if byte < 0x80:
+            if byte < _WIDE:
                 at += 1 + (byte >> 1)
                 continue
             second = data[at + 1]
-            if second >= 0x80:
+            if second >= _WIDE:
                 return found, -1
-            at += 2 + ((byte & 0x7F | second << 7) >> 1)
+            at += 2 + ((byte - _WIDE + (second << 7)) >> 1)
     except IndexError:
         return found, -1
     return found, at
 
 
-def _stops(begins: Positions, ends: Positions, counts: Positions) -> Positions:
-    """Where each record ends: where the next one begins, or its batch ends."""
+def _sizes(begins: Positions, ends: Positions, last: Positions) -> Positions:
+    """How long each record is: up to where the next one begins, or its batch ends."""
     stops = np.empty_like(begins)
     stops[:-1] = begins[1:]
-    stops[np.cumsum(counts) - 1] = ends
+    stops[last] = ends
+    stops -= begins
     return stops
 
 
-def _parts(
-    gather: Gather, begins: Positions, stops: Positions, batch: Positions, batches: Batches
-) -> tuple[Records, Mask]:
-    """What stands in the records, and which of them do not look like one."""
-    length, body, _ = gather.short_uvarint(begins)
-    timestamp_delta, at, longer_timestamp = gather.varint(body + 1)
-    offset_delta, at, longer_offset = gather.varint(at)
-    key_size, key, longer_key = gather.varint(at)
-    if len(key_size) and key_size.max() > 0:
-        key_end = np.minimum(key + np.clip(key_size, 0, _LONGEST), stops)
-    else:
-        key_end = key
-    value_size, value, longer_value = gather.varint(key_end)
-    end = value + value_size
-    span = (batches.end_offset - batches.base_offset)[batch]
-    # A null value is no metadata record: the codec says so. An odd length is a negative one.
-    is_odd = (length & 1 != 0) | (length < 2 * (_SHORTEST_RECORD - 1)) | (value_size < 0) | (end + 1 != stops)
-    is_odd |= (offset_delta < 0) | (offset_delta >= span)
-    is_odd |= gather.bytes[np.clip(end, 0, stops)] != 0
-    for longer in (longer_timestamp, longer_offset, longer_key, longer_value):
-        if longer is not None:
-            is_odd |= longer
-    offset = batches.base_offset[batch] + offset_delta
-    timestamp = batches.base_timestamp[batch] + timestamp_delta
-    return Records(batch, offset, timestamp, key, key_size, value, end), is_odd
+def _shapes(gather: Gather, data: bytes, begins: Positions, sizes: Positions) -> _Found:
+    """The shape of each record."""
+    found = _Found(len(begins))
+    short = np.minimum(sizes, LONGEST + 1).astype(np.uint16)
+    order = np.argsort(short, kind="stable")
+    counts = np.bincount(short)
+    stops = np.cumsum(counts)
+    for size in np.flatnonzero(counts[: LONGEST + 1]).tolist():
+        rows = order[stops[size] - counts[size] : stops[size]]
+        starts = begins[rows]
+        words = gather.words(starts, size)
+        while len(rows) and found.rounds_left:
+            start = int(starts[0])
+            shape = shape_of(data[start : start + size])
+            left = np.flatnonzero(~found.note(shape, rows, words))
+            rows, starts, words = rows[left], starts[left], words[left]
+    return found
+
+
+class _Found:
+    """Shapes that were found so far; the first of them is ODD_BATCH."""
+
+    def __init__(self, records: int) -> None:
+        self.shape = np.zeros(records, np.int64)
+        self.shapes = [ODD_BATCH]
+        self.rows = [np.empty(0, np.int64)]
+        self.rounds_left = 64 + records // 16
+        """A log in which hardly two records are alike is not worth looking for shapes."""
+
+    def note(self, shape: Shape, rows: Positions, words: Words) -> Mask:
+        """Which of these records have that shape."""
+        self.rounds_left -= 1
+        fits = shape.are_of(words)
+        usual = fits
+        if shape.for_codec is not None:
+            odd = fits & shape.has_odd_content(words)
+            if odd.any():
+                self._add(shape.for_codec, rows[odd])
+                usual = fits & ~odd
+        self._add(shape, rows if usual.all() else rows[usual])
+        return fits
+
+    def _add(self, shape: Shape, rows: Positions) -> None:
+        self.shape[rows] = len(self.shapes)
+        self.shapes.append(shape)
+        self.rows.append(rows)
+
+
+def _is_out_of_place(gather: Gather, records: Records, shapes: list[Shape]) -> Mask:
+    """Which records may not be where they seem, or have another offset than their place in the batch says."""
+    is_odd = np.array([shape.reads is Reads.CODEC_BY_BATCH for shape in shapes])[records.shape]
+    at = records.begin + np.array([shape.offset for shape in shapes])[records.shape]
+    delta, _, longer = gather.varint(at)
+    is_odd |= delta != records.number
+    if longer is not None:
+        is_odd |= longer
+    return is_odd

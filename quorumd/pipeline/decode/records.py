@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from quorumd.pipeline.decode import configs
-from quorumd.pipeline.decode.bodies import Bodies
-from quorumd.pipeline.decode.cells import TYPE_NAME, Cells
+from quorumd.pipeline.decode.cells import Cells
 from quorumd.pipeline.decode.configs import put_configs
 from quorumd.pipeline.decode.gather import Gather, Mask, Positions
-from quorumd.pipeline.decode.layouts import LAYOUTS
-from quorumd.pipeline.decode.plain import COLUMNS, LATEST_MS, Row, batch_rows, record_row
+from quorumd.pipeline.decode.plain import COLUMNS, Row, batch_rows, record_row
 from quorumd.pipeline.decode.record_walk import Records, walk
+from quorumd.pipeline.decode.shapes import FRAME_SIZE, Reads, Shape
 from quorumd.pipeline.scan import Batches, Data, Fault
 from quorumd.pipeline.schemas import RECORDS, Table
 from quorumd.protocol import messages
-from quorumd.protocol.metadata_record import FRAME_VERSION
 from quorumd.protocol.record_batch import CONTROL_BIT, Record
 
 _SHALLOW: Final = frozenset(
@@ -38,8 +35,7 @@ _SHALLOW: Final = frozenset(
     )
 )
 """Columns for which no body has to be looked at."""
-_NO_KIND: Final = 1 << 14
-"""Larger than any type and version in seven bits each."""
+_NO_ROWS: Final = np.empty(0, np.int64)
 _OF_ALL_TYPES: Final = frozenset(("data", "raw", "fault"))
 
 
@@ -121,119 +117,123 @@ class _Decoding:
         self._data = data if isinstance(data, bytes) else bytes(data)
         self._batches = batches
         self._gather = Gather(data)
-        self._records, usual = walk(self._gather, self._data, batches)
+        walked = walk(self._gather, self._data, batches)
         odd = {
-            index: list(batch_rows(self._data, batches, index)) for index in np.flatnonzero(~usual).tolist()
+            index: list(batch_rows(self._data, batches, index))
+            for index in np.flatnonzero(~walked.usual).tolist()
         }
-        self._place_rows(odd)
-        self._cells = Cells(self._gather, len(self._batch), columns, packed)
-        self._put_records()
+        self._shapes = walked.shapes
+        self._counts = np.bincount(walked.records.batch, minlength=len(batches))
+        self._records, self._rows = walked.records, walked.rows
+        if odd:
+            self._make_room({index: len(rows) for index, rows in odd.items()})
+        self._cells = Cells(
+            self._gather,
+            self._shapes,
+            self._rows,
+            self._records.shape,
+            self._records.begin,
+            columns,
+            packed,
+        )
+        first = np.cumsum(self._counts) - self._counts
         for index, rows in odd.items():
             for number, row in enumerate(rows):
-                self._cells.put_row(int(self._first_rows[index]) + number, row)
+                self._cells.put_row(int(first[index]) + number, row)
+        self._put_bodies(self._cells.wanted - _SHALLOW)
 
-    def _place_rows(self, odd: dict[int, list[Row]]) -> None:
-        """Which rows each batch has: `_rows` of the records that were walked, `_batch` of every row."""
-        batch = self._records.batch
-        if not odd:
-            self._batch = batch
-            self._rows: Positions = np.arange(len(batch))
-            return
-        counts = np.bincount(batch, minlength=len(self._batches))
+    def _make_room(self, odd: Mapping[int, int]) -> None:
+        """For so many rows of odd batches, which begin at 0 and have the first shape."""
+        records, counts = self._records, self._counts
         before = np.cumsum(counts) - counts
         for index, rows in odd.items():
-            counts[index] = len(rows)
-        self._first_rows = np.cumsum(counts) - counts
-        self._batch = np.repeat(np.arange(len(counts)), counts)
-        self._rows = np.arange(len(batch)) + (self._first_rows - before)[batch]
+            counts[index] = rows
+        places = np.arange(len(records.batch))
+        places += (np.cumsum(counts) - counts - before)[records.batch]
+        columns = [np.zeros(int(counts.sum()), column.dtype) for column in records]
+        for column, values in zip(columns, records, strict=True):
+            column[places] = values
+        self._records = Records(*columns)
+        self._rows = [places[rows] for rows in self._rows]
 
     def record_batch(self, node: int, segment: str | None, position: int | None) -> pa.RecordBatch:
         """All columns, in the order in which they were asked for."""
-        size = len(self._batch)
+        size = len(self._records.batch)
         schema = self._table.arrow()
-        batch_columns: dict[str, Callable[[], pa.Array]] = {
+        own_columns: dict[str, Callable[[], pa.Array]] = {
             "node": lambda: pa.array(np.full(size, node, np.int32)),
             "segment": lambda: pa.repeat(pa.scalar(segment, pa.string()), size),
             "position": lambda: self._positions(position),
-            "base_offset": lambda: pa.array(self._batches.base_offset[self._batch]),
-            "epoch": lambda: pa.array(self._batches.epoch[self._batch]),
-            "control": lambda: pa.array((self._batches.attributes & CONTROL_BIT != 0)[self._batch]),
+            "offset": self._offsets,
+            "base_offset": lambda: pa.array(self._of_batches(self._batches.base_offset)),
+            "epoch": lambda: pa.array(self._of_batches(self._batches.epoch)),
+            "ts": self._times,
+            "control": lambda: pa.array(self._of_batches(self._batches.attributes & CONTROL_BIT != 0)),
         }
         arrays = [
-            batch_columns[name]() if name in batch_columns else self._cells.column(name)
-            for name in schema.names
+            own_columns[name]() if name in own_columns else self._cells.column(name) for name in schema.names
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def _of_batches(self, values: Any) -> Any:
+        return np.repeat(values, self._counts)
+
     def _positions(self, position: int | None) -> pa.Array:
         if position is None:
-            return pa.nulls(len(self._batch), pa.int64())
-        return pa.array(self._batches.position[self._batch] + position)
+            return pa.nulls(len(self._records.batch), pa.int64())
+        return pa.array(self._of_batches(self._batches.position + position))
 
-    def _put_records(self) -> None:
-        records, cells, rows = self._records, self._cells, self._rows
-        # Scattering costs ten times what copying does.
-        every: Any = slice(None) if cells.rows == len(rows) else rows
-        in_range = np.abs(records.timestamp_ms) <= LATEST_MS
-        times = (
-            np.where(in_range, records.timestamp_ms, 0) * 1000
-            if not in_range.all()
-            else records.timestamp_ms * 1000
-        )
-        cells.put("offset", every, records.offset)
-        cells.put("ts", every, times, in_range)
-        deep = cells.wanted - _SHALLOW
-        if not deep and cells.wanted.isdisjoint(("type", TYPE_NAME, "version")):
-            return
-        frame, key, version = (self._gather.bytes[records.value + byte] for byte in range(3))
-        is_control = (self._batches.attributes & CONTROL_BIT != 0)[records.batch]
-        # A frame of three bytes, as all records that are known have it.
-        is_odd = is_control | (frame != FRAME_VERSION) | (key >= 0x80) | (version >= 0x80)
-        is_odd |= records.end - records.value < 3
-        cells.put("type", every, key)
-        cells.put("version", every, version)
-        cells.put_type_names(every, messages.RECORDS, key)
-        self._put_bodies(key, version, is_odd, deep)
-        odd = np.flatnonzero(is_odd)
-        cells.clear(rows[odd])
-        cells.put("offset", rows[odd], records.offset[odd])
-        cells.put("ts", rows[odd], times[odd], in_range[odd])
-        for index in odd.tolist():
-            cells.put_row(int(rows[index]), self._plain(records, index, bool(is_control[index])))
+    def _offsets(self) -> pa.Array:
+        offsets = self._of_batches(self._batches.base_offset)
+        offsets += self._records.number
+        return self._cells.numbers("offset", offsets, self._is_walked())
 
-    def _put_bodies(self, key: Any, version: Any, is_odd: Mask, wanted: frozenset[str]) -> None:
-        """Put the columns of the bodies; marks the records that `plain` has to decode as odd."""
-        kinds = key.astype(np.uint16) << 7 | version
-        kinds[is_odd] = _NO_KIND
-        for kind in np.flatnonzero(np.bincount(kinds, minlength=_NO_KIND)[:_NO_KIND]).tolist():
-            api_key, of_version = kind >> 7, kind & 0x7F
-            if not _fills(api_key, wanted):
-                continue
-            chosen = np.flatnonzero(kinds == kind)
-            start, end = self._records.value[chosen] + 3, self._records.end[chosen]
-            if (api_key, of_version) == (configs.TYPE, configs.VERSION):
-                is_odd[chosen] = put_configs(self._gather, self._cells, self._rows[chosen], start, end)
-                continue
-            layout = LAYOUTS.get(api_key)
-            if layout is None or of_version > layout.max_version:
-                is_odd[chosen] = True
-                continue
-            bodies = Bodies(self._gather, self._cells, self._rows[chosen], start, end)
-            is_odd[chosen] = bodies.decode(layout, of_version)
+    def _times(self) -> pa.Array:
+        times = self._of_batches(self._batches.base_timestamp)
+        places = np.array([shape.timestamp for shape in self._shapes])
+        deltas, _, _ = self._gather.varint(self._records.begin + places.take(self._records.shape))
+        times += deltas
+        times *= 1000
+        return self._cells.numbers("ts", times, self._is_walked())
 
-    def _plain(self, records: Records, index: int, is_control: bool) -> Row:
+    def _is_walked(self) -> Mask | None:
+        """Rows that are not those of the codec; None for all of them."""
+        return self._records.begin > 0 if (self._records.begin == 0).any() else None
+
+    def _put_bodies(self, wanted: frozenset[str]) -> None:
+        """Read what is not where its shape says."""
+        by_codec, configs = [_NO_ROWS], [_NO_ROWS]
+        for shape, rows in zip(self._shapes, self._rows, strict=True):
+            if _fills(shape, wanted):
+                if shape.reads is Reads.CODEC:
+                    by_codec.append(rows)
+                elif shape.reads is Reads.CONFIGS:
+                    configs.append(rows)
+        if len(configs) > 1:
+            rows = np.concatenate(configs)
+            by_codec.append(rows[self._put_configs(rows)])
+        for row in np.concatenate(by_codec).tolist():
+            self._cells.put_row(row, self._plain(row))
+
+    def _put_configs(self, rows: Positions) -> Mask:
+        values = np.array([shape.value for shape in self._shapes])
+        begin = self._records.begin[rows]
+        start = begin + values.take(self._records.shape[rows]) + FRAME_SIZE
+        return put_configs(self._gather, self._cells, rows, start, begin + self._records.size[rows] - 1)
+
+    def _plain(self, row: int) -> Row:
         """What the codec says of one record."""
-        key_start, key_size = int(records.key[index]), int(records.key_size[index])
-        key = self._data[key_start : key_start + key_size] if key_size >= 0 else None
-        value = self._data[records.value[index] : records.end[index]]
-        return record_row(Record(int(records.offset[index]), 0, key, value), is_control)
+        records, shape = self._records, self._shapes[self._records.shape[row]]
+        begin = int(records.begin[row])
+        value = self._data[begin + shape.value : begin + int(records.size[row]) - 1]
+        return record_row(Record(0, 0, None, value), is_control=False)
 
 
-def _fills(api_key: int, wanted: frozenset[str]) -> bool:
-    """Whether records of this type say anything in these columns."""
-    if not wanted:
-        return False
-    columns = COLUMNS.get(messages.RECORDS.get(api_key, ""))
-    if columns is None or not wanted.isdisjoint(_OF_ALL_TYPES):
+def _fills(shape: Shape, wanted: frozenset[str]) -> bool:
+    """Whether records of this shape may say anything in these columns."""
+    if shape.api_key < 0:
         return True
+    columns = COLUMNS.get(messages.RECORDS.get(shape.api_key, ""))
+    if columns is None or not wanted.isdisjoint(_OF_ALL_TYPES):
+        return bool(wanted)
     return not wanted.isdisjoint((*columns, "fenced", "in_controlled_shutdown"))
