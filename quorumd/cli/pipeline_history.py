@@ -22,6 +22,7 @@ SMALL_TABLES = {
     "brokers": "What became of each broker: registered, fenced, unfenced, shut down, gone.",
     "topics": "Topics that are or were.",
     "voters": "Who voted in the quorum from when to when, and where they were reached.",
+    "gaps": "What was deleted from the log before it was read.",
     "lag": "How far each node was behind the leader, or behind the farthest folder.",
 }
 
@@ -81,7 +82,8 @@ def build(
     """Add to a history what is in the log and not in it yet.
 
     Interrupted or killed at any moment, it goes on where it was when it is run again. Of several folders that copy is
-    read which is most up to date. A log that begins behind a snapshot is read from that snapshot on.
+    read which is most up to date. A log that begins behind a snapshot is read from that snapshot on; where it was
+    deleted before it was read, the history goes on from the next snapshot, and tells of the gap.
 
     \b
     Examples:
@@ -96,14 +98,15 @@ def build(
 
     from quorumd.pipeline.history.build import build as build_history
     from quorumd.pipeline.log_files import parse_folders, read_folders
-    from quorumd.pipeline.settings import profile_for
 
     source = {"path": path} if path is not None else {"bootstrap": bootstrap or ""}
-    # A mistake in the folders need not wait for Spark to start.
-    found = read_folders(parse_folders(path)) if path is not None else []
-    small = found and not follow and profile_for(sum(each.size for each in found)) == "small"
-    with spark.session("small" if small else "big") as session:
-        summary = build_history(session, source, folder, follow)
+    if path is not None:
+        # A mistake in the folders need not wait for Spark to start.
+        read_folders(parse_folders(path))
+    with spark.session("thin") as session:
+        summary = build_history(
+            session, source, folder, follow, tell=lambda text: click.echo(f"warning: {text}", err=True)
+        )
     if summary.orphans:
         click.echo(
             f"warning: {summary.orphans} changes of partitions whose creation is not in the log were left out",
@@ -212,7 +215,7 @@ def sql(query: str, folder: Path, spark: SparkOptions, output: str) -> None:
 
     \b
     Tables:
-      events, epochs, voters, brokers, topics, lag
+      events, epochs, voters, brokers, topics, lag, gaps
       partition_states    those that ended and those that last (to_ts is null)
       partition_current   those that last
     Views:

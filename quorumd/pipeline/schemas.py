@@ -329,6 +329,19 @@ LAG = Table(
     ),
 )
 
+GAPS = Table(
+    "gaps",
+    "Where the log was deleted before it was read. Of these offsets the history knows only what a snapshot says of "
+    "their end.",
+    (
+        _CLUSTER,
+        Column("from_offset", "BIGINT"),
+        Column("to_offset", "BIGINT", "exclusive"),
+        Column("from_ts", "TIMESTAMP", "of the last record before"),
+        Column("to_ts", "TIMESTAMP", "of the last record that the snapshot contains"),
+    ),
+)
+
 AUDIT_FINDINGS = Table(
     "audit_findings",
     "What an audit found wrong, or worth knowing.",
@@ -384,5 +397,5 @@ PLAN_BROKERS = Table(
 
 HISTORY_TABLES = {
     table.name: table
-    for table in (EVENTS, EPOCHS, VOTERS, BROKERS, TOPICS, PARTITION_STATES, PARTITION_CURRENT, LAG)
+    for table in (EVENTS, EPOCHS, VOTERS, BROKERS, TOPICS, PARTITION_STATES, PARTITION_CURRENT, LAG, GAPS)
 }

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quorumd.pipeline.java import Java
@@ -37,8 +37,6 @@ ALWAYS = {
 }
 ON_LOOPBACK = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-SMALL_INPUT = 200_000_000
-"""Bytes."""
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -91,11 +89,6 @@ def environment(
     if stays_here(master):
         found["SPARK_LOCAL_IP"] = LOOPBACK
     return found
-
-
-def profile_for(input_bytes: int) -> Literal["small", "big"]:
-    """What suits an input of this size: below SMALL_INPUT the full compiler costs more than it gives back."""
-    return "small" if input_bytes < SMALL_INPUT else "big"
 
 
 def is_local(master: str) -> bool:

@@ -103,7 +103,7 @@ def measure_history(
     source, warm_up = ({"path": f"1={each.folders[1]}"} for each in (log, small))
     rates, size, cpu_rate = {}, 0, 0.0
     for cores in (1, 2):
-        with _on_cores(cores), spark_session(f"local[{cores}]") as session:
+        with _on_cores(cores), spark_session(f"local[{cores}]", "thin") as session:
             build(session, warm_up, folder / "warm-up")
             seconds = []
             for turn in range(rounds):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.image_records import records_of
 from quorumd.pipeline.history.jobs import run_job
+from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.staging import Staged, stage
-from quorumd.pipeline.history.tables import Manifest, read_manifest
+from quorumd.pipeline.history.tables import Manifest, as_time, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
+from tests.support.history_logs import history
 from tests.support.history_rows import batches
 from tests.support.naive_history import Logged
 
@@ -27,3 +34,26 @@ def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1) -> None:
     told = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
     staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
     writer.add_staged(staged, lambda jobs: map(run_job, jobs))
+
+
+def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
+    """Begin, or go on behind a gap, with the snapshot that holds `image`; `last` is the last record in it."""
+    writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
+    seed = Seed(last.offset + 1, last.epoch, as_time(last.ts_us))
+    content = [
+        Logged(number, last.epoch, last.ts_us, record) for number, record in enumerate(records_of(image))
+    ]
+    of_snapshot = (
+        batch.append_column("snapshot_offset", pa.array([seed.end] * len(batch)))
+        for batch in batches(content)
+    )
+    told = stage(of_snapshot, writer.new_staging(), 0, seed)
+    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
+    writer.add_seed(staged, lambda jobs: map(run_job, jobs), seed)
+
+
+def write_with_wrong_clock(folder: Path, epoch: int, wrong_by: timedelta) -> None:
+    """A history of eight epochs, one of which was led with a clock that was wrong."""
+    log, _ = history(3)
+    micros = wrong_by // timedelta(microseconds=1)
+    write(folder, [each._replace(ts_us=each.ts_us + micros) if each.epoch == epoch else each for each in log])

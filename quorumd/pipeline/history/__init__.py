@@ -7,7 +7,7 @@ build(session, source options, folder, follow) -> Summary
 open_history(folder) -> History; register_views(session, history): the tables and ready views as temporary views
 
 How a log becomes a history
-    seed            the snapshot to begin with, where the log lacks its beginning
+    seed            the snapshot to begin with, where the log lacks its beginning, and to go on with behind a gap
     staging_source  the stream: a Spark source whose readers do `staging` with what they read
     staging         in workers: records are put aside in Arrow files, those of partitions by bucket
     writer          on the driver: folds what is about all of the cluster, gives out jobs, publishes
@@ -24,7 +24,8 @@ What decides, pure
     packed          lists of ids as binaries
 
 Questions
-    history         an open history; times relative to its end
+    history         an open history, with right times; times relative to its end
+    clocks          leaders whose clocks were wrong
     questions       those that need no Spark
-    views.sql       churn, leader_flaps, under_min_isr, reassignments
+    views/          churn, leader_flaps, under_min_isr, reassignments: a query each
 """

@@ -10,14 +10,16 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+
 from quorumd.errors import ConfigError
 from quorumd.pipeline.history.lag import lag_rows
-from quorumd.pipeline.history.seed import cluster_id_of, find_seed
+from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
 from quorumd.pipeline.history.staging_source import NAME, StagingSource, staging_options
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, only_writer, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
@@ -51,13 +53,15 @@ def build(
     folder: Path,
     follow: bool = False,
     stop: threading.Event | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Summary:
     """Add to the history in `folder` what is in the log and not in it yet; with `follow` go on until the process is
     told to end (SIGINT, SIGTERM), or until `stop` is set.
 
-    `source`: `path` or `bootstrap`, and other options of the source. Raises InputIncomplete where the log is not all
-    there, RequestFailed where a cluster does not answer, ConfigError for the history of another cluster and where
-    another build is writing it.
+    Where the log was deleted before it was read, up to a snapshot, the history goes on from that: the gap is in the
+    table gaps, and is told. `source`: `path` or `bootstrap`, and other options of the source. Raises InputIncomplete
+    where the log is not all there, RequestFailed where a cluster does not answer, ConfigError for the history of
+    another cluster and where another build is writing it.
     """
     started = time.monotonic()
     with only_writer(folder):
@@ -68,20 +72,51 @@ def build(
                 f"{folder} has the history of cluster {manifest.cluster_id}, and this log is of {cluster_id}"
             )
         manifest.cluster_id = manifest.cluster_id or cluster_id
-        if manifest.transaction is not None:
-            shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
-        writer = HistoryWriter(folder, manifest)
         session.dataSource.register(StagingSource)
-        if not manifest.end and (found := find_seed(session, source)):
-            seed, source_of_seed = found
-            options = source_of_seed | staging_options(writer.staging, seed=seed)
-            frame = session.read.format(NAME).options(**options).load()
-            doing(f"reading the snapshot of offset {seed.end}")
-            writer.seed(frame, seed)
-        records = _stream(session, source, writer, follow, stop or threading.Event())
+        records, orphans = 0, 0
+        stop = stop or threading.Event()
+        found, is_behind = find_seed(session, source, manifest.end), True
+        while is_behind:
+            writer = _begin(session, folder, manifest, found, tell)
+            try:
+                _stream(session, source, writer, follow, stop)
+                is_behind = False
+            except PySparkException:
+                # Deleted while it was read, or since the last look at it.
+                manifest = read_manifest(folder) or Manifest()
+                found = find_seed(session, source, manifest.end)
+                if found is None:
+                    raise
+            records += writer.records
+            orphans += writer.orphans
         made = writer.manifest
     seconds = time.monotonic() - started
-    return Summary(records, seconds, made.begin, made.end, writer.orphans)
+    return Summary(records, seconds, made.begin, made.end, orphans)
+
+
+def _begin(
+    session: SparkSession,
+    folder: Path,
+    manifest: Manifest,
+    found: tuple[Seed, dict[str, str]] | None,
+    tell: Callable[[str], None],
+) -> HistoryWriter:
+    """A writer that has all up to where the log is to be read from."""
+    if manifest.transaction is not None or found:
+        # It is ahead of the history, or at offsets that are gone.
+        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
+    writer = HistoryWriter(folder, manifest)
+    if found:
+        seed, source = found
+        if manifest.end:
+            tell(
+                f"offsets {manifest.end} to {seed.end - 1} were deleted from the log before they were read: the "
+                "history goes on from the snapshot behind them, see the table gaps"
+            )
+        doing(f"reading the snapshot of offset {seed.end}")
+        options = source | staging_options(writer.staging, seed=seed)
+        writer.seed(session.read.format(NAME).options(**options).load(), seed)
+    return writer
 
 
 def _stream(
@@ -90,19 +125,17 @@ def _stream(
     writer: HistoryWriter,
     follow: bool,
     stop: threading.Event,
-) -> int:
+) -> None:
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
     options |= {"startingOffset": str(writer.manifest.end)}
     options |= staging_options(writer.staging, writer.manifest.end)
     frame = session.readStream.format(NAME).options(**options).load()
-    records = 0
     adding = threading.Lock()
 
     def add(batch: DataFrame, number: int) -> None:
         del number
-        nonlocal records
         with adding:
-            records += writer.add(batch, lambda ts, end: lag_rows(source, ts, end))
+            writer.add(batch, lambda ts, end: lag_rows(source, ts, end))
         doing(f"up to offset {writer.manifest.end:,}")
 
     stream = frame.writeStream.foreachBatch(add).option(
@@ -111,7 +144,6 @@ def _stream(
     stream = stream.trigger(processingTime=TRIGGER) if follow else stream.trigger(availableNow=True)
     if not _ends_by_itself(stream.start(), adding, stop) and not follow:
         raise KeyboardInterrupt
-    return records
 
 
 def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, told: threading.Event) -> bool:

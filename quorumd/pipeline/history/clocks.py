@@ -9,17 +9,29 @@ not found out.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    from quorumd.pipeline.history.history import History
+from quorumd.pipeline.history.tables import Manifest, read_files
 
 Integers = npt.NDArray[np.int64]
+
+_FROM_TO = {"from_ts": "from_offset", "to_ts": "to_offset"}
+TIMES: Final[dict[str, dict[str, str]]] = {
+    "events": {"ts": "offset"},
+    "epochs": {"start_ts": "start_offset", "end_ts": "end_offset"},
+    "voters": {"from_ts": "from_offset"},
+    "brokers": _FROM_TO,
+    "topics": {"created_ts": "created_offset", "deleted_ts": "deleted_offset"},
+    "partition_states": _FROM_TO,
+    "partition_current": _FROM_TO,
+}
+"""Of each table: times of records, and at which offset that record is. Files have them as they were recorded."""
 
 
 class Clocks:
@@ -44,15 +56,32 @@ class Clocks:
         moved = pc.add(pc.cast(times, pa.int64()), pa.array(shifts))
         return pc.if_else(pc.is_null(offsets), times, pc.cast(moved, times.type))
 
+    def shift_us(self, offset: int) -> int:
+        """What the time of the record at this offset has to be moved by."""
+        return int(self.shifts_us[_epoch_at(self.begins, np.array([offset]))][0]) if self.moved else 0
 
-def clocks_of(history: History) -> Clocks:
+    def sql(self, time: str, offset: str) -> str:
+        """`right` as an expression of Spark's SQL, of columns with these names."""
+        ends = [*self.begins[1:].tolist(), np.iinfo(np.int64).max]
+        epochs = zip([-1, *self.begins[1:].tolist()], ends, self.shifts_us.tolist(), strict=True)
+        cases = (
+            f"WHEN {offset} >= {begin} AND {offset} < {end} THEN {shift}"
+            for begin, end, shift in epochs
+            if shift
+        )
+        return f"timestamp_micros(unix_micros({time}) + CASE {' '.join(cases)} ELSE 0 END)"
+
+
+def clocks_of(folder: Path, manifest: Manifest) -> Clocks:
     """Those of a history; of one in which time never goes back only the epochs are read."""
-    epochs = history.read("epochs", ["start_offset", "start_ts"]).sort_by("start_offset")
+    columns = ["start_offset", "start_ts"]
+    epochs = read_files(folder, manifest.paths("epochs"), "epochs", columns).sort_by("start_offset")
     epochs = epochs.filter(pc.is_valid(epochs["start_ts"]))
     begins, starts_us = epochs["start_offset"].to_numpy(), micros(epochs["start_ts"])
     if not np.any(np.diff(starts_us) < 0):
         return Clocks(begins, np.zeros(len(begins), np.int64))
-    states = history.states(["from_offset", "from_ts"])
+    paths = manifest.paths("partition_states") + manifest.paths("partition_current")
+    states = read_files(folder, paths, "partition_states", ["from_offset", "from_ts"])
     states = states.filter(pc.is_valid(states["from_ts"]))
     return Clocks(
         begins, shifts(begins, starts_us, states["from_offset"].to_numpy(), micros(states["from_ts"]))

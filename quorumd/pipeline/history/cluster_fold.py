@@ -70,6 +70,29 @@ class ClusterState:
             else:
                 self._apply_metadata(row, around, snapshot)
 
+    def apply_snapshot(self, rows: list[Row], end: Row, around: Surroundings) -> None:
+        """Go on with a snapshot: what is not in it is gone. `end` has offset, epoch and ts of the last record that it
+        contains, as all its rows have."""
+        topics, brokers, configured = set[bytes](), set[int | None](), set[str | None]()
+        for row in rows:
+            if row["control"]:
+                continue
+            if row["type"] == TOPIC:
+                topics.add(row["topic_id"])
+            elif row["type"] == REGISTER_BROKER:
+                brokers.add(fields_of(row).get("brokerId", row["broker_id"]))
+            elif row["type"] == CONFIG:
+                configured.add(_min_isr_of(fields_of(row)))
+        for topic_id, topic in self.topics.items():
+            if topic["deleted_offset"] is None and topic_id not in topics:
+                self._remove_topic(end | {"topic_id": topic_id}, around)
+        for broker_id in [each for each in self._open_brokers if each not in brokers]:
+            gone = {"type": UNREGISTER_BROKER, "broker_id": broker_id, "broker_epoch": None, "data": None}
+            self._apply_broker(end | gone, snapshot=True)
+        for name in [each for each in self.min_isr if each not in configured]:
+            self._set_min_isr(end, name, None, around)
+        self.apply(rows, around, snapshot=True)
+
     def _apply_metadata(self, row: Row, around: Surroundings, snapshot: bool) -> None:
         number = row["type"]
         if number == TOPIC:
@@ -119,20 +142,18 @@ class ClusterState:
 
     def _configure(self, row: Row, around: Surroundings) -> None:
         fields = fields_of(row)
-        resource, name = fields.get("resourceType"), fields.get("resourceName", "")
-        is_default = resource == _BROKER_CONFIG and name == ""
-        if fields.get("name") != MIN_INSYNC_REPLICAS or not (
-            is_default or (resource == _TOPIC_CONFIG and name)
-        ):
-            return
-        value = _min_isr(fields.get("value"))
+        name = _min_isr_of(fields)
+        if name is not None:
+            self._set_min_isr(row, name, _min_isr(fields.get("value")), around)
+
+    def _set_min_isr(self, row: Row, name: str, value: int | None, around: Surroundings) -> None:
         if value is None:
             self.min_isr.pop(name, None)
         else:
             self.min_isr[name] = value
         around.settings.append(Setting(row["offset"], name, value))
         topic_id = self._ids.get(name)
-        if is_default or topic_id is not None:
+        if not name or topic_id is not None:
             _note(around, MIN_ISR, row, topic_id)
 
     def count_partitions(self, counts: Mapping[bytes, int]) -> None:
@@ -182,8 +203,18 @@ class ClusterState:
     def _set_voters(
         self, row: Row, voters: list[dict[str, Any]], target: list[dict[str, Any]] | None = None
     ) -> None:
-        self.changed.add("voters")
         ids = [voter["voterId"] for voter in voters]
+        after = {
+            "kraft_version": self.kraft_version,
+            "voters": ids,
+            "directories": [_uuid(voter.get("voterDirectoryId")) for voter in voters],
+            "endpoints": [_listeners(voter.get("endpoints", [])) for voter in voters],
+        }
+        settled = not target and self.voters and "towards" not in self.voters[-1]["change"]
+        if settled and after.items() <= self.voters[-1].items():
+            # A snapshot in the middle of a history says again what is known.
+            return
+        self.changed.add("voters")
         before: list[int] = []
         if self.voters:
             before = self.voters[-1]["voters"]
@@ -198,11 +229,8 @@ class ClusterState:
                 "to_offset": None,
                 "epoch": row["epoch"],
                 "from_ts": row["ts"],
-                "kraft_version": self.kraft_version,
                 "change": " ".join(changes),
-                "voters": ids,
-                "directories": [_uuid(voter.get("voterDirectoryId")) for voter in voters],
-                "endpoints": [_listeners(voter.get("endpoints", [])) for voter in voters],
+                **after,
             }
         )
 
@@ -243,6 +271,14 @@ def fields_of(row: Row) -> dict[str, Any]:
 
 def _note(around: Surroundings, kind: int, row: Row, topic_id: bytes | None) -> None:
     around.moments.add(kind, row["offset"], row["ts"], row["epoch"], topic_id)
+
+
+def _min_isr_of(config: Mapping[str, Any]) -> str | None:
+    """The topic whose min.insync.replicas a config is, "" for the default of all; None for any other config."""
+    name: str = config.get("resourceName", "")
+    wanted = _TOPIC_CONFIG if name else _BROKER_CONFIG
+    is_it = config.get("name") == MIN_INSYNC_REPLICAS and config.get("resourceType") == wanted
+    return name if is_it else None
 
 
 def _min_isr(value: str | None) -> int | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quorumd.errors import ConfigError, InputIncomplete
-from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
+from quorumd.pipeline.history.clocks import TIMES, Clocks, clocks_of
+from quorumd.pipeline.history.tables import Manifest, as_time, read_files, read_manifest
 from quorumd.pipeline.schemas import HISTORY_TABLES
 
 if TYPE_CHECKING:
@@ -20,9 +22,12 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 VIEWS = "churn", "leader_flaps", "under_min_isr", "reassignments"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
-    """What `history.json` said when it was opened; later micro-batches are not seen."""
+    """What `history.json` said when it was opened; later micro-batches are not seen.
+
+    Whatever it answers has right times: those of leaders whose clocks were wrong are moved (see `clocks`).
+    """
 
     folder: Path
     manifest: Manifest
@@ -30,7 +35,13 @@ class History:
     @property
     def end_ts(self) -> datetime:
         """When the last record was written."""
-        return datetime.fromtimestamp(self.manifest.end_ts_us / 1_000_000, UTC)
+        micros = self.manifest.end_ts_us
+        return as_time(micros + self.clocks.shift_us(self.manifest.end - 1))
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        """How wrong the clocks were."""
+        return clocks_of(self.folder, self.manifest)
 
     def moment(self, text: str) -> datetime:
         """`1h`, `30m`, `2d` before the last record of the history, or a time as ISO 8601 has it (UTC unless said).
@@ -48,16 +59,38 @@ class History:
             ) from None
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
-    def read(self, table: str, columns: list[str] | None = None, filters: Any = None) -> Any:
-        """Rows of a table as a pyarrow.Table; `filters` is an expression of pyarrow."""
-        return read_files(self.folder, self.manifest.paths(table), table, columns, filters)
+    def read(
+        self, table: str, columns: list[str] | None = None, filters: Any = None, times: Any = None
+    ) -> Any:
+        """Rows of a table as a pyarrow.Table. `filters` and `times` are expressions of pyarrow: `times` on times, and
+        `filters` on all else."""
+        return self._read(table, self.manifest.paths(table), columns, filters, times)
 
-    def states(self, columns: list[str] | None = None, filters: Any = None, bucket: int | None = None) -> Any:
-        """States that ended and states that last; of one bucket only, where one is given."""
+    def states(
+        self,
+        columns: list[str] | None = None,
+        filters: Any = None,
+        times: Any = None,
+        bucket: int | None = None,
+    ) -> Any:
+        """States that ended and states that last, as `read`; of one bucket only, where one is given."""
         paths = self.manifest.paths("partition_states") + self.manifest.paths("partition_current")
         if bucket is not None:
             paths = [path for path in paths if path.endswith(f"bucket-{bucket:02d}.parquet")]
-        return read_files(self.folder, paths, "partition_states", columns, filters)
+        return self._read("partition_states", paths, columns, filters, times)
+
+    def _read(self, table: str, paths: list[str], columns: list[str] | None, filters: Any, times: Any) -> Any:
+        moments = TIMES.get(table, {})
+        if not (moments and self.clocks.moved):
+            both = filters if times is None else times if filters is None else filters & times
+            return read_files(self.folder, paths, table, columns, both)
+        wanted = columns or list(HISTORY_TABLES[table].names)
+        needed = [*wanted, *(each for pair in moments.items() for each in pair if each not in wanted)]
+        rows = read_files(self.folder, paths, table, needed, filters)
+        for time, offset in moments.items():
+            place = rows.column_names.index(time)
+            rows = rows.set_column(place, time, self.clocks.right(rows[time], rows[offset]))
+        return (rows if times is None else rows.filter(times)).select(wanted)
 
 
 def open_history(folder: Path) -> History:
@@ -72,7 +105,13 @@ def open_history(folder: Path) -> History:
 
 
 def register_views(session: SparkSession, history: History) -> None:
-    """The tables and the views of views.sql as temporary views of the session."""
+    """The tables, with the right times, and the queries in the folder `views` as temporary views of the session.
+
+    Each of those is one query on the tables, where partition_states has the states that last, too. In durations these
+    end with the history: history_end().
+    """
+    from pyspark.sql.functions import expr
+
     for name, table in HISTORY_TABLES.items():
         paths = history.manifest.paths(name)
         if name == "partition_states":
@@ -83,12 +122,14 @@ def register_views(session: SparkSession, history: History) -> None:
             )
         else:
             frame = session.createDataFrame([], table.ddl)
+        if history.clocks.moved:
+            for time, offset in TIMES.get(name, {}).items():
+                frame = frame.withColumn(time, expr(history.clocks.sql(time, offset)))
         frame.createOrReplaceTempView(name)
     end = history.end_ts.isoformat(sep=" ").removesuffix("+00:00")
     session.sql(
         f"CREATE OR REPLACE TEMPORARY FUNCTION history_end() RETURNS TIMESTAMP RETURN TIMESTAMP '{end}Z'"
     )
-    text = (Path(__file__).parent / "views.sql").read_text(encoding="utf-8")
-    for statement in "\n".join(line for line in text.splitlines() if not line.startswith("--")).split(";"):
-        if statement.strip():
-            session.sql(statement)
+    for name in VIEWS:
+        query = (Path(__file__).parent / "views" / f"{name}.sql").read_text(encoding="utf-8")
+        session.sql(query).createOrReplaceTempView(name)

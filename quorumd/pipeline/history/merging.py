@@ -11,7 +11,7 @@ SMALL_BYTES = 4 << 20
 """Larger files are left as they are."""
 MANY = 32
 _BUCKET = re.compile(r"bucket-\d+")
-GROWING = ("events", "partition_states", "lag")
+GROWING = ("events", "partition_states", "lag", "gaps")
 """Tables to which each micro-batch adds files; the others are written anew when they change."""
 
 

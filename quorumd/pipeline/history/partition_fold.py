@@ -128,8 +128,25 @@ class _Timeline:
         if minimum.any():
             under = self.under_min_isr(self.last_said("isr"), self.last_said("replicas"))
             keep &= ~minimum | (_before(under) != under)
+        if self.surroundings.snapshot_offset is not None:
+            keep &= ~self._said_again()
         if not keep.all():
             self.rows = rows.keep(keep)
+
+    def _said_again(self) -> Flags:
+        """What a snapshot says of partitions that are known, and that have not changed since."""
+        rows = self.rows
+        of_snapshot = (rows.kind == CREATE) & (rows.offset == self.surroundings.snapshot_offset) & ~rows.first
+        again = np.flatnonzero(of_snapshot & (_before(rows.kind) == STATE))
+        said, known = rows.source[again], rows.source[again - 1]
+        same = np.ones(len(again), np.bool_)
+        for numbers in (self.leader, self.leader_epoch, self.partition_epoch, self.recovering):
+            same &= numbers[said] == numbers[known]
+        for name in LISTS:
+            same &= ~self.lists[name].differ(said, known)
+        flags = np.zeros(len(rows), np.bool_)
+        flags[again[same]] = True
+        return flags
 
     def states(self, before: Any) -> tuple[Any, Any]:
         """Tables of STATES: those that ended and those that last, a row for each row."""

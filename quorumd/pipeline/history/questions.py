@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorumd.errors import ConfigError
-from quorumd.pipeline.history.clocks import clocks_of
 from quorumd.pipeline.history.history import History
 from quorumd.pipeline.history.staging import bucket_of
 
@@ -38,14 +37,12 @@ def partition_rows(
         wanted = pc.field("topic") == topic
         if partition is not None and len(topics) == 1:
             bucket = int(bucket_of(topics["topic_id"], pa.array([partition], pa.int32()))[0])
-    for condition in (
-        None if partition is None else pc.field("partition") == partition,
-        None if since is None else (pc.field("to_ts") > since) | pc.field("to_ts").is_null(),
-        None if until is None else pc.field("from_ts") < until,
-    ):
-        if condition is not None:
-            wanted = condition if wanted is None else wanted & condition
-    states = history.states([*STATE_COLUMNS, "to_offset", "topic_id"], wanted, bucket)
+    if partition is not None:
+        wanted = _and(wanted, pc.field("partition") == partition)
+    times = None if until is None else pc.field("from_ts") < until
+    if since is not None:
+        times = _and(times, _lasts_at(since))
+    states = history.states([*STATE_COLUMNS, "topic_id"], wanted, times, bucket)
     start, end = _lifetimes(history, states)
     lasted = [duration_text(timedelta(microseconds=int(length))) for length in end - start]
     states = states.append_column("lasted", pa.array(lasted, pa.string()))
@@ -60,6 +57,7 @@ _ORDER_AND_END = {
     "topics": ("topic", "deleted_ts"),
     "voters": ("from_offset", "to_ts"),
     "lag": ("ts", "ts"),
+    "gaps": ("from_offset", "to_ts"),
 }
 """Of the small tables: the column that orders them, and when a row ended, null while it lasts."""
 
@@ -80,7 +78,7 @@ def table_rows(history: History, table: str, since: datetime | None) -> list[Row
 def isr_churn(history: History, since: datetime | None, limit: int) -> list[Row]:
     """Partitions whose ISR changed most often."""
     changed = (pc.field("isr_left") > 0) | (pc.field("isr_joined") > 0)
-    states = history.states([*_KEY, "from_ts", "isr_left", "isr_joined"], _since(changed, since))
+    states = history.states([*_KEY, "from_ts", "isr_left", "isr_joined"], changed, _begins(since))
     found = states.group_by(_KEY).aggregate(
         [("isr_left", "count"), ("isr_left", "sum"), ("isr_joined", "sum"), ("from_ts", "max")]
     )
@@ -96,7 +94,8 @@ def isr_churn(history: History, since: datetime | None, limit: int) -> list[Row]
 def leader_flaps(history: History, since: datetime | None, limit: int) -> list[Row]:
     """Partitions that another broker came to lead, or none, most often."""
     moved = (pc.field("leader") != pc.field("leader_before")) & ~pc.field("cause").isin(_NO_FLAPS)
-    states = history.states([*_KEY, "from_ts", "leader", "leader_before", "cause"], _since(moved, since))
+    columns = [*_KEY, "from_ts", "leader", "leader_before", "cause"]
+    states = history.states(columns, moved, _begins(since))
     states = states.append_column("lost", pc.cast(pc.equal(states["leader"], -1), pa.int64()))
     states = states.append_column("unclean", pc.cast(pc.equal(states["cause"], "unclean"), pa.int64()))
     found = states.group_by(_KEY).aggregate(
@@ -108,11 +107,8 @@ def leader_flaps(history: History, since: datetime | None, limit: int) -> list[R
 
 def under_min_isr(history: History, since: datetime | None, limit: int) -> list[Row]:
     """Partitions that had too few in sync for the longest time, in seconds; only what is within the window counts."""
-    under = pc.field("under_min_isr")
-    if since is not None:
-        under &= (pc.field("to_ts") > since) | pc.field("to_ts").is_null()
-    moments = ["from_ts", "from_offset", "to_ts", "to_offset"]
-    states = history.states([*_KEY, *moments, "leader", "under_min_isr"], under)
+    times = None if since is None else _lasts_at(since)
+    states = history.states([*_KEY, "from_ts", "to_ts", "leader"], pc.field("under_min_isr"), times)
     start, end = _lifetimes(history, states)
     if since is not None:
         start = np.maximum(start, _micros(pa.array([since], states.schema.field("from_ts").type), since)[0])
@@ -128,8 +124,16 @@ def under_min_isr(history: History, since: datetime | None, limit: int) -> list[
     return _top(found, names, limit)
 
 
-def _since(condition: Any, since: datetime | None) -> Any:
-    return condition if since is None else condition & (pc.field("from_ts") >= since)
+def _begins(since: datetime | None) -> Any:
+    return None if since is None else pc.field("from_ts") >= since
+
+
+def _lasts_at(since: datetime) -> Any:
+    return (pc.field("to_ts") > since) | pc.field("to_ts").is_null()
+
+
+def _and(one: Any, other: Any) -> Any:
+    return other if one is None else one & other
 
 
 def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
@@ -142,11 +146,8 @@ def _top(found: Any, names: dict[str, str], limit: int) -> list[Row]:
 
 
 def _lifetimes(history: History, states: Any) -> tuple[Any, Any]:
-    """When each state began and ended in microseconds, or when the history ended, wrong clocks put right."""
-    clocks = clocks_of(history)
-    start = clocks.right(states["from_ts"], states["from_offset"])
-    end = clocks.right(states["to_ts"], states["to_offset"])
-    return _micros(start, history.end_ts), _micros(end, history.end_ts)
+    """When each state began and ended in microseconds, or when the history ended."""
+    return _micros(states["from_ts"], history.end_ts), _micros(states["to_ts"], history.end_ts)
 
 
 def _micros(times: Any, otherwise: datetime) -> Any:

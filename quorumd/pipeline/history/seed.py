@@ -26,17 +26,20 @@ class Seed:
     ts: datetime
 
 
-def find_seed(session: SparkSession, source: Mapping[str, str]) -> tuple[Seed, dict[str, str]] | None:
-    """The snapshot that the log goes on from, and the source that has it; None for a log that is there from its
-    beginning, and where no snapshot reaches the beginning of the log. Raises InputIncomplete, RequestFailed."""
+def find_seed(
+    session: SparkSession, source: Mapping[str, str], known: int = 0
+) -> tuple[Seed, dict[str, str]] | None:
+    """The snapshot that the log goes on from, and the source that has it, for who has all below offset `known`; None
+    where the log has what comes next, and where no snapshot reaches the beginning of the log. Raises InputIncomplete,
+    RequestFailed."""
     source = dict(source)
     end = None
     if "path" in source:
-        found = _snapshot_of_folders(source["path"])
+        found = _snapshot_of_folders(source["path"], known)
         if found is None:
             return None
         source["path"], end = found
-    elif not _begins_late(source["bootstrap"]):
+    elif not _begins_behind(source["bootstrap"], known):
         return None
     frame = session.read.format("quorumd").options(**source, level="snapshot", lists="packed").load()
     if end is not None:
@@ -49,7 +52,7 @@ def find_seed(session: SparkSession, source: Mapping[str, str]) -> tuple[Seed, d
     return Seed(header.snapshot_offset, header.snapshot_epoch, ts), source
 
 
-def _snapshot_of_folders(path: str) -> tuple[str, int] | None:
+def _snapshot_of_folders(path: str, known: int) -> tuple[str, int] | None:
     """(ID=FOLDER of a node, end offset) of the oldest snapshot that reaches the log that is followed."""
     from quorumd.pipeline.source.followed import FollowedFolders
 
@@ -57,7 +60,7 @@ def _snapshot_of_folders(path: str) -> tuple[str, int] | None:
     copies = FollowedFolders(folders)
     reached = copies.look()
     start = copies.copies[reached.node].start_offset
-    if start == 0:
+    if start <= known:
         return None
     snapshots = [
         (snapshot.end_offset, snapshot.node)
@@ -71,12 +74,12 @@ def _snapshot_of_folders(path: str) -> tuple[str, int] | None:
     return f"{node}={folders[node]}", end
 
 
-def _begins_late(bootstrap: str) -> bool:
+def _begins_behind(bootstrap: str, known: int) -> bool:
     from quorumd.pipeline.observer import Observer
     from quorumd.pipeline.source.options import parse_bootstrap
 
     with Observer(parse_bootstrap(bootstrap)) as observer:
-        return observer.extent().start > 0
+        return observer.extent().start > known
 
 
 def cluster_id_of(source: Mapping[str, str]) -> str | None:

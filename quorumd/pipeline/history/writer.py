@@ -53,13 +53,15 @@ class HistoryWriter:
         self.folder = folder
         self.manifest = manifest
         self.staging = (folder / STAGING).absolute()
+        self.records = 0
+        """That were added."""
         self.orphans = 0
         self._waiting: list[Staged] = []
         remove_leftovers(folder, manifest)
         self._state = _read_state(folder, manifest)
 
-    def add(self, frame: DataFrame, lag: LagRows = lambda ts, end: []) -> int:
-        """Fold a micro-batch of `staging_source` in; how many records of it were new.
+    def add(self, frame: DataFrame, lag: LagRows = lambda ts, end: []) -> None:
+        """Fold what is new of a micro-batch of `staging_source` in.
 
         `lag(time of the last record, end)` gives the rows of the table lag that go with it. Raises InputIncomplete
         where offsets are missing before it.
@@ -67,10 +69,10 @@ class HistoryWriter:
         self.new_staging()
         staged = _put_aside(frame)
         self.add_staged(staged, _runner(frame, staged), lag)
-        return sum(part.records for part in staged)
+        self.records += sum(part.records for part in staged)
 
     def seed(self, frame: DataFrame, seed: Seed) -> None:
-        """Begin with a snapshot: `frame` is that of `staging_source`."""
+        """Begin, or go on behind a gap, with a snapshot: `frame` is that of `staging_source`."""
         self.new_staging()
         staged = _put_aside(frame)
         self.add_seed(staged, _runner(frame, staged), seed)
@@ -113,11 +115,11 @@ class HistoryWriter:
             write_manifest(self.folder, self.manifest)
 
     def add_seed(self, staged: list[Staged], run: Run, seed: Seed) -> None:
-        """Begin with what tasks put aside of a snapshot."""
-        around = self._fold_cluster(staged, snapshot=True)
+        """Begin, or go on behind a gap, with what tasks put aside of a snapshot."""
+        around = self._fold_cluster(staged, seed)
         around.snapshot_offset = seed.end - 1
         done = list(run(self._fold_jobs(staged, seed.end - 1, around)))
-        self._publish(seed.end, seed.end, as_micros(seed.ts), done, [])
+        self._publish(seed.end - 1, seed.end, as_micros(seed.ts), done, [], is_seed=True)
         shutil.rmtree(self.staging)
 
     def _place(self, low: int) -> Place:
@@ -151,20 +153,25 @@ class HistoryWriter:
                 )
             expected = part.high
 
-    def _fold_cluster(self, staged: list[Staged], snapshot: bool = False) -> Surroundings:
+    def _fold_cluster(self, staged: list[Staged], seed: Seed | None = None) -> Surroundings:
         state = self._state
         around = state.surroundings()
-        if not snapshot:
+        settled = settle([row for part in staged for row in part.cluster_rows])
+        if seed is not None:
+            end = {"offset": seed.end - 1, "epoch": seed.epoch, "ts": as_micros(seed.ts)}
+            state.apply_snapshot(settled.rows, end, around)
+        else:
             for epoch in (epoch for part in staged for epoch in part.epochs):
                 state.count_epoch(epoch.epoch, epoch.first, epoch.records, epoch.batches)
-        settled = settle([row for part in staged for row in part.cluster_rows])
-        around.aborted = settled.aborted
-        state.apply(settled.rows, around, snapshot)
+            around.aborted = settled.aborted
+            state.apply(settled.rows, around)
         mentioned = set().union(*(part.topic_ids for part in staged))
         around.name({each: state.topics[each]["topic"] for each in mentioned if each in state.topics})
         return around
 
-    def _publish(self, low: int, high: int, last_ts_us: int, done: list[Done], lag: list[Row]) -> None:
+    def _publish(
+        self, low: int, high: int, last_ts_us: int, done: list[Done], lag: list[Row], is_seed: bool = False
+    ) -> None:
         """Write what is left, and let all of it count at once."""
         state, before = self._state, self.manifest
         files = {table: list(paths) for table, paths in before.files.items()}
@@ -185,18 +192,20 @@ class HistoryWriter:
                 files[table] = [path_in(table, low, "all")]
                 write_rows(self.folder, files[table][0], table, _rows_of(state, table), state.cluster_id)
         state.changed.clear()
-        if lag:
-            files.setdefault("lag", []).append(path_in("lag", low, "all"))
-            write_rows(self.folder, files["lag"][-1], "lag", lag, state.cluster_id)
+        gap = [] if not (is_seed and before.end) else [_gap(before, high, last_ts_us)]
+        for table, rows in {"lag": lag, "gaps": gap}.items():
+            if rows:
+                files.setdefault(table, []).append(path_in(table, low, "all"))
+                write_rows(self.folder, files[table][-1], table, rows, state.cluster_id)
         for table in GROWING:
             if table in files:
                 files[table], merged = merge_small(self.folder, table, files[table], low)
                 obsolete.extend(merged)
         named = {path for paths in before.files.values() for path in paths}
         self.manifest = Manifest(
-            begin=before.begin if before.end else low,
+            begin=before.begin if before.end else high if is_seed else low,
             end=high,
-            end_ts_us=max(before.end_ts_us, last_ts_us),
+            end_ts_us=last_ts_us,
             cluster_id=state.cluster_id,
             kraft_version=state.kraft_version,
             min_isr=dict(state.min_isr),
@@ -206,6 +215,15 @@ class HistoryWriter:
         write_manifest(self.folder, self.manifest)
         remove_obsolete(self.folder, [path for path in obsolete if path not in named])
         remove_obsolete(self.folder, before.obsolete)
+
+
+def _gap(before: Manifest, end: int, end_ts_us: int) -> Row:
+    return {
+        "from_offset": before.end,
+        "to_offset": end,
+        "from_ts": before.end_ts_us,
+        "to_ts": end_ts_us,
+    }
 
 
 def _put_aside(frame: DataFrame) -> list[Staged]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ConfigError, InputIncomplete, MalformedMessage, UnsupportedVersion
-from quorumd.pipeline.history.tables import read_files, read_manifest
+from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.log_files import LogFolder, read_folders
 from quorumd.pipeline.plan.arrays import Ints, Rows
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows, rows_of
@@ -33,13 +33,9 @@ _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
 def state_of_history(folder: Path) -> ClusterState:
     """The end of a history that `history build` wrote. Raises InputIncomplete where there is none."""
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise InputIncomplete(f"{folder} holds no history: `quorumd pipeline history build` writes one")
+    history = open_history(folder)
     columns = ["topic", "partition", "leader", "replicas", "adding", "removing"]
-    partitions = read_files(folder, manifest.paths("partition_current"), "partition_current", columns)
-    brokers = read_files(folder, manifest.paths("brokers"), "brokers")
-    return state_of_tables(partitions, brokers)
+    return state_of_tables(history.read("partition_current", columns), history.read("brokers"))
 
 
 def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:

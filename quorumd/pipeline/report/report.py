@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from quorumd.errors import InputIncomplete, JobFailed
-from quorumd.pipeline.history.clocks import Clocks, clocks_of
 from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.plan.files import read_plan_folder
 from quorumd.pipeline.report.audit_part import audit_part
@@ -80,33 +79,22 @@ def read_history(folder: Path) -> HistoryData:
     """The tables that a report needs, of those states only the columns. Raises InputIncomplete, ConfigError."""
     try:
         history = open_history(folder)
-        clocks = clocks_of(history)
-        offsets = ["from_offset", "to_offset"] if clocks.moved else []
         epochs, brokers, topics, lag = (history.read(name) for name in ("epochs", "brokers", "topics", "lag"))
         return HistoryData(
             history.manifest.cluster_id,
             history.manifest.begin,
             history.manifest.end,
-            _with_right_times(history.states([*STATE_COLUMNS, *offsets]), clocks, ("from", "to")),
-            _with_right_times(epochs, clocks, ("start", "end")),
-            _with_right_times(brokers, clocks, ("from", "to")),
+            history.states([*STATE_COLUMNS]),
+            epochs,
+            brokers,
             topics,
             lag,
-            clocks.moved,
+            history.clocks.moved,
         )
     except FileNotFoundError as error:
         raise InputIncomplete(f"{error.filename or error}: a file of this history is gone") from None
     except pa.ArrowException as error:
         raise InputIncomplete(f"{folder}: a file of this history cannot be read: {error}") from None
-
-
-def _with_right_times(table: pa.Table, clocks: Clocks, moments: tuple[str, ...]) -> pa.Table:
-    """The table with the times of these moments, each the time of a record at an offset, put right."""
-    if clocks.moved:
-        for moment in moments:
-            right = clocks.right(table[f"{moment}_ts"], table[f"{moment}_offset"])
-            table = table.set_column(table.column_names.index(f"{moment}_ts"), f"{moment}_ts", right)
-    return table
 
 
 def read_plan(folder: Path) -> PlanData:

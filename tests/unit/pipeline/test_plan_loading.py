@@ -78,9 +78,7 @@ def test_an_empty_history(tmp_path: Path) -> None:
 
 
 def test_no_history_is_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputIncomplete, match="holds no history: `quorumd pipeline history build` writes one"
-    ):
+    with pytest.raises(InputIncomplete, match="build it with `quorumd pipeline history build"):
         state_of_history(tmp_path)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorumd.pipeline.java import Java
-from quorumd.pipeline.settings import archive_options, cores, environment, profile_for, settings
+from quorumd.pipeline.settings import archive_options, cores, environment, settings
 
 JAVA = Java("/opt/java", 17, "17.0.15")
 PYTHON = Path("/scratch/python")
@@ -80,7 +80,3 @@ def test_an_archive_is_used_where_there_is_one(tmp_path: Path) -> None:
     assert archive_options(None, None) == ()
     assert f"-XX:SharedArchiveFile={archive}" in archive_options(archive, None)
     assert archive_options(archive, tmp_path / "new.jsa") == (f"-XX:ArchiveClassesAtExit={tmp_path}/new.jsa",)
-
-
-def test_a_small_input_has_a_session_that_starts_sooner() -> None:
-    assert [profile_for(size) for size in (0, 1_000_000, 10**10)] == ["small", "small", "big"]

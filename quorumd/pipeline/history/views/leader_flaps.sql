@@ -1,0 +1,10 @@
+-- How often another broker came to lead each partition, or none did.
+SELECT topic, partition, topic_id,
+       count(*) AS changes,
+       count_if(leader = -1) AS lost,
+       count_if(cause = 'unclean') AS unclean,
+       min(from_ts) AS first_ts,
+       max(from_ts) AS last_ts
+FROM partition_states
+WHERE leader <> leader_before AND cause NOT IN ('created', 'snapshot', 'deleted')
+GROUP BY topic, partition, topic_id

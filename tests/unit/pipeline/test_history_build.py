@@ -1,0 +1,29 @@
+"""What a build refuses before it has any use for Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorumd.errors import ConfigError
+from quorumd.pipeline.history.build import build
+from quorumd.pipeline.history.tables import Manifest, only_writer, write_manifest
+from tests.support.history_logs import history, write_segment
+
+NO_SPARK: Any = None
+
+
+def test_two_builds_do_not_write_one_history(tmp_path: Path) -> None:
+    with only_writer(tmp_path), pytest.raises(ConfigError, match="being written by another"):
+        build(NO_SPARK, {"path": f"1={tmp_path}"}, tmp_path)
+
+
+def test_the_history_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
+    folder = write_segment(tmp_path / "node", history(1, 20)[0])
+    (folder / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=1\n")
+    (tmp_path / "history").mkdir()
+    write_manifest(tmp_path / "history", Manifest(cluster_id="one"))
+    with pytest.raises(ConfigError, match="the history of cluster one, and this log is of another"):
+        build(NO_SPARK, {"path": f"1={folder}"}, tmp_path / "history")

@@ -1,0 +1,115 @@
+"""Histories that go on from a snapshot, because the log was deleted before it was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.history.tables import as_time
+from tests.support.history_logs import history
+from tests.support.history_rows import plain_states
+from tests.support.history_writing import write, write_seed
+from tests.support.naive_history import NaiveHistory
+
+FACTS = (
+    "leader",
+    "leader_epoch",
+    "partition_epoch",
+    "replicas",
+    "isr",
+    "elr",
+    "adding",
+    "removing",
+    "under_min_isr",
+)
+
+
+def facts(state: dict[str, Any]) -> list[Any]:
+    return [state[name] for name in FACTS]
+
+
+def current(folder: Path) -> dict[tuple[bytes, int], dict[str, Any]]:
+    states = plain_states(open_history(folder).read("partition_current"))
+    return {(state["topic_id"], state["partition"]): state for state in states}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_behind_a_gap_all_is_as_if_nothing_were_missing(tmp_path: Path, seed: int) -> None:
+    log, image = history(seed, 400)
+    _, at_the_snapshot = history(seed, 250)
+    write(tmp_path, log[:150])
+    write_seed(tmp_path, at_the_snapshot, log[249])
+    for low in range(250, 400, 50):
+        write(tmp_path, log[low : low + 50])
+    naive = NaiveHistory()
+    naive.apply(log)
+    found = open_history(tmp_path)
+    assert {key: facts(state) for key, state in current(tmp_path).items()} == {
+        key: facts(state) for key, state in naive.open.items()
+    }
+    topics = found.read("topics").to_pylist()
+    assert {row["topic_id"] for row in topics if row["deleted_offset"] is None} == {
+        bytes(topic_id) for topic_id in image.topics
+    }
+    brokers = found.read("brokers").to_pylist()
+    assert {row["broker_id"]: row["fenced"] for row in brokers if row["to_offset"] is None} == {
+        broker_id: broker.is_fenced for broker_id, broker in image.brokers.items()
+    }
+    assert (found.manifest.begin, found.manifest.end) == (log[0].offset, log[-1].offset + 1)
+
+
+def test_a_gap_is_told(tmp_path: Path) -> None:
+    log, _ = history(3, 300)
+    _, image = history(3, 200)
+    write(tmp_path, log[:100])
+    write_seed(tmp_path, image, log[199])
+    (gap,) = open_history(tmp_path).read("gaps").drop_columns(["cluster_id"]).to_pylist()
+    assert gap == {
+        "from_offset": log[99].offset + 1,
+        "to_offset": log[199].offset + 1,
+        "from_ts": as_time(log[99].ts_us),
+        "to_ts": as_time(log[199].ts_us),
+    }
+
+
+def test_a_history_that_begins_with_a_snapshot_has_no_gap(tmp_path: Path) -> None:
+    log, _ = history(3, 300)
+    _, image = history(3, 200)
+    write_seed(tmp_path, image, log[199])
+    write(tmp_path, log[200:])
+    found = open_history(tmp_path)
+    assert not len(found.read("gaps"))
+    assert found.manifest.begin == log[199].offset + 1
+
+
+def test_what_has_not_changed_goes_on(tmp_path: Path) -> None:
+    log, _ = history(5, 300)
+    _, image = history(5, 206)
+    write(tmp_path, log[:200])
+    before = current(tmp_path)
+    write_seed(tmp_path, image, log[205])
+    after = current(tmp_path)
+    same = {key for key, state in before.items() if facts(after[key]) == facts(state)}
+    assert same
+    assert {key: after[key] for key in same} == {key: before[key] for key in same}
+    assert same < after.keys()
+    assert {after[key]["cause"] for key in after.keys() - same} == {"snapshot"}
+
+
+def test_what_is_gone_ends_with_the_snapshot(tmp_path: Path) -> None:
+    log, _ = history(5, 300)
+    _, image = history(5, 250)
+    write(tmp_path, log[:200])
+    before = current(tmp_path)
+    write_seed(tmp_path, image, log[249])
+    gone = before.keys() - current(tmp_path).keys()
+    assert gone
+    ended = plain_states(open_history(tmp_path).read("partition_states"))
+    assert gone == {
+        (state["topic_id"], state["partition"])
+        for state in ended
+        if state["cause"] == "deleted" and state["from_offset"] == log[249].offset
+    }
