@@ -36,8 +36,13 @@ ALWAYS = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
 ON_LOOPBACK = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+TRUSTING_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+"""Java looks at every cell of every batch that Python gives, once whether it is null and once for what it is. A third
+of that is Arrow's checks whether the batch is still there and holds the cell: the batch is pyarrow's own, Spark has
+compared its schema, and asks for what is not null only."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 
 
 def settings(
@@ -47,7 +52,7 @@ def settings(
     found = dict(ALWAYS)
     if stays_here(master):
         found |= ON_LOOPBACK
-    options = ["-Duser.timezone=UTC", *java_options]
+    options = ["-Duser.timezone=UTC", TRUSTING_ARROW, *java_options]
     if profile != "big":
         options.append(QUICK_JAVA)
     if profile == "small":
@@ -58,7 +63,11 @@ def settings(
             found["spark.sql.shuffle.partitions"] = str(4 * cores(master))
     found |= conf
     options.append(conf.get(JAVA_OPTIONS, ""))
-    return found | {"spark.master": master, JAVA_OPTIONS: " ".join(filter(None, options))}
+    return found | {
+        "spark.master": master,
+        JAVA_OPTIONS: " ".join(filter(None, options)),
+        EXECUTOR_OPTIONS: " ".join(filter(None, (TRUSTING_ARROW, conf.get(EXECUTOR_OPTIONS, "")))),
+    }
 
 
 def archive_options(archive: Path | None, record_to: Path | None) -> tuple[str, ...]:

@@ -22,14 +22,20 @@ from pyspark.sql import DataFrame, SparkSession
 from quorumd.pipeline.session import spark_session
 
 COLUMNS = "offset BIGINT, type SMALLINT, topic_id BINARY, partition INT"
+USUAL_COLUMNS = (
+    "offset BIGINT, base_offset BIGINT, epoch INT, ts TIMESTAMP, control BOOLEAN, type SMALLINT, version SMALLINT, "
+    "topic_id BINARY, partition INT, leader INT, replicas ARRAY<INT>, isr ARRAY<INT>, broker_id INT, "
+    "broker_epoch BIGINT"
+)
+"""Fourteen, what most questions about partitions need."""
 STREAMED = 500_000
 """Offsets of a micro-batch."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def questions(spark: SparkSession, log: str, to: Path) -> dict[str, Callable[[], object]]:
-    def load(level: str, schema: str | None = None) -> DataFrame:
-        reader = spark.read.format("quorumd").option("path", log).option("level", level)
+    def load(level: str, schema: str | None = None, lists: str = "array") -> DataFrame:
+        reader = spark.read.format("quorumd").options(path=log, level=level, lists=lists)
         return (reader.schema(schema) if schema else reader).load()
 
     def stream() -> None:
@@ -42,6 +48,8 @@ def questions(spark: SparkSession, log: str, to: Path) -> dict[str, Callable[[],
 
     return {
         "records": lambda: load("records").agg({"offset": "max"}).collect(),
+        "packed": lambda: load("records", lists="packed").agg({"offset": "max"}).collect(),
+        "usual": lambda: load("records", USUAL_COLUMNS).agg({"offset": "max"}).collect(),
         "columns": lambda: load("records", COLUMNS).agg({"offset": "max"}).collect(),
         "batches": lambda: load("batches").agg({"crc": "max"}).collect(),
         "stream": stream,

@@ -40,6 +40,16 @@ def test_java_options_of_the_user_come_last_and_replace_none() -> None:
     assert {"-Dours=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC"} < set(options)
 
 
+@pytest.mark.parametrize("profile", ["small", "big"])
+def test_java_does_not_check_each_cell_of_a_batch_on_driver_and_executors(profile: str) -> None:
+    name = "spark.executor.extraJavaOptions"
+    found = settings("spark://10.0.0.7:7077", profile, {name: "-Dmine=1"})
+    for options in (found["spark.driver.extraJavaOptions"].split(), found[name].split()):
+        assert "-Darrow.enable_unsafe_memory_access=true" in options
+        assert "-Darrow.enable_null_check_for_get=false" in options
+    assert found[name].split()[-1] == "-Dmine=1"
+
+
 def test_a_big_job_has_the_full_compiler_and_partitions_for_its_cores() -> None:
     found = settings("local[3]", "big", {})
     assert "TieredStopAtLevel" not in found["spark.driver.extraJavaOptions"]
