@@ -69,6 +69,8 @@ class Discovery:
         self._expected: tuple[int, ...] = ()
         self._rounds = 0
         self._settled_until = -inf
+        self._untold = NO_NODE
+        """The leader, until it has answered: then it knows where this node is."""
         self._timer: Timer | None = None
 
     def start(
@@ -124,9 +126,15 @@ class Discovery:
 
     def introduce_to(self, node_id: int) -> None:
         """Tell a new leader where this node is: it may have begun after everybody had been told, and nobody becomes
-        a voter whose address the leader does not know. At the start everybody is told anyway."""
-        address = self._book.get(node_id)
-        if address is not None and self._rounds > 0 and node_id != self._own.id:
+        a voter whose address the leader does not know. At the start everybody is told anyway; who does not answer is
+        told again."""
+        self._untold = node_id if node_id != self._own.id else NO_NODE
+        if self._rounds > 0:
+            self._introduce()
+
+    def _introduce(self) -> None:
+        address = self._book.get(self._untold)
+        if address is not None:
             self._ask(address.host, address.port)
 
     def missing_voters(self) -> list[int]:
@@ -156,7 +164,10 @@ class Discovery:
     def _look_around(self) -> None:
         """Ask somebody if it is time. Looks often whether it is: a leader can be lost at any moment."""
         now = self._clock.now_ms()
-        searching = self._needs_leader() or bool(self.missing_voters())
+        needs_leader = self._needs_leader()
+        searching = needs_leader or bool(self.missing_voters())
+        if not needs_leader and self._rounds > 0:
+            self._introduce()
         if searching or now >= self._settled_until:
             self._ask_somebody()
             self._settled_until = now + SETTLED_MS
@@ -183,8 +194,16 @@ class Discovery:
             self._own.id, own.boot_timestamp, own.host, own.port, self._own.directory_id
         )
         deadline = self._clock.now_ms() + self._request_timeout_ms
-        call = Call(ApiKey.DISCOVER_BROKERS, lambda version: message, self._told, _ignore, deadline)
-        self._call(host, port, call)
+
+        def told(answer: Any) -> None:
+            leader = self._book.get(self._untold)
+            if leader is not None and (leader.host, leader.port) == (host, port):
+                self._untold = NO_NODE
+            self._told(answer)
+
+        self._call(
+            host, port, Call(ApiKey.DISCOVER_BROKERS, lambda version: message, told, _ignore, deadline)
+        )
 
     def _told(self, answer: Any) -> None:
         if answer.error_code == ErrorCode.NONE and self._identity.accepts(answer.cluster_id):

@@ -49,6 +49,9 @@ class HighWatermarkSaver:
     def _done(self, durable: int, outcome: object) -> None:
         if not isinstance(outcome, BaseException):
             self.certain = durable
+        elif self.saved == durable:
+            # By a full disk: it is tried again with the next flush or commit.
+            self.saved = self.certain
         self._written(outcome)
 
     def save_last(self, durable: int) -> None:

@@ -17,6 +17,7 @@ durable_files   small files as they become durable
 inspector       looks at a node after every event and asks the checkers
 checkers        one class a promise; linearizability of histories
 options         what one seed simulates; report: what came out
+settled         what a whole cluster does soon when nothing goes wrong any more
 simulation      seed in, verdict out: safety phase, liveness phase, report
 run             many seeds
 shrink          the shortest run that still breaks the same promise

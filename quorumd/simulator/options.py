@@ -37,6 +37,9 @@ FAULT_NAMES = (
     "voter change",
 )
 
+RARE_FAULT_NAMES = ("untimely removal",)
+"""Worst moments, only for profiles that are made for them."""
+
 BROKER_FAULT_NAMES = (
     "broker crash",
     "lost disk of a broker",

@@ -23,6 +23,11 @@ from quorumd.simulator.inspector import QUORUM_STATE, Inspector
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report, Violation
+from quorumd.simulator.settled import (
+    LastVoterChange,
+    require_checkpoints,
+    sealed_segments,
+)
 from quorumd.simulator.timeline import Timeline
 from quorumd.simulator.workload import History, SimulatedClient
 
@@ -214,7 +219,12 @@ class Simulation:
             self._require_settled(self._brokers, deadline)
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} do not agree on all that is committed")
+        sealed = sealed_segments(self._cluster)
         self._require_answers(began_ms, set(self._lives(core).items()) & set(lives.items()))
+        require_checkpoints(self._cluster, sealed)
+        if self._cluster.voters_changed:
+            random = self._streams.stream("last voter change")
+            LastVoterChange(self._cluster, random, self._run_until, partial(self._is_whole, core)).require()
 
     def _require_settled(self, brokers: Brokers, deadline: float) -> None:
         """Records are acknowledged again; then, without new ones, everything that was begun comes to its end."""

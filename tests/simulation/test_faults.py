@@ -9,7 +9,7 @@ import pytest
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.disk import DiskLatency
 from quorumd.simulator.faults import ALL_FAULTS
-from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, SimulationOptions
+from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES, SimulationOptions
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.timeline import Timeline, window
@@ -29,11 +29,11 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
     return Simulation(seed, SimulationOptions(**(options | more))).run()  # type: ignore[arg-type]  # mixed values
 
 
-def test_the_swarm_draws_from_all_faults() -> None:
-    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES + BROKER_FAULT_NAMES
+def test_every_fault_has_its_place() -> None:
+    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES + BROKER_FAULT_NAMES + RARE_FAULT_NAMES
 
 
-@pytest.mark.parametrize("name", FAULT_NAMES)
+@pytest.mark.parametrize("name", FAULT_NAMES + RARE_FAULT_NAMES)
 def test_happens_and_is_survived(name: str) -> None:
     happened = 0
     for seed in (1, 2):

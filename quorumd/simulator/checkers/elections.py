@@ -18,6 +18,9 @@ from quorumd.simulator.checkers.base import (
     SavedVote,
 )
 
+RESIGNS_WITHIN = 1.6
+"""Fetch timeouts without fetches of a majority; a leader counts one and a half, by its own clock."""
+
 
 class OneLeaderPerEpoch(Checker):
     """Election safety: at most one leader can be elected in an epoch, and all who know one know the same."""
@@ -205,7 +208,7 @@ class LeaderHearsOfMajority(Checker):
     """A leader that no majority fetches from resigns, so that clients do not wait at a zombie (KIP-996, check-quorum;
     hole 14 of the KIP-595 draft).
 
-    It may do so after one and a half fetch timeouts; here it has two of them, and once more a tenth, in which its
+    It does so after one and a half fetch timeouts; here it has a tenth more, and once more a tenth, in which its
     process was awake. Of a voter that is not known to have fetched in this epoch it may have heard all the same: a
     fetch that finds the logs diverged counts for this and is not told of.
     """
@@ -224,7 +227,7 @@ class LeaderHearsOfMajority(Checker):
         if seen.node_id in seen.voters:
             ages.append(0.0)
         silent_ms = sorted(ages)[len(ages) // 2]
-        if silent_ms <= 2.0 * seen.fetch_timeout_ms:
+        if silent_ms <= RESIGNS_WITHIN * seen.fetch_timeout_ms:
             self._overdue_since.pop(seen.node_id, None)
             return
         overdue_since_ms = max(self._overdue_since.setdefault(seen.node_id, seen.now_ms), seen.awake_since_ms)

@@ -47,7 +47,7 @@ from quorumd.simulator.faults.links import (
     RingPartition,
 )
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
-from quorumd.simulator.faults.voters import VoterChange
+from quorumd.simulator.faults.voters import UntimelyRemoval, VoterChange
 
 ALL_FAULTS: tuple[Fault, ...] = (
     PowerLoss(),
@@ -82,4 +82,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     SlowBroker(),
     CutOffBroker(),
     UntimelyIsrChange(),
+    UntimelyRemoval(),
 )

@@ -11,7 +11,7 @@ from quorumd.simulator.brokers.population import Brokers, Loss
 from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.event_heap import Process
-from quorumd.simulator.faults.links import block_for_a_while
+from quorumd.simulator.faults.links import block_for, block_for_a_while
 
 BEYOND_ALL_BEARING = 0.05
 """So often more disks are lost at once than there are copies: then records may be lost, and nothing else breaks."""
@@ -212,15 +212,7 @@ def _delay_request(brokers: Brokers, broker: Broker, delay_ms: float) -> None:
 
 
 def _block(brokers: Brokers, ways: list[tuple[str, str]], duration_ms: float) -> None:
-    network = brokers.cluster.network
-    for way in ways:
-        network.block(*way)
-
-    def open_again() -> None:
-        for way in ways:
-            network.unblock(*way)
-
-    brokers.cluster.heap.call_later(duration_ms, open_again, b"unblock")
+    block_for(brokers.cluster, ways, duration_ms)
 
 
 def may_lose(brokers: Brokers, broker_id: int) -> bool:

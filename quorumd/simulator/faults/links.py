@@ -192,6 +192,11 @@ def block_for_a_while(
     cluster: Cluster, random: Random, ways: list[tuple[str, str]], longest_ms: float = 8000.0
 ) -> None:
     """Block these ways, and open them again after a random time."""
+    block_for(cluster, ways, random.random() ** 2 * longest_ms)
+
+
+def block_for(cluster: Cluster, ways: list[tuple[str, str]], duration_ms: float) -> None:
+    """Block these ways for so long."""
     network = cluster.network
     for way in ways:
         network.block(*way)
@@ -200,4 +205,4 @@ def block_for_a_while(
         for way in ways:
             network.unblock(*way)
 
-    cluster.heap.call_later(random.random() ** 2 * longest_ms, open_again, b"unblock")
+    cluster.heap.call_later(duration_ms, open_again, b"unblock")

@@ -1,15 +1,17 @@
-"""Operators that change who votes, in the middle of everything else."""
+"""Operators that change who votes, in the middle of everything else, and at the worst moment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
 from quorumd.protocol.messages import alter_quorum_request as wire
 from quorumd.protocol.wire import Message
-from quorumd.simulator.cluster import PORT, Cluster
+from quorumd.simulator.cluster import PORT, Cluster, Machine
 from quorumd.simulator.event_heap import Process
+from quorumd.simulator.faults.links import block_for
 from quorumd.simulator.workload.link import ClientLink
 
 OPERATOR = "10.0.2.1"
@@ -31,9 +33,54 @@ class VoterChange:
         elif way < 0.35:
             target = cluster.voters
         cluster.voters_changed = True
-        host = random.choice(cluster.running()).host
-        link = ClientLink("operator", alter_quorum(target), 0, lambda message: None)
-        cluster.network.host(OPERATOR, Process("operator")).connect(host, PORT, link)
+        ask_for(cluster, random.choice(cluster.running()), target)
+
+
+class UntimelyRemoval:
+    """As many voters as there may be fall silent, and before anybody has missed them an operator removes another one:
+    those that stay are a majority no more."""
+
+    name = "untimely removal"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(self._leaders(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        leader = random.choice(self._leaders(cluster))
+        voters = _voters_of(leader)
+        others = [voter for voter in voters if voter != leader.node_id]
+        random.shuffle(others)
+        silent, removed = others[: len(others) // 2], others[-1]
+        timeout_ms = cluster.options.fetch_timeout_ms
+        for voter in silent:
+            own = cluster.machines[voter].host
+            far = [machine.host for machine in cluster.machines.values() if machine.host != own]
+            ways = [way for host in far for way in ((own, host), (host, own))]
+            block_for(cluster, ways, timeout_ms * random.uniform(2.0, 5.0))
+        cluster.voters_changed = True
+        target = [voter for voter in voters if voter != removed]
+        wish = partial(ask_for, cluster, leader, target)
+        cluster.heap.call_later(random.random() * timeout_ms, wish, b"operator")
+
+    def _leaders(self, cluster: Cluster) -> list[Machine]:
+        return [
+            machine
+            for machine in cluster.running()
+            if machine.node is not None
+            and not machine.exiting
+            and machine.node.engine.is_leader
+            and len(_voters_of(machine)) > 2
+        ]
+
+
+def _voters_of(machine: Machine) -> tuple[int, ...]:
+    return machine.node.engine.voters.current.ids if machine.node is not None else ()
+
+
+def ask_for(cluster: Cluster, machine: Machine, target: Sequence[int] | None) -> None:
+    """An operator wants these voters of a node, or wants what runs cancelled, and does not look at the answer."""
+    link = ClientLink("operator", alter_quorum(target), 0, lambda message: None)
+    cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, PORT, link)
 
 
 def alter_quorum(target: Sequence[int] | None) -> Message:

@@ -61,6 +61,10 @@ class World:
     def tell(self, *brokers: Broker, cluster_id: str = "") -> None:
         self.answer(ApiKey.DISCOVER_BROKERS, DiscoverBrokersResponse(0, cluster_id, list(brokers)))
 
+    def fail(self) -> None:
+        """Let the last call fail."""
+        self.calls[-1][2].on_failure(Failure("no answer in time"))
+
     def settle(self) -> None:
         self.tell(Broker(3, 5, "three", 9092, ZERO_UUID))
         self.time.pass_ms(SETTLED_MS * 2)
@@ -214,3 +218,56 @@ def metadata(leader_id: int, cluster_id: str = OURS) -> MetadataResponse:
 
 def request_of(message: DiscoverBrokersRequest) -> Request:
     return Request(ApiKey.DISCOVER_BROKERS, 0, 1, None, message, b"", 0)
+
+
+def test_a_new_leader_is_told_until_it_answers() -> None:
+    """It may not be reached when it becomes known, and makes no voter of a node whose address it does not know."""
+    world = settled_world()
+    world.discovery.introduce_to(2)
+    assert world.asked(ApiKey.DISCOVER_BROKERS) == [("two", 9092)]
+    world.fail()
+    for asked in (2, 3):
+        world.time.pass_ms(SEARCHING_MS)
+        assert world.asked(ApiKey.DISCOVER_BROKERS) == [("two", 9092)] * asked
+    world.tell()
+    world.time.pass_ms(3 * SEARCHING_MS)
+    assert len(world.asked(ApiKey.DISCOVER_BROKERS)) == 3
+
+
+def test_whose_address_comes_later_is_told_then() -> None:
+    world = settled_world()
+    world.discovery.introduce_to(4)
+    assert world.asked(ApiKey.DISCOVER_BROKERS) == []
+    world.discovery.learn(4, Address("four", 9092, 1))
+    world.time.pass_ms(SEARCHING_MS)
+    assert world.asked(ApiKey.DISCOVER_BROKERS) == [("four", 9092)]
+
+
+def test_an_answer_of_another_node_says_nothing_of_the_leader() -> None:
+    world = settled_world()
+    world.discovery.introduce_to(2)
+    (_, _, introduction), answer = world.calls[0], DiscoverBrokersResponse(0, "", [])
+    world.discovery.learn(5, Address("five", 9092, 1))
+    world.time.pass_ms(2 * SETTLED_MS)
+    others = [
+        call for host, _, call in world.calls if host != "two" and call.api_key == ApiKey.DISCOVER_BROKERS
+    ]
+    assert others
+    for call in others:
+        call.on_answer(answer)
+    world.calls.clear()
+    world.time.pass_ms(SEARCHING_MS)
+    assert ("two", 9092) in world.asked(ApiKey.DISCOVER_BROKERS)
+    introduction.on_answer(answer)
+    world.calls.clear()
+    world.time.pass_ms(5 * SEARCHING_MS)
+    assert ("two", 9092) not in world.asked(ApiKey.DISCOVER_BROKERS)
+
+
+def settled_world() -> World:
+    """Just after it has asked somebody as it does every half minute."""
+    world = World()
+    world.settle()
+    world.time.pass_ms(2 * SEARCHING_MS)
+    world.calls.clear()
+    return world

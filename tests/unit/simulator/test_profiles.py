@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES
+from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES
 from quorumd.simulator.profiles import PROFILES, draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
@@ -50,10 +50,14 @@ def test_a_seed_draws_the_same_every_time_and_another_in_every_profile() -> None
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_profile_draws_only_its_faults(name: str) -> None:
     profile = PROFILES[name]
-    assert set(profile.faults) <= set(FAULT_NAMES)
+    assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES}
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
     of_brokers = set(profile.broker_faults) if any(profile.brokers) else set()
     assert drawn == set(profile.faults) | of_brokers
+
+
+def test_the_worst_moments_have_profiles() -> None:
+    assert {name for profile in PROFILES.values() for name in profile.faults} >= set(RARE_FAULT_NAMES)
 
 
 def test_faults_of_brokers_are_drawn_where_there_are_brokers() -> None:

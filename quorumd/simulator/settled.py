@@ -1,0 +1,173 @@
+"""What a cluster does soon once it is whole and nothing goes wrong any more. Each promise has its own bound: the end
+of the liveness phase would be too late to notice that something waits for a time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from quorumd.errors import ErrorCode
+from quorumd.log.high_watermark_checkpoint import FILE_NAME
+from quorumd.protocol.wire import Message
+from quorumd.raft.roles import Role
+from quorumd.simulator.checkers import Broken
+from quorumd.simulator.cluster import PORT, Cluster, Machine
+from quorumd.simulator.event_heap import Process
+from quorumd.simulator.faults.voters import OPERATOR, alter_quorum
+from quorumd.simulator.folders import DATA_FOLDER
+from quorumd.simulator.workload.link import ClientLink
+
+CHECKPOINT = f"{DATA_FOLDER}/{FILE_NAME}"
+OTHER_VOTERS_WITHIN_MS = 15_000.0
+"""Every voter that comes or goes may wait for a fetch that waits for records (half a second)."""
+LOOK_EVERY_MS = 5.0
+ASK_EVERY_MS = 200.0
+A_MOMENT_MS = 100.0
+"""For messages and flushes of a calm cluster."""
+
+
+def sealed_segments(cluster: Cluster) -> dict[tuple[int, int], int]:
+    """Where the sealed segments of each running process end, by node and life; of a disk that is late, nothing."""
+    return {
+        (machine.node_id, machine.life): sealed
+        for machine in cluster.running()
+        if machine.node is not None
+        and not machine.exiting
+        and (sealed := machine.node.log.active_base_offset) <= _durable_end(machine)
+    }
+
+
+def _durable_end(machine: Machine) -> int:
+    batches = machine.mirror.batches
+    held = machine.durable_log.holds(batches)
+    return batches[held - 1].end_offset if held else 0
+
+
+def require_checkpoints(cluster: Cluster, sealed: dict[tuple[int, int], int]) -> None:
+    """What was `sealed` a while ago, when all of it was committed, is known to be committed at the next start: damage
+    in it is told from what a crash leaves."""
+    for machine in cluster.running():
+        end_offset = sealed.get((machine.node_id, machine.life), 0)
+        saved = machine.disk.certain_bytes(CHECKPOINT, 0, 1000).split()
+        known = int(saved[-1]) if saved else 0
+        if known < end_offset:
+            raise Broken(
+                "sealed segments are known to be committed",
+                f"node {machine.node_id} has sealed all below {end_offset}, and its checkpoint says {known}",
+            )
+
+
+class LastVoterChange:
+    """An operator wants other voters, and everybody is there: they must be changed, and whoever led and is no voter
+    any more must find the next leader without waiting for an election timeout of its own."""
+
+    promise = "the voters of a whole cluster can be changed"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        random: Random,
+        run_until: Callable[[float], None],
+        is_whole: Callable[[], bool],
+    ) -> None:
+        self._cluster = cluster
+        self._run_until = run_until
+        self._is_whole = is_whole
+        nodes = list(cluster.machines)
+        self._target = sorted(random.sample(nodes, 1 + random.randrange(len(nodes))))
+        self._link: ClientLink | None = None
+        self._ask_again_ms = 0.0
+        self._answer = "nothing"
+
+    def require(self) -> None:
+        """Raises Broken."""
+        cluster = self._cluster
+        deadline = cluster.heap.now_ms + OTHER_VOTERS_WITHIN_MS
+        handover = Handover(cluster, self._leader())
+        while not self._is_done():
+            now = cluster.heap.now_ms
+            if now >= deadline:
+                raise Broken(
+                    self.promise,
+                    f"{self._target} are not the voters {OTHER_VOTERS_WITHIN_MS:.0f} ms after they were asked for; "
+                    f"the answer was {self._answer}",
+                )
+            if now >= self._ask_again_ms and not self._is_under_way():
+                self._ask()
+            self._run_until(now + LOOK_EVERY_MS)
+            handover.look()
+
+    def _leader(self) -> Machine | None:
+        machines = [m for m in self._cluster.running() if m.node is not None and m.node.engine.is_leader]
+        return max(machines, key=lambda m: m.node.engine.epoch if m.node is not None else -1, default=None)
+
+    def _is_done(self) -> bool:
+        leader = self._leader()
+        if leader is None or leader.node is None or not self._is_whole():
+            return False
+        return list(leader.node.engine.voters.current.ids) == self._target
+
+    def _is_under_way(self) -> bool:
+        leader = self._leader()
+        return leader is None or leader.node is None or leader.node.engine.voters.target is not None
+
+    def _ask(self) -> None:
+        leader, cluster = self._leader(), self._cluster
+        if leader is None:
+            return
+        self._ask_again_ms = cluster.heap.now_ms + ASK_EVERY_MS
+        if self._link is not None:
+            self._link.abandon()
+        self._link = ClientLink("operator", alter_quorum(self._target), 0, self._answered)
+        cluster.network.host(OPERATOR, Process("operator")).connect(leader.host, PORT, self._link)
+
+    def _answered(self, message: Message | None) -> None:
+        for topic in getattr(message, "topics", ()):
+            for partition in topic.partitions:
+                self._answer = f"{ErrorCode(partition.error_code).name} {partition.error_message or ''}"
+
+
+class Handover:
+    """From the end of a leader, if it comes, to the next leader, and until the old one follows that."""
+
+    promise = "who was voted out follows the next leader soon"
+
+    def __init__(self, cluster: Cluster, former: Machine | None) -> None:
+        self._cluster = cluster
+        self._former = former
+        self._epoch = former.node.engine.epoch if former is not None and former.node is not None else -1
+        self._ended_ms: float | None = None
+        self._next_ms: float | None = None
+
+    def look(self) -> None:
+        """Now and then. Raises Broken."""
+        former, now = self._former, self._cluster.heap.now_ms
+        if former is None or former.node is None or self._follows(former):
+            return
+        if self._ended_ms is None:
+            self._ended_ms = now if former.node.engine.role is Role.RESIGNED else None
+        elif self._next_ms is None:
+            self._next_ms = now if self._has_next() else None
+        else:
+            # It asks less and less often the longer there is no leader.
+            patience_ms = 2.0 * (self._next_ms - self._ended_ms) + A_MOMENT_MS
+            limit_ms = patience_ms + self._cluster.options.election_timeout_ms / 2
+            if now - self._next_ms > limit_ms:
+                raise Broken(
+                    self.promise,
+                    f"node {former.node_id} led epoch {self._epoch} and was voted out; it does not know who leads "
+                    f"{now - self._next_ms:.0f} ms after another one does",
+                )
+
+    def _follows(self, former: Machine) -> bool:
+        assert former.node is not None
+        engine = former.node.engine
+        return engine.leader_id >= 0 and engine.epoch > self._epoch
+
+    def _has_next(self) -> bool:
+        nodes: Sequence[Machine] = self._cluster.running()
+        return any(
+            m.node is not None and m.node.engine.is_leader and m.node.engine.epoch > self._epoch
+            for m in nodes
+        )
