@@ -59,7 +59,6 @@ def audit(
       quorumd pipeline audit 1=n1 2=n2 3=n3 --report audit.json --output jsonl
       quorumd pipeline audit --master spark://10.0.0.5:7077 1=/mnt/n1 2=/mnt/n2 3=/mnt/n3
     """
-    from quorumd.pipeline.audit.audit import audit as run_audit
     from quorumd.pipeline.log_files import parse_folders, read_folders
     from quorumd.pipeline.progress import doing
 
@@ -67,6 +66,9 @@ def audit(
     # A mistake in them need not wait for Spark to start.
     read_folders(by_node)
     with spark.session("thin") as session:
+        # With it come numpy and pyarrow, which were imported while Java started.
+        from quorumd.pipeline.audit.audit import audit as run_audit
+
         doing("reading the copies")
         began = time.monotonic()
         report = run_audit(session, by_node, fold_records)

@@ -12,7 +12,8 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,12 +24,18 @@ from quorumd.pipeline.settings import archive_options, environment, settings
 from quorumd.pipeline.warm import archive_for
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession as SparkSession
 
 Profile = Literal["small", "thin", "big"]
 STOP_TIMEOUT_S = 180.0
 """So long may the Java process take to end before it is killed: a second, or half a minute to write an archive."""
+
+WANTED_LATER = ("pyarrow", "quorumd.pipeline.scan")
+"""Modules that take half a second to import, and are needed once there is a session."""
+
+FORKED_S = 0.1
+"""So long after its start is asked for, the Java process is one of its own."""
 
 ENDING_S = 0.3
 """So long after an error it is found out whether the Java process ended with it."""
@@ -86,7 +93,7 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     interrupt = signal.getsignal(signal.SIGINT)
     gateway: Any = None
     try:
-        with _interrupts_wait():
+        with _interrupts_wait(), _importing(WANTED_LATER):
             gateway = _start_java(conf, sink)
         yield _start_session(gateway, conf)
     except (PySparkException, Py4JError, ConnectionError) as error:
@@ -127,16 +134,55 @@ def _interrupts_wait() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+@contextmanager
+def _importing(modules: tuple[str, ...]) -> Iterator[None]:
+    """Import them while a process that is just being started is waited for. What goes wrong shows where they are
+    used."""
+
+    def load() -> None:
+        for module in modules:
+            with suppress(ImportError):
+                import_module(module)
+
+    # No other thread should be in the middle of something when this process forks.
+    ahead = threading.Timer(FORKED_S, load)
+    ahead.start()
+    try:
+        yield
+    finally:
+        ahead.join()
+
+
 def _start_session(gateway: Any, conf: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     context = SparkContext(gateway=gateway, conf=_spark_conf(conf))
-    session = SparkSession(context)
+    session = SparkSession(context, None if "spark.sql.extensions" in conf else _without_extensions(context))
     source = _source()
     if source is not None:
         session.dataSource.register(source)
     return session
+
+
+def _without_extensions(context: SparkContext) -> Any:
+    """The Java side of a session without what jars add to any session by themselves; None if this Spark makes them
+    in another way.
+
+    It is Spark's machine learning that does so: two functions, which cost a second of a start, as they need all of
+    Scala's reflection.
+    """
+    from py4j.protocol import Py4JError
+
+    jvm: Any = context._jvm
+    sql, none, nothing = jvm.org.apache.spark.sql, jvm.scala.Option.empty(), jvm.PythonUtils.toScalaMap({})
+    spark_context = context._jsc.sc()
+    try:
+        return sql.classic.SparkSession(
+            spark_context, none, none, sql.SparkSessionExtensions(), nothing, nothing
+        )
+    except Py4JError:
+        return None
 
 
 def _source() -> Any:

@@ -1,7 +1,8 @@
 """What Spark is set to, for a laptop as for a cluster. Pure: from master, profile and the user's own settings.
 
 small   seconds of work: a quick compiler and a simple collector, two partitions a shuffle
-thin    Python workers do the work, however much it is: quick compiler and simple collector all the same
+thin    Python workers do the work, however much it is: quick compiler and simple collector all the same, and no code
+        generated for the few rows that they hand over
 big     minutes of work: the full compiler, four partitions a core
 """
 
@@ -41,6 +42,7 @@ TRUSTING_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_c
 of that is Arrow's checks whether the batch is still there and holds the cell: the batch is pyarrow's own, Spark has
 compared its schema, and asks for what is not null only."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+NO_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 
@@ -55,6 +57,8 @@ def settings(
     options = ["-Duser.timezone=UTC", TRUSTING_ARROW, *java_options]
     if profile != "big":
         options.append(QUICK_JAVA)
+    if profile == "thin":
+        found |= NO_GENERATED_CODE
     if profile == "small":
         found |= {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
     else:
@@ -91,7 +95,10 @@ def environment(
     found = {
         "JAVA_HOME": java.home,
         "PYSPARK_PYTHON": workers,
-        "PYSPARK_DRIVER_PYTHON": str(local_python),
+        # Spark starts it to look for data sources of other packages, which none of the jobs here needs.
+        "PYSPARK_DRIVER_PYTHON": os.devnull,
+        # A thread for each core in each worker, though there is a worker for each core.
+        "OPENBLAS_NUM_THREADS": present.get("OPENBLAS_NUM_THREADS", "1"),
         # The one that starts Spark's scripts: a small Java that prints a command line and ends.
         "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
     }

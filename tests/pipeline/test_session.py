@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -59,6 +59,13 @@ def test_listens_on_loopback_only(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.driver.host") == conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert spark.sparkContext.uiWebUrl is None
+
+
+def test_spark_ml_adds_nothing_to_a_session(spark: SparkSession) -> None:
+    registry: Any = getattr(spark._jvm, "org.apache.spark.sql.catalyst.analysis.FunctionRegistry$")
+    functions = getattr(registry, "MODULE$").internal().listFunction().mkString(" ")
+    assert "collect_top_k" in functions
+    assert "array_to_vector" not in functions
 
 
 def test_times_are_utc(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@
     reader          batches: tasks planned on the driver, read in workers
     stream          streams: offsets, rate limits, what was cut meanwhile; followed: how far growing folders are
     pieces          bytes of files and of nodes as batches that are wanted and faults that matter
-    rows            these as Arrow batches of a level
+    rows            these as Arrow batches of a level; audit_rows: those of the level audit
 
 A reader runs more than once for the same range (retries, speculation, replays after a crash) and gives the same rows
 each time. It is a stream of one log: over folders of several nodes it follows the copy that is most up to date, as

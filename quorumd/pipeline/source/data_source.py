@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from quorumd.errors import ConfigError
 from quorumd.pipeline.schemas import Table
 from quorumd.pipeline.source.options import parse_options
-from quorumd.pipeline.source.reader import PlainReader, Reader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -30,6 +29,9 @@ class QuorumdSource(DataSource):
         return parse_options(self.options).table.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        # Spark starts a process that asks for the schema alone: it need not import what reads.
+        from quorumd.pipeline.source.reader import PlainReader, Reader
+
         kind = Reader if _is_pushing() else PlainReader
         return kind(parse_options(self.options), self._table(schema))
 

@@ -56,14 +56,16 @@ class TaskReader:
 
     def rows(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raises InputIncomplete for damage unless another policy was chosen, RequestFailed."""
-        # Where Spark plans, Arrow and numpy are not needed: half a second of imports.
-        from quorumd.pipeline.source import rows
-
         options = self.options
         reads: Iterator[Read]
+        # Where Spark plans, Arrow and numpy are not needed: half a second of imports.
         if isinstance(task, PieceTask) and options.level == "audit":
-            yield from rows.audit_rows(task.pieces, self.table)
+            from quorumd.pipeline.source.audit_rows import audit_rows
+
+            yield from audit_rows(task.pieces, self.table)
             return
+        from quorumd.pipeline.source import rows
+
         if isinstance(task, PieceTask):
             is_whole = task.offsets == EVERYTHING and options.on_corrupt == REPORT
             wanted = self.wanted(task.offsets)._replace(with_torn_tail=is_whole)

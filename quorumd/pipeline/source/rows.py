@@ -10,13 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.audit.digests import SegmentDigests
 from quorumd.pipeline.decode import decode_records
 from quorumd.pipeline.scan import Batches, Fault
 from quorumd.pipeline.schemas import BATCHES, Table
 from quorumd.pipeline.source.options import FAIL, REPORT, Interval
-from quorumd.pipeline.source.pieces import Origin, Read, describe, scan_piece
-from quorumd.pipeline.source.tasks import Piece
+from quorumd.pipeline.source.pieces import Origin, Read, describe
 from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT
 
 _SNAPSHOT_COLUMNS = ("snapshot_offset", "snapshot_epoch")
@@ -69,18 +67,6 @@ def batch_rows(reads: Iterable[Read], shape: Shape) -> Iterator[pa.RecordBatch]:
             batches, at_batches = batches.select(batches.sound), []
         if len(batches):
             yield _batch_table(read, batches, at_batches, schema)
-
-
-def audit_rows(pieces: Iterable[Piece], table: Table) -> Iterator[pa.RecordBatch]:
-    """Level `audit`: what pieces of files are, and what is wrong with them. Raises InputIncomplete for an unreadable
-    file."""
-    for piece in pieces:
-        file = piece.file
-        base_offset = file.expected_offset if piece.start == 0 else -1
-        digests = SegmentDigests(file.node, file.name, base_offset, piece.start)
-        for _, position, scanned in scan_piece(piece):
-            digests.add(scanned.batches, position, scanned.faults)
-        yield digests.arrow().select(list(table.names))
 
 
 def _batch_table(read: Read, batches: Batches, faults: Iterable[Fault], schema: pa.Schema) -> pa.RecordBatch:

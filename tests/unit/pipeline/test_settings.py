@@ -61,7 +61,10 @@ def test_what_python_workers_do_has_a_quick_java_and_the_memory_of_a_big_job() -
     thin, big = (settings("local[3]", profile, {}) for profile in ("thin", "big"))
     assert "TieredStopAtLevel" in thin.pop("spark.driver.extraJavaOptions")
     del big["spark.driver.extraJavaOptions"]
-    assert thin == big
+    assert thin == big | {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
 
 
 def test_cores_of_a_local_master() -> None:
@@ -71,7 +74,10 @@ def test_cores_of_a_local_master() -> None:
 
 def test_local_workers_run_the_python_made_for_them() -> None:
     found = environment({"PYSPARK_PYTHON": "/usr/bin/python3"}, JAVA, "local[*]", {}, PYTHON)
-    assert found["PYSPARK_PYTHON"] == found["PYSPARK_DRIVER_PYTHON"] == str(PYTHON)
+    assert found["PYSPARK_PYTHON"] == str(PYTHON)
+    assert found["OPENBLAS_NUM_THREADS"] == "1"
+    asked = environment({"OPENBLAS_NUM_THREADS": "4"}, JAVA, "local[*]", {}, PYTHON)
+    assert asked["OPENBLAS_NUM_THREADS"] == "4"
     assert found["JAVA_HOME"] == "/opt/java"
 
 
