@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-OFFSETS_PER_MICRO_BATCH = 4_000_000
-"""What is put aside at a time: about a gigabyte."""
+OFFSETS_PER_MICRO_BATCH = 6_000_000
+"""What is put aside at a time: a gigabyte and a half."""
 TRIGGER = "1 second"
 _LOOK_S = 0.3
 

@@ -160,27 +160,29 @@ def _as_of(chunk: Any, seed: Seed) -> Any:
     return chunk
 
 
-def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.int64]:
+def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.uint8]:
     """The bucket of each partition, the same for ever. `topic_ids` are 16 bytes each."""
     column = topic_ids.combine_chunks()
     _, offset_buffer, data = column.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
     ids = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, UUID_BYTES)
     mixed = np.ascontiguousarray(ids[:, 12:]).view("<u4")[:, 0].astype(np.int64)
-    return np.asarray((mixed + partitions.to_numpy()) % BUCKETS)
+    return ((mixed + partitions.to_numpy()) % BUCKETS).astype(np.uint8)
 
 
 def _by_bucket(chunk: Any) -> Iterator[tuple[int, Any]]:
     types = chunk["type"].to_numpy()
     wanted = (types == PARTITION_RECORD) | (types == PARTITION_CHANGE)
-    wanted &= ~chunk["control"].to_numpy()
-    if not wanted.any():
+    rows = np.flatnonzero(wanted & ~chunk["control"].to_numpy())
+    if not len(rows):
         return
-    records = chunk.select(RECORD_COLUMNS.names).filter(pa.array(wanted)).cast(RECORD_COLUMNS)
-    buckets = bucket_of(records["topic_id"], records["partition"])
+    places = pa.array(rows)
+    buckets = bucket_of(chunk["topic_id"].take(places), chunk["partition"].take(places))
+    # Small numbers are sorted in one pass.
     order = np.argsort(buckets, kind="stable")
     bounds = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
-    (ordered,) = records.take(pa.array(order)).combine_chunks().to_batches()
+    chosen = chunk.select(RECORD_COLUMNS.names).take(pa.array(rows[order]))
+    (ordered,) = chosen.cast(RECORD_COLUMNS).combine_chunks().to_batches()
     for bucket in range(BUCKETS):
         low, high = int(bounds[bucket]), int(bounds[bucket + 1])
         if low < high:

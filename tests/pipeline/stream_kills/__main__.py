@@ -1,7 +1,7 @@
 """`make stream-kills`: streams of the source into Parquet are killed (kill -9) many times; each record is there once.
 
-Two streams side by side, one with Spark's file sink and one with foreachBatch, are killed in turns at every stage of
-a micro-batch. KILLS of them in all.
+Three streams side by side, one with Spark's file sink, one with foreachBatch and one that is a history, are killed in
+turns at every stage of a micro-batch. KILLS of them in all.
 """
 
 from __future__ import annotations

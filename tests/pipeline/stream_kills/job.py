@@ -18,20 +18,27 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from quorumd.pipeline.history import writer
+from quorumd.pipeline.history.build import build
+from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.history.tables import CHECKPOINT, STAGING, Manifest
 from quorumd.pipeline.session import spark_session
 
-FILES, EACH = "files", "each"
+FILES, EACH, HISTORY = "files", "each", "history"
 STAGES = {
     FILES: ("offsets", "part", "sink", "commits"),
     EACH: ("offsets", "begun", "written", "renamed", "commits"),
+    HISTORY: ("offsets", "staged", "written", "published", "commits"),
 }
 """What has just happened when it dies: the offsets of a micro-batch were written down, a file of rows was begun, the
 sink's own log says which files count, the micro-batch was written down as done. With foreachBatch: the function was
-called, its files were written, they were put in place."""
+called, its files were written, they were put in place. With a history: a task put aside what it read, all but
+history.json was written, that was."""
 OFFSETS_A_BATCH = 2_000
 _LOOK_S = 0.0005
 
@@ -86,6 +93,8 @@ def named(folder: Path, beginning: str = "") -> Callable[[], list[str]]:
 
 def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
     to = Path(told["to"])
+    if told["sink"] == HISTORY:
+        return run_history(spark, told["log"], to, Fuse(told.get("stage"), told.get("after", 0)))
     rows, checkpoint = to / "rows", to / "checkpoint"
     fuse = Fuse(told.get("stage"), told.get("after", 0))
     fuse.watch(
@@ -112,6 +121,26 @@ def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
     return counted(spark.read.parquet(str(rows)) if told["sink"] == FILES else None, rows)
 
 
+def run_history(spark: SparkSession, log: str, folder: Path, fuse: Fuse) -> dict[str, Any]:
+    checkpoint, publish = folder / CHECKPOINT, writer.write_manifest
+    fuse.watch(
+        {
+            "offsets": named(checkpoint / "offsets"),
+            "staged": named(folder / STAGING),
+            "commits": named(checkpoint / "commits"),
+        }
+    )
+
+    def passing(folder: Path, manifest: Manifest) -> None:
+        fuse.passes("written")
+        publish(folder, manifest)
+        fuse.passes("published")
+
+    with patch.object(writer, "write_manifest", passing):
+        build(spark, {"path": log, "maxOffsetsPerTrigger": str(OFFSETS_A_BATCH)}, folder)
+    return summed(open_history(folder).read("events", ["offset"]).column("offset").to_pylist())
+
+
 def put(frame: DataFrame, number: int, rows: Path, fuse: Fuse) -> None:
     """A folder for each micro-batch, put in place whole: a replay replaces it."""
     fuse.passes("begun")
@@ -134,6 +163,10 @@ def counted(table: DataFrame | None, rows: Path) -> dict[str, Any]:
             .column("offset")
             .to_pylist()
         ]
+    return summed(offsets)
+
+
+def summed(offsets: list[int]) -> dict[str, Any]:
     return {"rows": len(offsets), "distinct": len(set(offsets)), "end": max(offsets) + 1}
 
 
