@@ -167,7 +167,7 @@ def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.uint8]:
     offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
     ids = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, UUID_BYTES)
     mixed = np.ascontiguousarray(ids[:, 12:]).view("<u4")[:, 0].astype(np.int64)
-    return ((mixed + partitions.to_numpy()) % BUCKETS).astype(np.uint8)
+    return np.asarray((mixed + partitions.to_numpy()) % BUCKETS, np.uint8)
 
 
 def _by_bucket(chunk: Any) -> Iterator[tuple[int, Any]]:
