@@ -210,9 +210,13 @@ class Cells:
     def _bounds(self, slices: _Slices, size: int) -> list[pa.Buffer | None]:
         """Which cells are not null, and where those of each row begin among all elements."""
         rows = len(self._shape)
-        ends = np.zeros(len(slices.rows) + 1, np.int32)
-        np.cumsum(slices.elements * size, out=ends[1:])
-        offsets = np.repeat(ends, np.diff(slices.rows, prepend=-1, append=rows))
+        offsets = np.zeros(rows + 1, np.int32)
+        if len(slices.rows) * _SPARSE > rows:
+            offsets[1:][slices.rows] = slices.elements * size
+            np.cumsum(offsets, out=offsets)
+        elif len(slices.rows):
+            ends = np.cumsum(slices.elements * size)
+            offsets[slices.rows[0] + 1 :] = np.repeat(ends, np.diff(slices.rows, append=rows))
         if len(slices.rows) == rows:
             return [None, pa.py_buffer(offsets)]
         is_valid = np.zeros(rows, np.bool_)
@@ -222,10 +226,14 @@ class Cells:
 
 def _elements(slices: _Slices, size: int) -> Positions:
     """Where each element of all cells begins."""
-    before = np.cumsum(slices.elements) - slices.elements
-    at = np.repeat(slices.start - before * size, slices.elements)
-    at += np.arange(0, len(at) * size, size)
-    return at
+    start, elements = slices.start, slices.elements
+    if not elements.all():
+        start, elements = start[elements > 0], elements[elements > 0]
+    # From one element to the next it is `size`, but for the first one of each cell.
+    steps = np.full(int(elements.sum()), size)
+    steps[:1] = start[:1]
+    steps[np.cumsum(elements)[:-1]] = np.diff(start) - (elements[:-1] - 1) * size
+    return np.cumsum(steps)
 
 
 def _constant(shape: Shape, name: str) -> int | None:
