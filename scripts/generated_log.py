@@ -15,7 +15,7 @@ records a matter of minutes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -103,8 +103,11 @@ class GeneratedLog:
     size: int
 
 
-def generate(folder: Path, shape: LogShape) -> GeneratedLog:
-    """Write the log of each node; the folder is made, and must not hold a log yet."""
+def generate(
+    folder: Path, shape: LogShape, written: Callable[[int], None] = lambda end_offset: None
+) -> GeneratedLog:
+    """Write the log of each node; the folder is made, and must not hold a log yet. `written` is told how far it is,
+    after each epoch."""
     writers = {}
     for index in range(shape.nodes):
         data_folder = folder / f"node-{index + 1}"
@@ -115,6 +118,7 @@ def generate(folder: Path, shape: LogShape) -> GeneratedLog:
         for writer in writers.values():
             writer.write(chunk)
         end_offset, epoch, size = chunk.end_offset, chunk.epoch, size + len(chunk.data)
+        written(end_offset)
     for writer in writers.values():
         writer.close()
     return GeneratedLog(
