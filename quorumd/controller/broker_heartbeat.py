@@ -11,7 +11,6 @@ from enum import Enum, auto
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_lifecycle import (
-    STEP,
     drain,
     fence,
     is_fenced_by,
@@ -60,7 +59,7 @@ def plan_broker_heartbeat(controller: Controller, message: BrokerHeartbeatReques
             becomes = state
     elif becomes is BrokerState.CONTROLLED_SHUTDOWN and _leads(controller, broker):
         # There were too many for one step, or the log of the leader before this one ended within the drain.
-        records = without_broker(controller, broker.id, STEP)
+        records = without_broker(controller, broker.id, controller.step)
     answer = BrokerHeartbeatResponse(
         0,
         0,
@@ -137,7 +136,7 @@ def _transition(
     controller: Controller, broker: Broker, state: BrokerState, becomes: BrokerState
 ) -> Sequence[Message]:
     if becomes is BrokerState.UNFENCED:
-        return unfence(controller, broker, STEP)
+        return unfence(controller, broker, controller.step)
     if becomes is BrokerState.CONTROLLED_SHUTDOWN:
-        return drain(controller, broker, STEP)
-    return fence(controller, broker, STEP) if state is not BrokerState.FENCED else ()
+        return drain(controller, broker, controller.step)
+    return fence(controller, broker, controller.step) if state is not BrokerState.FENCED else ()

@@ -22,8 +22,6 @@ from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerR
 from quorumd.protocol.wire import Message
 
 ALL: Final = 1 << 62
-STEP = 10_000
-"""Partitions that change in one step: some hundred milliseconds, after which there is time for others."""
 
 UNFENCED, FENCED = -1, 1
 """BrokerRegistrationChangeRecord.Fenced; 0 leaves it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.broker_lifecycle import STEP, unregister, without_broker, without_unclean
+from quorumd.controller.broker_lifecycle import unregister, without_broker, without_unclean
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.plan import Plan
@@ -96,7 +96,7 @@ def _stands_in_the_way(controller: Controller, before: Broker) -> bool:
     if not before.is_active:
         return False
     is_alive = controller.sessions.is_alive(before.id, controller.now_ms())
-    return is_alive or controller.image.index.held_count(before.id) > STEP
+    return is_alive or controller.image.index.held_count(before.id) > controller.step
 
 
 def _are_possible(message: BrokerRegistrationRequest) -> bool:

@@ -15,13 +15,15 @@ from quorumd.ids import KafkaUuid
 class ControllerSettings:
     """Times in milliseconds; the names are Kafka's properties.
 
-    `max_batch_bytes`: what the records of one plan may have together, framing included.
+    `max_batch_bytes`: what the records of one plan may have together, framing included. `partitions_in_a_step`: how
+    many change in one step of a broker that comes or goes: some hundred milliseconds, then there is time for others.
     """
 
     broker_session_timeout_ms: float = 9_000.0
     default_replication_factor: int = 1
     num_partitions: int = 1
     max_batch_bytes: int = 8 * 1024 * 1024 - 64 * 1024
+    partitions_in_a_step: int = 10_000
 
 
 class Controller:
@@ -43,6 +45,11 @@ class Controller:
         self.now_ms = now_ms
         self.next_offset = next_offset
         self.new_uuid = new_uuid
+
+    @property
+    def step(self) -> int:
+        """How many partitions change in one step."""
+        return self.settings.partitions_in_a_step
 
     def is_active(self, broker_id: int) -> bool:
         """Whether the broker may be in an ISR and lead."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.broker_lifecycle import STEP, elect_from, fence, is_fenced_by
+from quorumd.controller.broker_lifecycle import elect_from, fence, is_fenced_by
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.elections import SWEEP_RECORDS, UNCLEAN_SWEEP_MS, unclean_sweep
 from quorumd.log.segmented_log import SegmentedLog
@@ -101,7 +101,7 @@ class ControllerRunner:
 
     def _fence(self, broker: Broker) -> bool:
         """Returns whether it takes another step, in which it may be heard of after all."""
-        records = fence(self.controller, broker, STEP)
+        records = fence(self.controller, broker, self.controller.step)
         self.writer.write_in_parts(records, _nobody_waits)
         if not is_fenced_by(records):
             return True
@@ -131,8 +131,8 @@ class ControllerRunner:
         if not coming:
             return False
         broker, session = coming[0]
-        records = elect_from(controller, broker, STEP)
-        session.is_settled = len(records) < STEP
+        records = elect_from(controller, broker, controller.step)
+        session.is_settled = len(records) < controller.step
         if records:
             self.writer.write_in_parts(records, _nobody_waits)
         return len(coming) > 1 or not session.is_settled

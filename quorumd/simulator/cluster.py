@@ -86,6 +86,8 @@ class Machine:
     """Whether the running process was asked to stop."""
     exiting: bool = False
     """Whether it has said that it ends now; its files are closed."""
+    has_copies: bool = False
+    """Whether an operator has copied files to it: what nobody synced of them a power loss may tear."""
     starting: bool = False
     """Whether its node has not got through its start: the mirror shows nothing of it."""
 
@@ -345,7 +347,8 @@ class Cluster:
             log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,
                             reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
                             retention_bytes=options.retention_bytes),
-            controller=ControllerSettings(broker_session_timeout_ms=options.brokers.session_timeout_ms),
+            controller=ControllerSettings(broker_session_timeout_ms=options.brokers.session_timeout_ms,
+                                          partitions_in_a_step=options.brokers.partitions_in_a_step),
             request_timeout_ms=2 * options.election_timeout_ms,
             look_after_files_ms=options.look_after_files_ms,
         )  # fmt: skip

@@ -213,6 +213,17 @@ class SimulatedDisk:
         self.has_power = True
         return before
 
+    def put(self, path: str, data: bytes) -> bool:
+        """Somebody else on the machine writes a new file, and syncs nothing. False if one is there."""
+        folder, name = self._folder_of(path)
+        if name in folder.entries:
+            return False
+        file = StoredFile()
+        file.write(0, data)
+        self.changes += 1
+        folder.change((name, file))
+        return True
+
     def contents(self) -> dict[str, bytes]:
         """All files by path, as a process sees them."""
         return self._root.contents()

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from math import inf
 
-from quorumd.errors import StorageError
+from quorumd.errors import CorruptSnapshot, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.meta_properties import partition_folder
 from quorumd.node.node import Node
@@ -131,6 +131,16 @@ class _View:
                 seen.image_hash = node.state_machine.image.hash
         return seen
 
+    def is_torn_copy(self, node: Node, snapshot: OffsetAndEpoch) -> bool:
+        """Whether a power loss took a part of what an operator had copied."""
+        if not self._machine.has_copies:
+            return False
+        try:
+            node.log.snapshots.check(snapshot)
+        except CorruptSnapshot:
+            return True
+        return False
+
     def _look_at_log(self, node: Node) -> None:
         seen, log = self._seen, node.log
         try:
@@ -243,7 +253,7 @@ class Inspector:
         snapshots = node.log.snapshots
         for snapshot in [snapshot for snapshot in snapshots.ids if snapshot not in view.snapshots]:
             data = snapshots.read(snapshot, 0, snapshots.size(snapshot) or 0)
-            if data is not None:
+            if data is not None and not view.is_torn_copy(node, snapshot):
                 for checker in self.checkers:
                     checker.snapshot_seen(node.settings.node_id, snapshot, data)
         view.snapshots = list(snapshots.ids)

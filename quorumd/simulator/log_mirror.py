@@ -164,7 +164,7 @@ class DurableLog:
         """Where the newest snapshot ends that every crash leaves."""
         if self._folder is None:
             return 0
-        ids = (snapshot_of(name) for name in self._folder.durable if self._file(name) is not None)
+        ids = (snapshot_of(name) for name in self._folder.durable if self._is_durable(name))
         return max((snapshot.offset for snapshot in ids if snapshot is not None), default=0)
 
     def _place_of(self, wanted: Batch) -> tuple[str, int]:
@@ -191,6 +191,10 @@ class DurableLog:
                     return
             found.append((batch, segment, position))
             position += len(batch.data)
+
+    def _is_durable(self, name: str) -> bool:
+        file = self._file(name)
+        return file is not None and not file.pending
 
     def _file(self, segment: str) -> StoredFile | None:
         entry = self._folder.certain_entry(segment) if self._folder is not None else None

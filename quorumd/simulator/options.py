@@ -37,7 +37,7 @@ FAULT_NAMES = (
     "voter change",
 )
 
-RARE_FAULT_NAMES = ("untimely removal",)
+RARE_FAULT_NAMES = ("untimely removal", "copied snapshots")
 """Worst moments, only for profiles that are made for them."""
 
 BROKER_FAULT_NAMES = (

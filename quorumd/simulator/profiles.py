@@ -68,6 +68,7 @@ class Profile:
     controller_patience: Range = (0.3, 4.0)
     """How many sessions a broker waits for the controller's answer."""
     admin_ms: Range = (100.0, 1500.0)
+    partitions_in_a_step: tuple[int, ...] = (10_000,)
 
 
 ALL = Profile("swarm", "Any mix of everything, each seed another.", brokers=(0,) * 38 + (3, 4))
@@ -215,6 +216,21 @@ PROFILES: dict[str, Profile] = {
             look_after_files_ms=(50.0, 500.0),
         ),
         Profile(
+            "copied snapshots",
+            "Operators copy snapshots from node to node and sync nothing, and power fails.",
+            faults=("copied snapshots", "power loss", "kill"),
+            fault_share=(0.7, 1.0),
+            fault_interval_ms=(100.0, 1000.0),
+            voters=(2, 3, 3),
+            observers=(0, 1),
+            safety_ms=(3e3, 8e3),
+            short_share=0.0,
+            election_timeout_ms=(100.0, 400.0),
+            segment_bytes=(600.0, 3e3),
+            snapshot_bytes=(300.0, 3e3),
+            look_after_files_ms=(50.0, 400.0),
+        ),
+        Profile(
             "clocks",
             "Clocks run at different speeds and jump; processes pause and are slow.",
             faults=("clock jump", "paused process", "slow process", "kill", "shutdown"),
@@ -316,6 +332,24 @@ PROFILES: dict[str, Profile] = {
             admin_ms=(100.0, 400.0),
         ),
         Profile(
+            "drains",
+            "Brokers come and go that have more partitions than change in one step, and leaders die amid it.",
+            faults=("isolated leader", "kill"),
+            fault_share=(0.3, 1.0),
+            fault_interval_ms=(100.0, 1000.0),
+            voters=(1, 3),
+            observers=(0,),
+            safety_ms=(6e3, 12e3),
+            short_share=0.0,
+            election_timeout_ms=(100.0, 300.0),
+            clients=(1,),
+            brokers=(3, 4),
+            broker_faults=("controlled shutdown", "paused broker", "broker shutdown"),
+            broker_session_ms=(300.0, 1000.0),
+            admin_ms=(100.0, 600.0),
+            partitions_in_a_step=(1, 1, 2, 3),
+        ),
+        Profile(
             "isr changes",
             "Requests of brokers that change who is in sync come late, twice, or with their answers lost.",
             faults=("isolated leader",),
@@ -396,6 +430,7 @@ class _Draw:
             shutdown_timeout_ms=self._by_magnitude(500.0, 8000.0),
             raises_min_isr=self._random.random() < 0.25,
             unclean_topics=self._often_none(0.05, 0.5) if self._random.random() < 0.3 else 0.0,
+            partitions_in_a_step=self._random.choice(profile.partitions_in_a_step),
         )
         return replace(options, faults={**options.faults, **faults}, brokers=brokers)
 

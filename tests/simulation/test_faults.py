@@ -36,8 +36,9 @@ def test_every_fault_has_its_place() -> None:
 @pytest.mark.parametrize("name", FAULT_NAMES + RARE_FAULT_NAMES)
 def test_happens_and_is_survived(name: str) -> None:
     happened = 0
+    snapshots = {"snapshot_bytes": 1000, "look_after_files_ms": 200.0} if "snapshot" in name else {}
     for seed in (1, 2):
-        report = run_with(name, seed)
+        report = run_with(name, seed, **snapshots)
         assert report.ok, str(report)
         assert report.counters["acknowledged writes"] > 0
         happened += report.counters[f"fault: {name}"]

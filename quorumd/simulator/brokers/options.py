@@ -29,6 +29,8 @@ class BrokerOptions:
     """After that long without an answer a broker gives up a request to the controller, and its connection."""
     shutdown_timeout_ms: float = 4000.0
     """A broker that may not shut down does so after that long all the same."""
+    partitions_in_a_step: int = 10_000
+    """How many change at once when a broker comes or goes: brokers have few here, so it takes a small number."""
     raises_min_isr: bool = False
     """Whether min.insync.replicas is changed while topics are in use."""
     unclean_topics: float = 0.0

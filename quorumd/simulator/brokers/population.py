@@ -24,6 +24,8 @@ from quorumd.simulator.log_mirror import Batch
 FIRST_BROKER = 101
 RETRY_MS = 100.0
 RESTART_MS = 500.0
+MOST_PARTITIONS = 1000
+"""More than brokers ever have here."""
 
 
 class Loss(Enum):
@@ -53,6 +55,7 @@ class Brokers:
         self.options = options
         shortest_ms = options.session_timeout_ms / (1.0 + cluster.options.clock_drift)
         self.observation = Observation(committed, lambda: cluster.heap.now_ms, shortest_ms)
+        self.observation.scene.goes_in_steps = options.partitions_in_a_step < MOST_PARTITIONS
         self.observation.on_may_go = self._stopped
         self.observation.on_stale = self._start_anew
         self.machines: dict[int, BrokerMachine] = {}

@@ -78,6 +78,8 @@ class Scene:
     now_ms: float = 0.0
     shortest_session_ms: float = 0.0
     """On the fastest of all clocks."""
+    goes_in_steps: bool = False
+    """Whether a broker may have more partitions than change at once when it comes or goes."""
 
     def ledger(self, where: PartitionId) -> Ledger:
         found = self.ledgers.get(where)
@@ -92,6 +94,10 @@ class Scene:
         """What is committed of min.insync.replicas."""
         topic = self.image.topics.get(where.topic_id)
         return self.image.min_isr(topic.name) if topic is not None else 1
+
+    def is_draining(self, broker: Broker) -> bool:
+        """Whether it may still be in sync and lead, though it is about to stop."""
+        return self.goes_in_steps and broker.in_controlled_shutdown and not broker.is_fenced
 
     def is_up(self, broker_id: int) -> bool:
         """Whether the incarnation that the controller knows runs."""

@@ -9,6 +9,7 @@ drawn at any time. `Cluster.repair` ends them all early.
     disks      stalls, no room, failed syncs
     clocks     wall clocks that jump
     folders    damaged segments, lost disks, and mistakes of operators
+    snapshots  operators that copy them
     voters     operators that change who votes
     brokers    brokers that crash, lose disks, stand still, and are cut off
 """
@@ -47,6 +48,7 @@ from quorumd.simulator.faults.links import (
     RingPartition,
 )
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
+from quorumd.simulator.faults.snapshots import CopiedSnapshots
 from quorumd.simulator.faults.voters import UntimelyRemoval, VoterChange
 
 ALL_FAULTS: tuple[Fault, ...] = (
@@ -83,4 +85,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     CutOffBroker(),
     UntimelyIsrChange(),
     UntimelyRemoval(),
+    CopiedSnapshots(),
 )

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pytest
 
-from quorumd.controller import broker_heartbeat, broker_registration
 from quorumd.controller.broker_lifecycle import elect_from, fence, unfence
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
@@ -125,9 +124,8 @@ def test_whoever_comes_back_first_leads_what_it_may(many: BrokerWorld) -> None:
 
 
 @pytest.fixture
-def in_steps(many: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> BrokerWorld:
-    for module in (broker_heartbeat, broker_registration):
-        monkeypatch.setattr(module, "STEP", 12)
+def in_steps(many: BrokerWorld) -> BrokerWorld:
+    many.controller.settings.partitions_in_a_step = 12
     return many
 
 

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller import broker_heartbeat
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.elections import UNCLEAN_SWEEP_MS
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
-from quorumd.node import controller_runner
 from quorumd.node.node import Node
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -58,6 +56,11 @@ def cluster() -> Cluster:
     cluster.leader()
     cluster.run(500)
     return cluster
+
+
+def go_in_steps(cluster: Cluster) -> None:
+    for node in cluster.nodes.values():
+        node.settings.controller.partitions_in_a_step = 4
 
 
 def write(node: Node, *records: Message) -> None:
@@ -202,10 +205,8 @@ def test_a_leader_that_stood_still_holds_it_against_nobody(cluster: Cluster) -> 
     assert is_fenced(leader, 101)
 
 
-def test_a_broker_with_very_many_partitions_is_fenced_in_steps(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(controller_runner, "STEP", 4)
+def test_a_broker_with_very_many_partitions_is_fenced_in_steps(cluster: Cluster) -> None:
+    go_in_steps(cluster)
     for broker_id in (101, 102):
         Broker(cluster, broker_id).heartbeat()
     leader = cluster.leader()
@@ -232,11 +233,8 @@ def test_what_a_leader_did_not_finish_when_a_broker_came_the_next_one_does(clust
     assert partition_of(leader).leader == 101
 
 
-def test_a_broker_with_very_many_partitions_comes_back_in_steps(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (broker_heartbeat, controller_runner):
-        monkeypatch.setattr(module, "STEP", 4)
+def test_a_broker_with_very_many_partitions_comes_back_in_steps(cluster: Cluster) -> None:
+    go_in_steps(cluster)
     broker = Broker(cluster, 101)
     broker.heartbeat()
     cluster.run(1000)

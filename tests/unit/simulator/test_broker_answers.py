@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quorumd.controller.partition import NO_LEADER
+from quorumd.controller.broker import Broker
+from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -184,3 +185,22 @@ class TestWhatMustComeToBe:
         ):
             scene.image.topics[TOPIC].partitions[0] = partition
             assert ("nobody leads orders-0" in liveness.everybody_is_in_sync(scene)) == is_missing
+
+
+def test_of_drains_that_stand_still() -> None:
+    draining = broker(1)._replace(in_controlled_shutdown=True)
+    answer = BrokerHeartbeatResponse(0, 0, True, False, False)
+
+    def heartbeats(*rows: Partition | None, known: Broker = draining) -> bool:
+        """Whether anything is wrong when these rows are committed before one heartbeat after the other."""
+        checker = answers.DrainsGoOn()
+        scenes = [scene_with(each, known, broker(2)) for each in rows]
+        return [breaks(checker.heartbeat_answered, scene, scene.brokers[1], answer) for scene in scenes][-1]
+
+    led, left, gone = row((1, 2)), row((1, 2), leader=2), row((2,), leader=2)
+    assert heartbeats(led, led)
+    assert heartbeats(led, led, known=broker(1)) is False
+    assert not heartbeats(led, gone)
+    assert not heartbeats(led, left)
+    assert not heartbeats(left, left)
+    assert not heartbeats(led)

@@ -53,6 +53,7 @@ def all_checkers() -> list[BrokerChecker]:
         answers.AnswersAreCommitted(),
         answers.LiveBrokersKeepTheirEpoch(),
         answers.WhoMayGoLeadsNothing(),
+        answers.DrainsGoOn(),
         answers.ProducerIdsAreGivenOnce(),
         answers.WhoIsHeardOfIsNotFenced(),
     ]

@@ -108,6 +108,29 @@ class WhoMayGoLeadsNothing(BrokerChecker):
                     raise self.broken(f"broker {broker.id} leads {topic.name}-{number}: {row!r}")
 
 
+class DrainsGoOn(BrokerChecker):
+    """Every heartbeat of a broker that waits to be let go takes something from it as long as it leads anything,
+    whoever began with that: else it would wait until it loses patience (KIP-631)."""
+
+    promise = "a broker that wants to go leads less with every heartbeat"
+
+    def __init__(self) -> None:
+        self._left: dict[int, tuple[int, int, int]] = {}
+        """By broker: its epoch, what it leads, and in how many ISRs it is."""
+
+    def heartbeat_answered(self, scene: Scene, broker: SeenBroker, answer: BrokerHeartbeatResponse) -> None:
+        known = scene.image.brokers.get(broker.id)
+        if answer.error_code or known is None or not known.in_controlled_shutdown or known.is_fenced:
+            return
+        rows = [row for topic in scene.image.topics.values() for row in topic.partitions.values()]
+        led = sum(row.leader == broker.id for row in rows)
+        in_sync = sum(broker.id in row.isr for row in rows)
+        epoch, led_before, in_sync_before = self._left.get(broker.id, (-1, 0, 0))
+        self._left[broker.id] = (known.epoch, led, in_sync)
+        if epoch == known.epoch and led_before and led + in_sync >= led_before + in_sync_before:
+            raise self.broken(f"broker {broker.id} leads {led} partitions, as many as before: {known!r}")
+
+
 class ProducerIdsAreGivenOnce(BrokerChecker):
     """No two blocks overlap, and none was given before that was committed (KIP-730)."""
 

@@ -37,7 +37,8 @@ class IsrAndElrAreValid(BrokerChecker):
 
 
 class TheFencedAreNotInSync(BrokerChecker):
-    """Nor are those in controlled shutdown. Without ELR the last one in sync stays (S11)."""
+    """Nor are those in controlled shutdown, once it is through with them. Without ELR the last one in sync stays
+    (S11)."""
 
     promise = "no fenced broker is in sync"
 
@@ -46,7 +47,8 @@ class TheFencedAreNotInSync(BrokerChecker):
             for member in row.isr:
                 broker = scene.image.brokers.get(member)
                 is_last = not scene.image.elr_enabled and row.isr == (member,)
-                if (broker is None or not broker.is_active) and not is_last:
+                is_out = broker is None or not (broker.is_active or scene.is_draining(broker))
+                if is_out and not is_last:
                     raise self.broken(
                         f"{named(scene, where)} has broker {member} in its ISR: {row!r}, {broker!r}"
                     )
@@ -83,8 +85,8 @@ class DroppedReplicasCostAnEpoch(BrokerChecker):
 
 
 class LeadersAreInSync(BrokerChecker):
-    """Who leads is active and in the ISR. Without a leader nobody in the ISR, or, if that is empty, in the ELR could
-    lead (X5)."""
+    """Who leads is active and in the ISR, or draining in steps. Without a leader nobody in the ISR, or, if that is
+    empty, in the ELR could lead (X5); where brokers come in steps, not for long."""
 
     promise = "who leads is in sync, and somebody leads if anybody can"
 
@@ -93,8 +95,10 @@ class LeadersAreInSync(BrokerChecker):
         for where, row in _rows(scene.image, changed):
             if row.leader != NO_LEADER:
                 leader = brokers.get(row.leader)
-                if row.leader not in row.isr or leader is None or not leader.is_active:
+                is_there = leader is not None and (leader.is_active or scene.is_draining(leader))
+                if row.leader not in row.isr or not is_there:
                     raise self.broken(f"{named(scene, where)} is led by {leader!r}: {row!r}")
+            if row.leader != NO_LEADER or scene.goes_in_steps:
                 continue
             for member in row.isr or row.elr:
                 broker = brokers.get(member)

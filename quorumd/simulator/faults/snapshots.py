@@ -1,0 +1,91 @@
+"""Operators that help with snapshots: they copy them from one node to another, and sync nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.meta_properties import partition_folder
+from quorumd.log.snapshot_file import file_name, snapshot_of
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.folders import DATA_FOLDER
+
+PARTITION = partition_folder(DATA_FOLDER)
+LONGEST_ABSENCE_MS = 2000.0
+LONGEST_LUCK_MS = 300.0
+
+
+class CopiedSnapshots:
+    """The snapshots of one node are copied to another that runs, or that was down while more was committed; soon
+    that one loses power. Its own log may begin with a copy by then, which nobody but itself has made durable."""
+
+    name = "copied snapshots"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.running()) > 1 and any(_snapshots(machine) for machine in cluster.running())
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        machine = random.choice(cluster.running())
+        if random.random() < 0.5:
+            self._copy_to_running(cluster, random, machine)
+        else:
+            cluster.kill(machine.node_id)
+            absence_ms = random.random() * LONGEST_ABSENCE_MS
+            cluster.heap.call_later(
+                absence_ms, partial(self._copy_and_boot, cluster, random, machine), b"copy"
+            )
+
+    def _copy_to_running(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        node = machine.node
+        if node is None or machine.exiting:
+            return
+        source = _best_source(cluster, machine)
+        known = node.engine.high_watermark
+        wanted = [snapshot for snapshot in _snapshots(source) if snapshot.offset <= known]
+        _copy(cluster, source, machine, wanted)
+        self._lose_power(cluster, random, machine, 2.0 * cluster.options.look_after_files_ms)
+
+    def _copy_and_boot(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        if machine.process is not None or machine.retired:
+            return
+        source, kept = _best_source(cluster, machine), machine.kept
+        # What it has and others have not was never committed, and would go.
+        if source is not None and source.mirror.batches[: len(kept)] == kept:
+            _copy(cluster, source, machine, _snapshots(source))
+        cluster.boot(machine.node_id)
+        self._lose_power(cluster, random, machine, LONGEST_LUCK_MS)
+
+    def _lose_power(self, cluster: Cluster, random: Random, machine: Machine, longest_ms: float) -> None:
+        life = machine.life
+
+        def lose_power() -> None:
+            if machine.life == life and machine.process is not None:
+                cluster.lose_power(machine.node_id)
+                cluster.restart_later(machine.node_id)
+
+        cluster.heap.call_later(random.random() * longest_ms, lose_power, b"power")
+
+
+def _best_source(cluster: Cluster, target: Machine) -> Machine | None:
+    """Of the other machines that run the one with the newest snapshot."""
+    found = [machine for machine in cluster.running() if machine is not target and _snapshots(machine)]
+    return max(found, key=lambda machine: _snapshots(machine)[-1], default=None)
+
+
+def _snapshots(machine: Machine | None) -> list[OffsetAndEpoch]:
+    """Those that are sure to be there, and whole."""
+    names = machine.disk.certain_names(PARTITION) if machine is not None else []
+    found = (snapshot_of(name) for name in names)
+    return [snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0]
+
+
+def _copy(cluster: Cluster, source: Machine | None, target: Machine, wanted: list[OffsetAndEpoch]) -> None:
+    if source is None:
+        return
+    for snapshot in wanted:
+        path = f"{PARTITION}/{file_name(snapshot)}"
+        data = source.disk.certain_bytes(path, 0, source.disk.certain_length(path))
+        if data and target.disk.put(path, data):
+            target.has_copies = True
+            cluster.counters["snapshots copied"] += 1
