@@ -38,6 +38,7 @@ QUESTIONS = {
     "columns": "records, 4 columns",
     "batches": "batches, CRCs computed",
     "stream": "stream of all columns to Parquet",
+    "usual_stream": "stream of 14 columns to Parquet",
 }
 RECORDS_TARGET = 2.5e6
 """Records with all columns a second on two cores that nobody else uses."""

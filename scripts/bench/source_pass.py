@@ -38,9 +38,10 @@ def questions(spark: SparkSession, log: str, to: Path) -> dict[str, Callable[[],
         reader = spark.read.format("quorumd").options(path=log, level=level, lists=lists)
         return (reader.schema(schema) if schema else reader).load()
 
-    def stream() -> None:
+    def stream(schema: str | None = None) -> None:
         shutil.rmtree(to, ignore_errors=True)
         source = spark.readStream.format("quorumd").option("path", log)
+        source = source.schema(schema) if schema else source
         writer = source.option("maxOffsetsPerTrigger", STREAMED).load().writeStream.trigger(availableNow=True)
         writer.option("checkpointLocation", str(to / "checkpoint")).option("path", str(to / "rows")).start(
             format="parquet"
@@ -53,6 +54,7 @@ def questions(spark: SparkSession, log: str, to: Path) -> dict[str, Callable[[],
         "columns": lambda: load("records", COLUMNS).agg({"offset": "max"}).collect(),
         "batches": lambda: load("batches").agg({"crc": "max"}).collect(),
         "stream": stream,
+        "usual_stream": lambda: stream(USUAL_COLUMNS),
     }
 
 

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Sequence
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from quorumd.pipeline import session
 
@@ -21,6 +23,14 @@ class Gateway:
     def shutdown(self) -> None:
         # Py4J waits here for threads that read what the process may send.
         self.ended_before = self.proc.poll()
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark has one for the whole process, which other tests may have started: it is put aside meanwhile."""
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
+    for name in ("_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, name, None)
 
 
 def test_connections_are_closed_when_java_has_ended() -> None:
