@@ -31,7 +31,10 @@ def facts(state: dict[str, Any]) -> list[Any]:
     return [state[name] for name in FACTS]
 
 
-def current(folder: Path) -> dict[tuple[bytes, int], dict[str, Any]]:
+States = dict[tuple[bytes, int], dict[str, Any]]
+
+
+def current(folder: Path) -> States:
     states = plain_states(open_history(folder).read("partition_current"))
     return {(state["topic_id"], state["partition"]): state for state in states}
 
@@ -85,13 +88,19 @@ def test_a_history_that_begins_with_a_snapshot_has_no_gap(tmp_path: Path) -> Non
     assert found.manifest.begin == log[199].offset + 1
 
 
-def test_what_has_not_changed_goes_on(tmp_path: Path) -> None:
+def across_a_gap(folder: Path, snapshot: int) -> tuple[States, States, int]:
+    """What is current at the last record that was read, the 200th, and with a snapshot of so many records; and the
+    offset of the last of these."""
     log, _ = history(5, 300)
-    _, image = history(5, 206)
-    write(tmp_path, log[:200])
-    before = current(tmp_path)
-    write_seed(tmp_path, image, log[205])
-    after = current(tmp_path)
+    _, image = history(5, snapshot)
+    write(folder, log[:200])
+    before = current(folder)
+    write_seed(folder, image, log[snapshot - 1])
+    return before, current(folder), log[snapshot - 1].offset
+
+
+def test_what_has_not_changed_goes_on(tmp_path: Path) -> None:
+    before, after, _ = across_a_gap(tmp_path, 206)
     same = {key for key, state in before.items() if facts(after[key]) == facts(state)}
     assert same
     assert {key: after[key] for key in same} == {key: before[key] for key in same}
@@ -100,16 +109,12 @@ def test_what_has_not_changed_goes_on(tmp_path: Path) -> None:
 
 
 def test_what_is_gone_ends_with_the_snapshot(tmp_path: Path) -> None:
-    log, _ = history(5, 300)
-    _, image = history(5, 250)
-    write(tmp_path, log[:200])
-    before = current(tmp_path)
-    write_seed(tmp_path, image, log[249])
-    gone = before.keys() - current(tmp_path).keys()
+    before, after, last = across_a_gap(tmp_path, 250)
+    gone = before.keys() - after.keys()
     assert gone
     ended = plain_states(open_history(tmp_path).read("partition_states"))
     assert gone == {
         (state["topic_id"], state["partition"])
         for state in ended
-        if state["cause"] == "deleted" and state["from_offset"] == log[249].offset
+        if state["cause"] == "deleted" and state["from_offset"] == last
     }
