@@ -12,9 +12,8 @@ from quorumd.log.high_watermark_checkpoint import FILE_NAME
 from quorumd.protocol.wire import Message
 from quorumd.raft.roles import Role
 from quorumd.simulator.checkers import Broken
-from quorumd.simulator.cluster import PORT, Cluster, Machine
-from quorumd.simulator.event_heap import Process
-from quorumd.simulator.faults.voters import OPERATOR, alter_quorum
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.faults.voters import ask_for
 from quorumd.simulator.folders import DATA_FOLDER
 from quorumd.simulator.workload.link import ClientLink
 
@@ -119,8 +118,7 @@ class LastVoterChange:
         self._ask_again_ms = cluster.heap.now_ms + ASK_EVERY_MS
         if self._link is not None:
             self._link.abandon()
-        self._link = ClientLink("operator", alter_quorum(self._target), 0, self._answered)
-        cluster.network.host(OPERATOR, Process("operator")).connect(leader.host, PORT, self._link)
+        self._link = ask_for(cluster, leader, self._target, self._answered)
 
     def _answered(self, message: Message | None) -> None:
         for topic in getattr(message, "topics", ()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from random import Random
 
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
@@ -12,7 +11,7 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.cluster import PORT, Cluster, Machine
 from quorumd.simulator.event_heap import Process
 from quorumd.simulator.faults.links import block_for
-from quorumd.simulator.workload.link import ClientLink
+from quorumd.simulator.workload.link import Call, ClientLink
 
 OPERATOR = "10.0.2.1"
 
@@ -59,8 +58,11 @@ class UntimelyRemoval:
             block_for(cluster, ways, timeout_ms * random.uniform(2.0, 5.0))
         cluster.voters_changed = True
         target = [voter for voter in voters if voter != removed]
-        wish = partial(ask_for, cluster, leader, target)
-        cluster.heap.call_later(random.random() * timeout_ms, wish, b"operator")
+
+        def remove() -> None:
+            ask_for(cluster, leader, target)
+
+        cluster.heap.call_later(random.random() * timeout_ms, remove, b"operator")
 
     def _leaders(self, cluster: Cluster) -> list[Machine]:
         return [
@@ -77,13 +79,23 @@ def _voters_of(machine: Machine) -> tuple[int, ...]:
     return machine.node.engine.voters.current.ids if machine.node is not None else ()
 
 
-def ask_for(cluster: Cluster, machine: Machine, target: Sequence[int] | None) -> None:
-    """An operator wants these voters of a node, or wants what runs cancelled, and does not look at the answer."""
-    link = ClientLink("operator", alter_quorum(target), 0, lambda message: None)
+def _ignore(message: Message | None) -> None:
+    """What the operator is told, who does not look."""
+
+
+def ask_for(
+    cluster: Cluster,
+    machine: Machine,
+    target: Sequence[int] | None,
+    answered: Call = _ignore,
+) -> ClientLink:
+    """An operator wants these voters of a node, or wants what runs cancelled."""
+    link = ClientLink("operator", _alter_quorum(target), 0, answered)
     cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, PORT, link)
+    return link
 
 
-def alter_quorum(target: Sequence[int] | None) -> Message:
+def _alter_quorum(target: Sequence[int] | None) -> Message:
     voters = None if target is None else [wire.TargetVoter(node_id) for node_id in target]
     topics = [wire.TopicData(METADATA_TOPIC, [wire.PartitionData(METADATA_PARTITION, voters)])]
     return wire.AlterQuorumRequest("", topics)
