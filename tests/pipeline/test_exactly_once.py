@@ -9,27 +9,14 @@ from tests.pipeline.stream_kills.job import EACH, FILES
 from tests.pipeline.stream_kills.lanes import Kill, Lane
 
 
-def test_ten_kills_leave_each_record_once(tmp_path: Path) -> None:
+def test_six_kills_leave_each_record_once(tmp_path: Path) -> None:
+    """Each costs a start of Java: `make stream-kills` has a hundred."""
     lanes = [
-        Lane(
-            tmp_path / FILES,
-            FILES,
-            [Kill("offsets", 0), Kill("part", 1), Kill("sink", 0), Kill("commits", 1), Kill("part", 0)],
-        ),
-        Lane(
-            tmp_path / EACH,
-            EACH,
-            [
-                Kill("offsets", 1),
-                Kill("begun", 0),
-                Kill("written", 1),
-                Kill("renamed", 0),
-                Kill("commits", 0),
-            ],
-        ),
+        Lane(tmp_path / FILES, FILES, [Kill("offsets", 0), Kill("part", 1), Kill("sink", 0)]),
+        Lane(tmp_path / EACH, EACH, [Kill("written", 1), Kill("renamed", 0), Kill("commits", 0)]),
     ]
     with ThreadPoolExecutor(len(lanes)) as threads:
         list(threads.map(Lane.run, lanes))
     for lane in lanes:
         lane.check()
-    assert [lane.killed for lane in lanes] == [5, 5]
+    assert [lane.killed for lane in lanes] == [3, 3]
