@@ -88,6 +88,7 @@ RunOf = Callable[[int, int, int, float], Run]
     type=int,
     help="Records of the audit at 32 a batch, such as 1000000000. [default: 45000000]",
 )
+@click.option("--audit-linked", is_flag=True, help="Let these be five copies that are hard links to one.")
 def main(
     seconds: float,
     rounds: int,
@@ -95,6 +96,7 @@ def main(
     require_targets: bool,
     interpreted: bool,
     audit_records: int | None,
+    audit_linked: bool,
 ) -> None:
     """Measure, print tables, and write build/bench/commit.json, where the figures of other parts stay. Quick look:
     --seconds 3 --rounds 1."""
@@ -125,7 +127,7 @@ def main(
         if PIPELINE_SOURCE in parts:
             reports.append(measure_source(BUILD / PIPELINE_SOURCE, package, rounds, tell))
         if PIPELINE_AUDIT in parts:
-            reports.append(measure_audit(BUILD / PIPELINE_AUDIT, rounds, tell, audit_records))
+            reports.append(measure_audit(BUILD / PIPELINE_AUDIT, rounds, tell, audit_records, audit_linked))
         if PIPELINE_HISTORY in parts:
             reports.append(measure_history(BUILD / PIPELINE_HISTORY, rounds, tell))
         if PIPELINE_PLAN in parts:

@@ -25,11 +25,14 @@ from rich.table import Table
 
 from quorumd.pipeline.schemas import RECORDS as RECORDS_TABLE
 from scripts.bench.processes import BenchError
+from scripts.bench.source_pass import STREAMS
 from scripts.bench.summary import update_json
 from scripts.generated_log import LogShape, generate
 
 PROGRAM = Path(__file__).with_name("source_pass.py").resolve()
-RECORDS = 3_000_000
+RECORDS = 12_000_000
+"""So many that the start of a query, half a second, is little of it."""
+STREAMED_RECORDS = 1_500_000
 DUMPED_RECORDS = 100_000
 QUESTIONS = {
     "records": f"records, all {len(RECORDS_TABLE.names)} columns",
@@ -40,9 +43,8 @@ QUESTIONS = {
     "stream": "stream of all columns to Parquet",
     "usual_stream": "stream of 14 columns to Parquet",
 }
-RECORDS_TARGET = 2.5e6
-"""Records with all columns a second on two cores that nobody else uses."""
-STREAM_TARGET = 250e3
+TARGETS = {"usual": 2.5e6, "usual_stream": 250e3}
+"""Records a second on two cores that nobody else uses, with the columns that most questions need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,10 @@ class SourceReport:
     def missed(self) -> list[str]:
         """One sentence for each target that was not reached."""
         both = self.rates[max(self.rates)]
-        targets = {"records": RECORDS_TARGET, "stream": STREAM_TARGET}
         return [
             f"{QUESTIONS[name]}: {both[name].wall / 1e6:.2f} million records a second, "
             f"the target is {target / 1e6:g} million on two quiet cores"
-            for name, target in targets.items()
+            for name, target in TARGETS.items()
             if both[name].wall < target
         ]
 
@@ -124,13 +125,15 @@ def measure_source(
     shutil.rmtree(folder, ignore_errors=True)
     tell(f"{records:,} records")
     log = generate(folder / "log", LogShape(records, segment_bytes=32 << 20))
+    streamed = generate(folder / "streamed", LogShape(min(records, STREAMED_RECORDS), segment_bytes=32 << 20))
     small = generate(folder / "dumped", LogShape(min(records, DUMPED_RECORDS), segment_bytes=1 << 30))
     rates: dict[int, dict[str, Rate]] = {}
     for cores in (1, 2):
         passes = _passes(folder, cores, rounds)
         rates[cores] = {
-            name: Rate(log.end_offset / each["seconds"], log.end_offset / each["cpu_seconds"])
+            name: Rate(read / each["seconds"], read / each["cpu_seconds"])
             for name, each in passes.items()
+            for read in [streamed.end_offset if name in STREAMS else log.end_offset]
         }
         tell(f"on {cores} of the cores: {rates[cores]['records'].wall:,.0f} records/s with all columns")
     dump = small.end_offset / (_dump_seconds(small.folders[1]) - _dump_seconds(None))
@@ -141,6 +144,7 @@ def measure_source(
 def _passes(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
     asked = {
         "log": str((folder / "log" / "node-1").resolve()),
+        "streamed": str((folder / "streamed" / "node-1").resolve()),
         "to": str((folder / "to").resolve()),
         "cores": cores,
         "repeat": max(1, min(rounds, 3)),
