@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from quorumd.ids import KafkaUuid
 from quorumd.pipeline.decode import decode_records, plain_rows, records_table
+from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.scan import PIECE_BYTES, START, read_pieces, scan
 from quorumd.pipeline.schemas import RECORDS
 from quorumd.protocol import messages
@@ -220,6 +221,29 @@ def test_records_of_any_shape(
     check(odd)
     check(sound + odd + sound)
     check(odd * 30)
+
+
+EDGES_OF_TIME = [
+    *(-(2**63), -(2**63) + 1, 2**63 - 1, 0, -1, 1_700_000_000_000),
+    *(
+        sign * (edge + near)
+        for sign in (1, -1)
+        for edge in (LATEST_MS, LATEST_MS - 2**35)
+        for near in (-1, 0, 1)
+    ),
+]
+
+
+@given(
+    st.sampled_from(EDGES_OF_TIME) | st.integers(-(2**63), 2**63 - 1),
+    st.lists(st.sampled_from([0, 1, -1, 2**34 - 1, -(2**34), 2**35, 2**62]), min_size=1, max_size=4),
+)
+@settings(QUICK, max_examples=120)
+def test_times_that_are_unknown_or_do_not_fit_the_column(base: int, deltas: list[int]) -> None:
+    value = encode_record(PartitionRecord(5), 1)
+    records = [raw_record(value, index, delta) for index, delta in enumerate(deltas)]
+    check(raw_batch(records, base_timestamp=base))
+    check(raw_batch(records, base_timestamp=base) + raw_batch(records))
 
 
 def some_log() -> bytes:

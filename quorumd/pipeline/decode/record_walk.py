@@ -22,8 +22,8 @@ from quorumd.pipeline.scan import Batches
 from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT, HEADER_SIZE
 
 _SHORTEST_RECORD: Final = 7
-_LONGEST_DELTA: Final = 1 << 35
-"""Of timestamps: more than a varint that is read here can say."""
+_LATEST_BASE: Final = LATEST_MS - (1 << 35)
+"""Of timestamps: whatever a varint that is read here adds, the sum fits the column."""
 _FEW_BATCHES: Final = 60
 """With fewer batches a step in lock step costs more than a loop over their records."""
 _WIDE: Final = 0x80
@@ -94,7 +94,8 @@ def _may_be_usual(batches: Batches) -> Mask:
         & (batches.count.astype(np.int64) * _SHORTEST_RECORD <= room)
         & (batches.count > 0)
         & (batches.count == batches.end_offset - batches.base_offset)
-        & (np.abs(batches.base_timestamp) <= LATEST_MS - _LONGEST_DELTA)
+        & (batches.base_timestamp >= -_LATEST_BASE)
+        & (batches.base_timestamp <= _LATEST_BASE)
     )
     return is_usual
 

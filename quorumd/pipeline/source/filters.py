@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import datasource as pushed
 
-from quorumd.pipeline.source.options import MAX_EPOCH, MAX_OFFSET, Interval, Selection
+from quorumd.pipeline.source.options import EVERY_EPOCH, EVERY_OFFSET, EVERY_TIME, Interval, Selection
 
 _OFFSETS, _EPOCHS, _TIMES = "offsets", "epochs", "times"
 _INTERVALS = {
@@ -22,7 +22,7 @@ _INTERVALS = {
     "ts": _TIMES,
 }
 """Columns by which batches can be told from each other; all of them ascend with the log, or nearly."""
-_WIDEST = {_OFFSETS: MAX_OFFSET, _EPOCHS: MAX_EPOCH + 1, _TIMES: MAX_OFFSET}
+_WIDEST = {_OFFSETS: EVERY_OFFSET, _EPOCHS: EVERY_EPOCH, _TIMES: EVERY_TIME}
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -62,24 +62,27 @@ def _column(each: pushed.Filter) -> str:
 
 
 def _values(each: pushed.Filter) -> list[Any] | None:
-    """What the column may be, None for anything. A null is equal to nothing that is here."""
-    if isinstance(each, pushed.EqualTo | pushed.EqualNullSafe):
+    """What the column may be, None for anything."""
+    if isinstance(each, pushed.EqualTo):
         return [] if each.value is None else [each.value]
+    if isinstance(each, pushed.EqualNullSafe):
+        # Rows of damage have columns that are null.
+        return None if each.value is None else [each.value]
     if isinstance(each, pushed.In):
         return [value for value in each.value if value is not None]
     return None
 
 
-def _interval(each: pushed.Filter, widest: int) -> Interval:
+def _interval(each: pushed.Filter, widest: Interval) -> Interval:
     values = _values(each)
     if values is not None:
         numbers = [_number(value) for value in values]
         return Interval(min(numbers), max(numbers) + 1) if numbers else Interval(0, 0)
     if isinstance(each, pushed.GreaterThan | pushed.GreaterThanOrEqual):
-        return Interval(_number(each.value), widest)
+        return Interval(_number(each.value), widest.high)
     if isinstance(each, pushed.LessThan | pushed.LessThanOrEqual):
-        return Interval(-1, _number(each.value) + 1)
-    return Interval(-1, widest)
+        return Interval(widest.low, _number(each.value) + 1)
+    return widest
 
 
 def _number(value: Any) -> int:

@@ -13,7 +13,6 @@ from quorumd.pipeline.schemas import Table
 
 FAIL, SKIP, REPORT = "fail", "skip", "report"
 MAX_OFFSET = 2**63 - 1
-MAX_EPOCH = 2**31 - 1
 MAX_PACK = 256 * 1024 * 1024
 MIN_PACK = 16 * 1024 * 1024
 _NAMES = {
@@ -44,15 +43,21 @@ class Interval:
         return max(self.low, low) < min(self.high, high)
 
 
+EVERY_OFFSET = Interval()
+EVERY_EPOCH = Interval(-(2**31), 2**31)
+EVERY_TIME = Interval(-(2**63), 2**63)
+"""Batches may have times and epochs below zero: what nobody knew, as a rule -1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which part of the logs is asked for: what is outside need not be read, and is not shown."""
 
     nodes: frozenset[int] | None = None
     """None for all."""
-    offsets: Interval = Interval()
-    epochs: Interval = Interval(0, MAX_EPOCH + 1)
-    times: Interval = Interval(-1)
+    offsets: Interval = EVERY_OFFSET
+    epochs: Interval = EVERY_EPOCH
+    times: Interval = EVERY_TIME
     """Unix milliseconds."""
 
     def has_node(self, node: int) -> bool:
@@ -138,9 +143,12 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         raise ConfigError("give either path=ID=FOLDER,... or bootstrap=HOST:PORT,... to the source")
     level = _choice(values, "level", tuple(schemas.LEVELS))
     offsets = Interval(_number(values, "startingOffset", 0), _number(values, "endingOffset", MAX_OFFSET))
-    if level == schemas.SNAPSHOT.name and offsets != Interval():
+    if level == schemas.SNAPSHOT.name and offsets != EVERY_OFFSET:
         raise ConfigError("startingOffset and endingOffset are of the log; level snapshot takes neither")
-    times = Interval(_number(values, "startingTimestamp", -1), _number(values, "endingTimestamp", MAX_OFFSET))
+    times = Interval(
+        _number(values, "startingTimestamp", EVERY_TIME.low),
+        _number(values, "endingTimestamp", EVERY_TIME.high),
+    )
     return SourceOptions(
         parse_folders(values["path"]) if "path" in values else {},
         parse_bootstrap(values["bootstrap"]) if "bootstrap" in values else (),

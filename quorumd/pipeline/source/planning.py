@@ -12,7 +12,7 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.pipeline.log_files import read_folders
 from quorumd.pipeline.observer import Observer
 from quorumd.pipeline.scan import LARGEST_BATCH, resync
-from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
+from quorumd.pipeline.source.options import EVERY_TIME, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.tasks import (
     File,
     OffsetIndex,
@@ -88,7 +88,7 @@ def newest_snapshot(options: SourceOptions) -> OffsetAndEpoch:
 
 def _newest(file: File, wanted: Selection) -> int | None:
     """The largest timestamp of a file; None where it is not known, or does not matter."""
-    if wanted.times.low < 0 or file.snapshot is not None:
+    if wanted.times.low == EVERY_TIME.low or file.snapshot is not None:
         return None
     path = Path(file.path).with_suffix(".timeindex")
     try:

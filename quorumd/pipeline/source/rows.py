@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.decode import decode_records
+from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.scan import Batches, Fault
 from quorumd.pipeline.schemas import BATCHES, Table
 from quorumd.pipeline.source.options import FAIL, REPORT, Interval
@@ -81,7 +82,7 @@ def _batch_table(read: Read, batches: Batches, faults: Iterable[Fault], schema: 
         "end_offset": lambda: batches.end_offset,
         "records": lambda: batches.count,
         "epoch": lambda: batches.epoch,
-        "ts": lambda: pa.array(batches.max_timestamp * 1000, pa.int64()).cast(pa.timestamp("us", "UTC")),
+        "ts": lambda: _times(batches),
         "control": lambda: (batches.attributes & CONTROL_BIT) != 0,
         "compression": lambda: (batches.attributes & COMPRESSION_MASK).astype(np.int8),
         "stored_crc": lambda: batches.stored_crc.astype(np.int64),
@@ -102,6 +103,13 @@ def _texts(read: Read, batches: Batches, faults: Iterable[Fault]) -> list[str | 
     if not by_position:
         return [None] * len(batches)
     return [by_position.get(position) for position in (batches.position + read.position).tolist()]
+
+
+def _times(batches: Batches) -> pa.Array:
+    """Of the newest record of each batch; null where that does not fit the column."""
+    times_ms = batches.max_timestamp
+    fits = (times_ms >= -LATEST_MS) & (times_ms <= LATEST_MS)
+    return pa.array(np.where(fits, times_ms, 0) * 1000, pa.timestamp("us", "UTC"), mask=~fits)
 
 
 def _repeated(value: str | None, count: int) -> pa.Array:

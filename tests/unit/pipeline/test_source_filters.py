@@ -31,6 +31,7 @@ NOON_MS = 1_767_268_800_000
     [
         IsNotNull(OFFSET),
         IsNull(OFFSET),
+        EqualNullSafe(OFFSET, None),
         Not(EqualTo(OFFSET, 5)),
         EqualTo(("type",), 5),
         EqualTo(("replicas", "offset"), 5),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,13 +16,17 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 from quorumd.errors import InputIncomplete
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.log_files import read_folders
 from quorumd.pipeline.scan import Batches, read_pieces
 from quorumd.pipeline.schemas import LEVELS
 from quorumd.pipeline.source import planning
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.runtime.disk import OsDisk
 from scripts.generated_log import GeneratedLog, LogShape, generate
+from tests.support.raw_batches import raw_batch, raw_record
 from tests.support.snapshots import config, write_snapshot
 from tests.support.source_rows import read_table, rows
 
@@ -148,6 +153,22 @@ def test_times_asked_for_are_those_of_batches(folder: Path) -> None:
     table = read_table(folder, ("ts",), level="batches", startingTimestamp=low, endingTimestamp=high)
     expected = [ts for ts in ends if low <= ts < high]
     assert table.column("ts").cast(pa.int64()).to_pylist() == [ts * 1000 for ts in expected]
+
+
+def test_times_and_epochs_below_zero_are_read_and_what_no_column_holds_is_null(tmp_path: Path) -> None:
+    times = [-1, -5_000, -(2**63), 2**63 - 1, LATEST_MS, -LATEST_MS, LATEST_MS + 1, 1_000]
+    value = raw_record(encode_record(NoOpRecord(), 0), 0)
+    batches = [raw_batch([value], offset, base_timestamp=time, epoch=-1) for offset, time in enumerate(times)]
+    (tmp_path / f"{0:020d}.log").write_bytes(b"".join(batches))
+    micros = [time * 1000 if abs(time) <= LATEST_MS else None for time in times]
+    for level in ("records", "batches"):
+        table = read_table(tmp_path, ("epoch", "ts"), level=level)
+        assert table.column("ts").cast(pa.int64()).to_pylist() == micros
+        assert table.column("epoch").to_pylist() == [-1] * len(times)
+    before_1970 = [LessThan(("ts",), datetime(1970, 1, 1, tzinfo=UTC)), LessThan(("epoch",), 0)]
+    found = read_table(tmp_path, ("ts",), before_1970).column("ts").cast(pa.int64()).to_pylist()
+    assert {-1_000, -5_000_000, -LATEST_MS * 1000} <= set(found)
+    assert read_table(tmp_path, ("ts",), startingTimestamp=0, endingTimestamp=1_001).num_rows == 1
 
 
 def with_indexes(folder: Path, copy: Path, late: int = 0) -> None:
