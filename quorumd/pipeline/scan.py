@@ -31,6 +31,8 @@ from quorumd.pipeline.batch_search import Data as Data
 from quorumd.pipeline.batch_search import resync as resync
 from quorumd.protocol.record_batch import HEADER_SIZE
 
+NO_END: Final = 2**63 - 1
+"""More than any offset."""
 PIECE_BYTES: Final = 4 << 20
 """Larger pieces do not fit the caches while they are decoded."""
 
@@ -74,6 +76,8 @@ class Fault:
     text: str
     size: int = 0
     """Bytes that cannot be read because of it."""
+    end_offset: int = NO_END
+    """Behind the last offset that it is about; NO_END where nothing says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +345,8 @@ class _Piece:
         """Report what was lost, and go on at the batch that was found; -1 for none up to the end of the file."""
         if self._is_aligned:
             end = self._origin + (at if at >= 0 else self._size)
-            self._faults.append(_broken(lost, end, at >= 0, self._expected))
+            following = COUNTS(self._view, at)[0] if at >= 0 else NO_END
+            self._faults.append(_broken(lost, end, self._expected, following))
             self._expected = -1
         self._lost = None
         if at >= 0:
@@ -417,31 +422,36 @@ def _has_any(view: memoryview) -> bool:
     return bool(np.frombuffer(view, np.uint8).any())
 
 
-def _broken(lost: Lost, end: int, is_found: bool, expected_offset: int) -> Fault:
+def _broken(lost: Lost, end: int, expected_offset: int, following: int) -> Fault:
+    """`following` is where the batch begins that was found at `end`, NO_END if none was."""
     size = end - lost.since
-    if not is_found:
-        text = f"no whole batch in the last {size} bytes"
-        return Fault("TORN_TAIL", lost.since, expected_offset, text, size)
-    if end == lost.announced_end:
-        return Fault("BAD_HEADER", lost.since, expected_offset, f"{size} bytes are no batch", size)
-    return Fault("BROKEN_CHAIN", lost.since, expected_offset, f"no batch for {size} bytes", size)
+    if following == NO_END:
+        code, text = "TORN_TAIL", f"no whole batch in the last {size} bytes"
+    elif end == lost.announced_end:
+        code, text = "BAD_HEADER", f"{size} bytes are no batch"
+    else:
+        code, text = "BROKEN_CHAIN", f"no batch for {size} bytes"
+    return Fault(code, lost.since, expected_offset, text, size, following)
 
 
 def _faults_of(batches: Batches, index: int, position: int, expected: int, epoch: int) -> Iterator[Fault]:
     """What is wrong with one batch, `expected` (-1: any offset) and `epoch` being those of the one before."""
     base_offset, end_offset = int(batches.base_offset[index]), int(batches.end_offset[index])
     stored, computed = int(batches.stored_crc[index]), int(batches.crc[index])
+    end = max(end_offset, base_offset + 1)
     if stored != computed:
         text = f"CRC {computed:#010x} over the bytes, {stored:#010x} is stored"
-        yield Fault("BAD_CRC", position, base_offset, text, int(batches.size[index]))
+        yield Fault("BAD_CRC", position, base_offset, text, int(batches.size[index]), end)
     elif _is_impossible(batches)[index] or batches.count[index] != end_offset - base_offset:
         text = f"{batches.count[index]} records for offsets from {base_offset} to {end_offset}, exclusive"
         lost = int(batches.size[index]) if _is_impossible(batches)[index] else 0
-        yield Fault("BAD_HEADER", position, base_offset, text, lost)
+        yield Fault("BAD_HEADER", position, base_offset, text, lost, end)
     if 0 <= expected < base_offset:
-        yield Fault("GAP", position, expected, f"offsets {expected} to {base_offset - 1} are missing")
+        text = f"offsets {expected} to {base_offset - 1} are missing"
+        yield Fault("GAP", position, expected, text, end_offset=base_offset)
     elif base_offset < expected:
-        yield Fault("OVERLAP", position, base_offset, f"offset {base_offset} where {expected} was expected")
+        text = f"offset {base_offset} where {expected} was expected"
+        yield Fault("OVERLAP", position, base_offset, text, end_offset=expected)
     if batches.epoch[index] < epoch:
         text = f"epoch {batches.epoch[index]} after epoch {epoch}"
-        yield Fault("EPOCH_REGRESSION", position, base_offset, text)
+        yield Fault("EPOCH_REGRESSION", position, base_offset, text, end_offset=end)

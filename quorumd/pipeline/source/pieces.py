@@ -1,7 +1,7 @@
 """A piece of a file, or what was fetched, as batches that are wanted and faults that matter.
 
-A fault is of the level's rows where its offset is asked for, so that a read of a range does not depend on how much is
-read around it.
+A fault is told where the offsets that it is about are asked for, by the task that has the first of them: a read of a
+range does not depend on how much is read around it, nor on how many tasks do it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.scan import START, Batches, Fault, Place, Scanned, read_pieces, scan
-from quorumd.pipeline.source.options import Interval, Selection
+from quorumd.pipeline.source.options import EVERY_OFFSET, Interval, Selection
 from quorumd.pipeline.source.tasks import File, Piece
 
 
@@ -40,10 +40,12 @@ class Read(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a task gives. `asked` is exact, `pushed` prunes: Spark filters what it leaves once more."""
+    """What a task gives. `asked` is exact, `pushed` prunes: Spark filters what it leaves once more. `part` is the
+    task's own part of the offsets, where tasks share them."""
 
     asked: Selection = Selection()
     pushed: Selection = Selection()
+    part: Interval = EVERY_OFFSET
     by_base_offset: bool = False
     """A batch belongs to the range of offsets in which it begins; else to every range that it has offsets of."""
     with_torn_tail: bool = False
@@ -63,10 +65,17 @@ class Wanted(NamedTuple):
 
     @property
     def offsets(self) -> Interval:
-        return self.asked.offsets & self.pushed.offsets
+        return self.asked.offsets & self.pushed.offsets & self.part
 
     def matters(self, fault: Fault) -> bool:
-        return fault.offset < 0 or self.offsets.low <= fault.offset < self.offsets.high
+        """Whether this task has the first offset that a fault is about, of those that are asked for."""
+        first = fault.offset
+        if first < 0:
+            return True
+        low = max(self.asked.offsets.low, self.pushed.offsets.low)
+        if fault.end_offset > low:
+            first = max(first, low)
+        return self.offsets.low <= first < self.offsets.high
 
 
 def within(values: npt.NDArray[np.int64 | np.int32], interval: Interval) -> npt.NDArray[np.bool_]:
@@ -106,7 +115,10 @@ def _seam(file: File, place: Place) -> Fault | None:
     if following is None or expected < 0 or expected == following:
         return None
     text = f"the segment ends at offset {expected}, the next one begins at {following}"
-    return Fault("GAP" if expected < following else "OVERLAP", place.position, min(expected, following), text)
+    code, first, end = "GAP", expected, following
+    if following < expected:
+        code, first, end = "OVERLAP", following, expected
+    return Fault(code, place.position, first, text, end_offset=end)
 
 
 def read_fetched(

@@ -12,7 +12,7 @@ from quorumd.pipeline.observer import Observer
 from quorumd.pipeline.scan import Place
 from quorumd.pipeline.schemas import Table
 from quorumd.pipeline.source.filters import selection_of
-from quorumd.pipeline.source.options import REPORT, Interval, Selection, SourceOptions
+from quorumd.pipeline.source.options import EVERY_OFFSET, REPORT, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.pieces import Origin, Read, Wanted, read_fetched, read_piece
 from quorumd.pipeline.source.planning import newest_snapshot, plan_files, plan_live
 from quorumd.pipeline.source.tasks import Piece
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-EVERYTHING = Interval()
-
-
 class PieceTask(InputPartition):
     """Pieces of files."""
 
-    def __init__(self, pieces: tuple[Piece, ...], offsets: Interval = EVERYTHING) -> None:
+    def __init__(self, pieces: tuple[Piece, ...], offsets: Interval = EVERY_OFFSET) -> None:
         self.pieces = pieces
         self.offsets = offsets
 
@@ -67,25 +64,26 @@ class TaskReader:
         from quorumd.pipeline.source import rows
 
         if isinstance(task, PieceTask):
-            is_whole = task.offsets == EVERYTHING and options.on_corrupt == REPORT
+            is_whole = task.offsets == EVERY_OFFSET and options.on_corrupt == REPORT
             wanted = self.wanted(task.offsets)._replace(with_torn_tail=is_whole)
             reads = (read for piece in task.pieces for read in read_piece(piece, wanted))
         elif isinstance(task, LiveTask):
             wanted = self.wanted(task.offsets)
             reads = _read_live(options, task.offsets, wanted)
         elif isinstance(task, SnapshotTask):
-            wanted = self.wanted(EVERYTHING)
+            wanted = self.wanted(EVERY_OFFSET)
             reads = _read_live_snapshot(options, task.snapshot, wanted)
         else:
             # Spark makes a task of its own where there is none.
             return
-        shape = rows.Shape(self.table, options.packed, options.on_corrupt, wanted.asked.offsets)
+        exact = wanted.asked.offsets & wanted.part
+        shape = rows.Shape(self.table, options.packed, options.on_corrupt, exact)
         make = rows.batch_rows if options.level == "batches" else rows.record_rows
         yield from make(reads, shape)
 
-    def wanted(self, offsets: Interval) -> Wanted:
-        asked = self.options.selection & Selection(offsets=offsets)
-        return Wanted(asked, self.pushed, self.options.level == "batches")
+    def wanted(self, part: Interval) -> Wanted:
+        """What is wanted of a part of the offsets."""
+        return Wanted(self.options.selection, self.pushed, part, self.options.level == "batches")
 
 
 class Reader(TaskReader, DataSourceReader):

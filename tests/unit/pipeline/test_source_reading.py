@@ -213,6 +213,38 @@ def test_a_missing_segment_is_a_gap(folder: Path, tmp_path: Path) -> None:
     assert read_table(copy, ("offset",), startingOffset=lost[1]).num_rows > 0
 
 
+def test_damage_that_reaches_into_what_is_asked_for_is_told_and_by_one_task_only(
+    folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    segment = segments(copy)[1]
+    batches = batches_of(segment)
+    whole = segment.read_bytes()
+    first, last = int(batches.base_offset[7]), int(batches.end_offset[7])
+    start, end = int(batches.position[7]), int(batches.position[8])
+    for code, damage in {
+        "BAD_CRC": whole[: end - 1] + bytes([whole[end - 1] ^ 1]) + whole[end:],
+        "GAP": whole[:start] + whole[end:],
+        "BROKEN_CHAIN": whole[:start] + bytes(end - start - 1) + b"x" + whole[end:],
+        "TORN_TAIL": whole[: start + 70],
+    }.items():
+        segment.write_bytes(damage)
+        for low, high in ((first - 1, last + 1), (first, last), (first + 1, last), (last - 1, last)):
+            asked = {"startingOffset": low, "endingOffset": high}
+            with pytest.raises(InputIncomplete, match=f"offset {first}: {code}"):
+                read_table(copy, ("offset",), **asked)
+            with pytest.raises(InputIncomplete, match=code):
+                read_table(copy, ("offset",), [GreaterThanOrEqual(("offset",), low)], endingOffset=high)
+        told = read_table(
+            copy, ("offset", "fault"), startingOffset=first + 2, onCorrupt="report", splitBytes=99
+        )
+        assert [row["offset"] for row in rows(told) if row["fault"]] == [first]
+        if code != "TORN_TAIL":
+            assert read_table(copy, ("offset",), startingOffset=last).num_rows > 0
+        assert read_table(copy, ("offset",), endingOffset=first).num_rows == first
+
+
 def test_the_last_segment_may_end_within_a_batch_and_no_other(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
