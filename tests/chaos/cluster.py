@@ -15,7 +15,7 @@ from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumRes
 from quorumd.protocol.wire import Message
 from tests.chaos.links import Links
 from tests.chaos.small_disk import SmallDisk
-from tests.support.daemons import Cluster, Daemon, free_port, wait_for
+from tests.support.daemons import Cluster, Daemon, free_port
 from tests.support.requests import Quorum
 
 TIMING = {
@@ -154,15 +154,6 @@ class ChaosCluster(Cluster):
     def leading(self) -> ChaosDaemon:
         """The leader of this moment."""
         return self.nodes[self.leader().node_id]
-
-    def leader_says(self) -> Quorum:
-        """What the leader says of the quorum, once there is one."""
-
-        def ask() -> Quorum | None:
-            told = self.leader().asked()
-            return told if told is not None and told.high_watermark >= 0 else None
-
-        return wait_for("what the leader says of the quorum", ask)
 
 
 @contextmanager

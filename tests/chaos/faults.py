@@ -279,7 +279,7 @@ class VoterChange(Fault):
 def stop_in_order(victim: ChaosDaemon) -> None:
     """SIGTERM, and exit code 0."""
     victim.signal(signal.SIGTERM)
-    if (code := victim.wait(20)) != 0:
+    if (code := victim.wait(120)) != 0:
         raise Anomaly(f"node {victim.node_id} ended with {code} when it was asked to stop")
 
 

@@ -27,7 +27,7 @@ import uvloop
 PIECE_BYTES = 65_536
 FRONT = struct.Struct(">ihhih")
 """Of a request frame: size, API key, version, correlation id, length of the client id that follows."""
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 """How long a new connection may take to say who it is."""
 
 

@@ -72,7 +72,7 @@ def client_processes(folder: Path, addresses: list[tuple[str, int]], seed: int) 
     finally:
         for child in children:
             child.terminate()
-        codes = [child.wait(20) for child in children]
+        codes = [child.wait(120) for child in children]
     histories.poll()
     if any(codes):
         raise Anomaly(f"client processes ended with {codes}: see client-*.log in {folder}")

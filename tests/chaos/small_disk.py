@@ -76,7 +76,7 @@ class SmallDisk:
 def _run(*command: str) -> str | None:
     """None if it worked, else what it said."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except OSError as error:
         return str(error)
     return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"

@@ -31,7 +31,7 @@ def grown(disk: SmallDisk, file: Path, size: int) -> bool:
     script = f"import os, sys; os.pwrite(os.open({str(file)!r}, os.O_RDWR | os.O_CREAT), bytes({size}), 0)"
     environment = {**os.environ, **disk.environment()}
     command = [sys.executable, "-c", script]
-    written = subprocess.run(command, env=environment, capture_output=True, timeout=20)
+    written = subprocess.run(command, env=environment, capture_output=True, timeout=300)
     return written.returncode == 0 and file.stat().st_size == size
 
 

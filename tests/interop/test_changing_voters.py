@@ -36,7 +36,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         newcomer.start()
         started.daemons[NEWCOMER] = newcomer
         try:
-            wait_for("the newcomer to fetch", lambda: NEWCOMER in started.leader().asked().observers)
+            wait_for("the newcomer to fetch", lambda: NEWCOMER in started.leader_says().observers)
             yield started
         finally:
             newcomer.stop()
@@ -55,7 +55,7 @@ def add(wire: Wire, daemon: Daemon, **fields: Any) -> Any:
     listener = add_raft_voter.Listener(name="CONTROLLER", host="127.0.0.1", port=u16(daemon.port))
     values: dict[str, Any] = {
         "cluster_id": None,
-        "timeout": timedelta(seconds=5),
+        "timeout": timedelta(seconds=60),
         "voter_id": i32(daemon.node_id),
         "voter_directory_id": directory_of(daemon),
         "listeners": (listener,),
@@ -118,7 +118,7 @@ def test_a_replica_that_nobody_reaches_or_that_has_not_fetched_gets_no_vote(quor
         unreachable = add(wire, newcomer, listeners=(nowhere,))
         assert unreachable.error_code is ErrorCode.request_timed_out
         assert "cannot be reached" in unreachable.error_message
-        stranger = add(wire, newcomer, voter_directory_id=ANOTHER_DISK)
+        stranger = add(wire, newcomer, voter_directory_id=ANOTHER_DISK, timeout=timedelta(seconds=1))
         assert stranger.error_code is ErrorCode.request_timed_out
         assert stranger.error_message
     assert NEWCOMER not in voters_told(quorum)[1]

@@ -31,6 +31,7 @@ from kafka.errors import (
 
 from tests.support.broker_stand_in import brokers
 from tests.support.daemons import PATIENCE_S, Cluster, Daemon, wait_for
+from tests.support.strangers import PATIENT
 
 T = TypeVar("T")
 
@@ -70,7 +71,7 @@ def name(cluster: Cluster) -> Iterator[str]:
 
 def client_of(cluster: Cluster) -> KafkaAdminClient:
     return KafkaAdminClient(
-        bootstrap_servers=cluster.bootstrap.split(","), metadata_max_age_ms=METADATA_AGE_MS
+        bootstrap_servers=cluster.bootstrap.split(","), metadata_max_age_ms=METADATA_AGE_MS, **PATIENT
     )
 
 
@@ -114,7 +115,7 @@ def lasting_client_of(cluster: Cluster) -> AdminClient:
 
 
 def leaders(client: AdminClient, name: str) -> list[int]:
-    return [p.leader for _, p in sorted(client.list_topics(name, 30).topics[name].partitions.items())]
+    return [p.leader for _, p in sorted(client.list_topics(name, PATIENCE_S).topics[name].partitions.items())]
 
 
 def kill_leader(cluster: Cluster) -> Daemon:
@@ -157,10 +158,10 @@ def test_topics_are_made_and_deleted_under_another_leader(cluster: Cluster, name
     kill_leader(cluster)
     # The answer to one that was carried out may be lost; the next attempt is told that the topic is there.
     ask(cluster, lambda admin: admin.create_topics({made: {"num_partitions": 3}}, raise_errors=False))
-    wait_for("the topic to be seen", lambda: made in client.list_topics(timeout=30).topics)
+    wait_for("the topic to be seen", lambda: made in client.list_topics(timeout=PATIENCE_S).topics)
     kill_leader(cluster)
     ask(cluster, lambda admin: admin.delete_topics([made], raise_errors=False))
-    wait_for("the topic to be gone", lambda: made not in client.list_topics(timeout=30).topics)
+    wait_for("the topic to be gone", lambda: made not in client.list_topics(timeout=PATIENCE_S).topics)
     client.create_topics([NewTopic(made, 1)], request_timeout=PATIENCE_S)[made].result(PATIENCE_S)
     client.delete_topics([made], request_timeout=PATIENCE_S)[made].result(PATIENCE_S)
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 
 from tests.support.daemons import Cluster, Daemon
 
-TIMEOUT = 10
+TIMEOUT = 120
 
 
 def admin_of(*daemons: Daemon) -> AdminClient:

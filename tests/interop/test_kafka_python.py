@@ -13,13 +13,14 @@ from kafka.admin import ConfigResource, KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.api_key import ApiKey
 
-from tests.support.daemons import Cluster, Daemon
+from tests.support.daemons import Cluster, Daemon, wait_for
 from tests.support.requests import get_configs
+from tests.support.strangers import PATIENT
 
 
 @contextmanager
 def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop")
+    client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop", **PATIENT)
     try:
         yield client
     finally:
@@ -58,7 +59,7 @@ def test_describe_cluster_names_every_node(cluster: Cluster, asked: Daemon) -> N
 
 def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Cluster, asked: Daemon) -> None:
     leader = cluster.leader()
-    epoch = leader.asked().epoch
+    epoch = leader.told().epoch
     with admin_of(bootstrap_of(asked)) as admin:
         told = admin.describe_metadata_quorum()
     (topic,) = told["topics"]
@@ -102,13 +103,14 @@ def test_altered_configs_are_read_back_through_every_node(
 
 def _quorum_of_a_survivor(admin: KafkaAdminClient) -> dict[str, Any]:
     """This client asks any node that it knows; the one it happens on may be the dead one, and then it says so."""
-    for _ in range(20):
+
+    def ask() -> dict[str, Any] | None:
         try:
-            partition: dict[str, Any] = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
+            return admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
         except KafkaConnectionError:
-            continue
-        return partition
-    raise AssertionError("the client found no survivor in 20 attempts")
+            return None
+
+    return wait_for("the client to find a survivor", ask)
 
 
 def test_clients_go_on_right_after_the_leader_was_killed(cluster: Cluster) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +17,11 @@ from tests.support.wire import Wire
 
 NONE, NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 0, 6, 74, 75, 100
 UNKNOWN_TOPIC, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 3, 42, 104
+
+
+LONG_MS = 30_000
+"""As long as a fetch may wait: who is answered only then has lost its patience."""
+LONG_S = LONG_MS / 1000
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def _assert_names_leader(answer: Any, version: int, leader: Daemon, epoch: int) 
 def test_observer_copies_the_log_byte_for_byte(
     cluster: Cluster, leader: Daemon, wire: Wire, version: int
 ) -> None:
-    quorum = leader.asked()
+    quorum = leader.told()
     copied, high_watermark, offset, last_epoch = b"", -1, 0, 0
     while high_watermark < quorum.high_watermark or offset < high_watermark:
         answer = fetch(wire, version, quorum.epoch, offset, last_epoch)
@@ -71,7 +75,7 @@ def test_observer_copies_the_log_byte_for_byte(
 def test_epoch_of_the_asker_decides_the_error_and_every_answer_names_the_leader(
     cluster: Cluster, leader: Daemon, wire: Wire, version: int
 ) -> None:
-    epoch = leader.asked().epoch
+    epoch = leader.told().epoch
     stale = fetch(wire, version, epoch - 1, 0, 0)
     _assert_names_leader(stale, version, leader, epoch)
     assert partition_of(stale).error_code == FENCED_EPOCH
@@ -94,7 +98,7 @@ def test_epoch_of_the_asker_decides_the_error_and_every_answer_names_the_leader(
 def test_position_that_is_not_in_the_log_gets_the_diverging_epoch(
     leader: Daemon, wire: Wire, version: int
 ) -> None:
-    quorum = leader.asked()
+    quorum = leader.told()
     end = quorum.voters[leader.node_id]
     answer = fetch(wire, version, quorum.epoch, end + 100, quorum.epoch)
     _assert_names_leader(answer, version, leader, quorum.epoch)
@@ -107,10 +111,10 @@ def test_position_that_is_not_in_the_log_gets_the_diverging_epoch(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fetch_at_the_end_waits_and_a_new_record_wakes_it(
-    cluster: Cluster, leader: Daemon, wire: Wire, version: int
+    cluster: Cluster, leader: Daemon, version: int
 ) -> None:
     cluster.wait_until_level()
-    quorum = leader.asked()
+    quorum = leader.told()
     end = quorum.voters[leader.node_id]
 
     def write() -> None:
@@ -119,33 +123,21 @@ def test_fetch_at_the_end_waits_and_a_new_record_wakes_it(
 
     later = threading.Timer(0.1, write)
     later.start()
-    partition = partition_of(
-        fetch(
-            wire,
-            version,
-            quorum.epoch,
-            end,
-            quorum.epoch,
-            max_wait_ms=5000,
-            high_watermark=quorum.high_watermark,
-        )
-        if version >= 18
-        else fetch(wire, version, quorum.epoch, end, quorum.epoch, max_wait_ms=5000)
-    )
+    known = {"high_watermark": quorum.high_watermark} if version >= 18 else {}
+    with Wire(leader.address, LONG_S * 0.8) as hasty:
+        answer = fetch(hasty, version, quorum.epoch, end, quorum.epoch, max_wait_ms=LONG_MS, **known)
     later.join()
+    partition = partition_of(answer)
     assert partition.records or partition.high_watermark > quorum.high_watermark
 
 
-def test_high_watermark_known_too_low_is_answered_at_once(
-    cluster: Cluster, leader: Daemon, wire: Wire
-) -> None:
+def test_high_watermark_known_too_low_is_answered_at_once(cluster: Cluster, leader: Daemon) -> None:
     """Fetch v18 tells what the observer knows; a higher one must not wait for MaxWaitMs."""
     cluster.wait_until_level()
-    quorum = leader.asked()
+    quorum = leader.told()
     end = quorum.voters[leader.node_id]
-    began = time.monotonic()
-    answer = fetch(wire, 18, quorum.epoch, end, quorum.epoch, max_wait_ms=5000, high_watermark=1)
-    assert time.monotonic() - began < 2
+    with Wire(leader.address, LONG_S * 0.8) as hasty:
+        answer = fetch(hasty, 18, quorum.epoch, end, quorum.epoch, max_wait_ms=LONG_MS, high_watermark=1)
     assert partition_of(answer).high_watermark == quorum.high_watermark
 
 
@@ -153,7 +145,7 @@ def test_high_watermark_known_too_low_is_answered_at_once(
 def test_other_cluster_and_other_topic_are_refused_without_halting_a_broker(
     leader: Daemon, wire: Wire, version: int
 ) -> None:
-    epoch = leader.asked().epoch
+    epoch = leader.told().epoch
     answer = fetch(wire, version, epoch, 0, 0, cluster_id="not-this-cluster-at-all")
     assert answer.error_code == INCONSISTENT_CLUSTER_ID
     stranger = {"topic": "orders"} if version < 13 else {"topic_id": uuid.UUID(int=0xFEED)}
@@ -168,9 +160,9 @@ def test_other_cluster_and_other_topic_are_refused_without_halting_a_broker(
 def test_observer_is_listed_and_its_fetches_do_not_count_towards_the_majority(
     leader: Daemon, wire: Wire
 ) -> None:
-    quorum = leader.asked()
+    quorum = leader.told()
     fetch(wire, 17, quorum.epoch, quorum.high_watermark, quorum.epoch)
-    told = leader.asked()
+    told = leader.told()
     assert told.observers[BROKER] == quorum.high_watermark
     assert BROKER not in told.voters
 
@@ -178,7 +170,7 @@ def test_observer_is_listed_and_its_fetches_do_not_count_towards_the_majority(
 def test_high_watermark_never_goes_down_over_a_change_of_leaders(cluster: Cluster) -> None:
     """A new leader says -1 until it has committed a record of its own epoch."""
     old = cluster.leader()
-    seen = old.asked().high_watermark
+    seen = old.told().high_watermark
     old.kill()
     try:
         watermarks = []

@@ -15,7 +15,8 @@ from kafka import TopicPartition as Partition
 from kafka.admin import KafkaAdminClient
 
 from tests.support.broker_stand_in import brokers
-from tests.support.daemons import Cluster, wait_for
+from tests.support.daemons import PATIENCE_S, Cluster, wait_for
+from tests.support.strangers import PATIENT
 
 BROKERS = (101, 102, 103)
 PREFERRED = 0
@@ -29,7 +30,9 @@ def _brokers(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","), client_id="reassignments")
+    client = KafkaAdminClient(
+        bootstrap_servers=cluster.bootstrap.split(","), client_id="reassignments", **PATIENT
+    )
     yield client
     client.close()
     for thing in gc.get_objects():
@@ -44,7 +47,7 @@ def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:
 
 def leaders(cluster: Cluster, name: str) -> list[int]:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    return [p.leader for _, p in sorted(client.list_topics(name, 30).topics[name].partitions.items())]
+    return [p.leader for _, p in sorted(client.list_topics(name, PATIENCE_S).topics[name].partitions.items())]
 
 
 def test_a_reassignment_is_begun_listed_and_cancelled(cluster: Cluster, admin: KafkaAdminClient) -> None:
@@ -66,7 +69,7 @@ def test_preferred_leaders_are_elected(cluster: Cluster, admin: KafkaAdminClient
     admin.elect_leaders(PREFERRED, {name: [0]})
     wait_for("one leader to change", lambda: leaders(cluster, name) == [102, 102])
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    elected = client.elect_leaders(ElectionType.PREFERRED, [TopicPartition(name, 1)]).result(30)
+    elected = client.elect_leaders(ElectionType.PREFERRED, [TopicPartition(name, 1)]).result(PATIENCE_S)
     assert [error for error in elected.values() if error is not None] == []
     wait_for("the other one to change", lambda: leaders(cluster, name) == [102, 101])
     admin.delete_topics([name])

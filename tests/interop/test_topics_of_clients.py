@@ -26,7 +26,9 @@ from kio.schema.describe_cluster.v1 import request as describe_cluster
 from kio.static.primitive import i8
 
 from tests.support.broker_stand_in import brokers
-from tests.support.daemons import Cluster, wait_for
+from tests.support.daemons import PATIENCE_S, Cluster, wait_for
+from tests.support.strangers import PATIENT
+from tests.support.wire import Wire
 
 BROKERS = (101, 102, 103)
 
@@ -43,7 +45,7 @@ def admin(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[KafkaAdm
     """It is given one node as bootstrap server."""
     leader = cluster.leader()
     asked = leader if request.param == "leader" else cluster.others(leader)[0]
-    client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{asked.port}", client_id="topics")
+    client = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{asked.port}", client_id="topics", **PATIENT)
     yield client
     client.close()
     for thing in gc.get_objects():
@@ -82,7 +84,7 @@ def test_a_topic_is_made_seen_everywhere_and_deleted(
     assert (made["num_partitions"], made["replication_factor"]) == (6, 2)
     assert made["configs"]["retention.ms"]["value"] == "5000"
     for daemon in cluster:
-        other = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{daemon.port}")
+        other = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{daemon.port}", **PATIENT)
         wait_for("the topic to be seen", lambda other=other: name in other.list_topics())
         other.close()
     told = described(admin, name, 6)
@@ -172,30 +174,41 @@ def test_configs_of_a_topic(admin: KafkaAdminClient, name: str) -> None:
 def test_registered_brokers_are_told_beside_the_nodes_of_the_quorum(
     cluster: Cluster, admin: KafkaAdminClient
 ) -> None:
-    told = {node["broker_id"]: node["rack"] for node in admin.describe_cluster()["brokers"]}
-    assert told == {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
+    def told() -> dict[int, str | None]:
+        return {node["broker_id"]: node["rack"] for node in admin.describe_cluster()["brokers"]}
+
+    expected = {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
+    wait_for("the brokers to be told", lambda: told() == expected)
 
 
 def test_a_reader_that_skips_no_tags_is_told_of_brokers_too(cluster: Cluster) -> None:
     request = describe_cluster.DescribeClusterRequest(
         include_cluster_authorized_operations=False, endpoint_type=i8(1)
     )
+    expected = {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
+
+    def told(wire: Wire) -> dict[int, str | None]:
+        return {broker.broker_id: broker.rack for broker in wire.ask(request).brokers}
+
     for daemon in cluster:
         with daemon.connect() as wire:
-            told = {broker.broker_id: broker.rack for broker in wire.ask(request).brokers}
-        assert told == {**dict.fromkeys(cluster.daemons), 101: "a", 102: "a", 103: "b"}
+            wait_for("the brokers to be told", lambda wire=wire: told(wire) == expected)
 
 
 def test_confluent_kafka_does_all_of_it_too(cluster: Cluster) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     name = f"topic-{uuid.uuid4()}"
-    client.create_topics([NewTopic(name, 3, 2, config={"retention.ms": "5000"})])[name].result(30)
+    client.create_topics([NewTopic(name, 3, 2, config={"retention.ms": "5000"})])[name].result(PATIENCE_S)
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
-        client.create_topics([NewTopic(name, 3, 2)])[name].result(30)
-    client.create_partitions([NewPartitions(name, 4)])[name].result(30)
+        client.create_topics([NewTopic(name, 3, 2)])[name].result(PATIENCE_S)
+    client.create_partitions([NewPartitions(name, 4)])[name].result(PATIENCE_S)
     topic = wait_for(
         "four partitions",
-        lambda: found if len((found := client.list_topics(name, 30).topics[name]).partitions) == 4 else None,
+        lambda: (
+            found
+            if len((found := client.list_topics(name, PATIENCE_S).topics[name]).partitions) == 4
+            else None
+        ),
     )
     assert {partition.leader for partition in topic.partitions.values()} == set(BROKERS)
     resource = ResourceOfConfluent(
@@ -203,31 +216,33 @@ def test_confluent_kafka_does_all_of_it_too(cluster: Cluster) -> None:
         name,
         incremental_configs=[ConfigEntry("segment.ms", "1234", incremental_operation=AlterConfigOpType.SET)],
     )
-    client.incremental_alter_configs([resource])[resource].result(30)
+    client.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
     asked = ResourceOfConfluent(ResourceOfConfluent.Type.TOPIC, name)
-    told = client.describe_configs([asked])[asked].result(30)
+    told = client.describe_configs([asked])[asked].result(PATIENCE_S)
     assert (told["retention.ms"].value, told["segment.ms"].value) == ("5000", "1234")
     assert told["segment.bytes"].is_default
-    client.delete_topics([name])[name].result(30)
+    client.delete_topics([name])[name].result(PATIENCE_S)
 
 
 def test_topics_outlive_the_leader_and_are_made_under_the_next_one(cluster: Cluster) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     before, after = f"before-{uuid.uuid4()}", f"after-{uuid.uuid4()}"
-    client.create_topics([NewTopic(before, 3, 3)])[before].result(30)
+    client.create_topics([NewTopic(before, 3, 3)])[before].result(PATIENCE_S)
     old = cluster.leader()
     old.kill()
     try:
-        client.create_topics([NewTopic(after, 3, 3)], request_timeout=60)[after].result(60)
+        client.create_topics([NewTopic(after, 3, 3)], request_timeout=PATIENCE_S)[after].result(PATIENCE_S)
         topics = wait_for(
             "both topics",
             lambda: (
-                found if {before, after} <= (found := client.list_topics(timeout=30).topics).keys() else None
+                found
+                if {before, after} <= (found := client.list_topics(timeout=PATIENCE_S).topics).keys()
+                else None
             ),
         )
         for name in (before, after):
             assert {partition.leader for partition in topics[name].partitions.values()} == set(BROKERS)
-        deleted = client.delete_topics([before, after], request_timeout=60)
-        assert [deleted[name].result(60) for name in (before, after)] == [None, None]
+        deleted = client.delete_topics([before, after], request_timeout=PATIENCE_S)
+        assert [deleted[name].result(PATIENCE_S) for name in (before, after)] == [None, None]
     finally:
         cluster.heal()

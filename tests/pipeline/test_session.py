@@ -121,7 +121,7 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     }
     environment |= {"TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=90)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
 
 
 def test_when_java_dies_nothing_is_left_of_the_session(tmp_path: Path) -> None:

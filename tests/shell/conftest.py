@@ -10,8 +10,14 @@ from tests.support.fixtures import running_cluster, without_traceback
 
 
 @pytest.fixture(scope="module")
-def _cluster_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as started:
+def properties(request: pytest.FixtureRequest) -> str:
+    """What a file says in PROPERTIES, if it does: lines for the nodes that its tests share, or have of their own."""
+    return str(getattr(request.module, "PROPERTIES", ""))
+
+
+@pytest.fixture(scope="module")
+def _cluster_of_module(tmp_path_factory: pytest.TempPathFactory, properties: str) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), extra=properties) as started:
         yield started
 
 
@@ -24,9 +30,9 @@ def cluster(_cluster_of_module: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+def own_cluster(tmp_path: Path, properties: str) -> Iterator[Cluster]:
     """Three daemons for a test that leaves them in ruins."""
-    with running_cluster(tmp_path) as started:
+    with running_cluster(tmp_path, extra=properties) as started:
         yield started
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.daemons import PATIENCE_S, QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
 from tests.support.log_files import batches
 from tests.support.requests import set_config
 
 USAGE, ADDRESS_TAKEN = 2, 5
+# A leader whose followers are gone is to notice it soon.
+PROPERTIES = QUICK
 
 METRICS = {
     "current_state", "current_leader", "current_vote", "current_epoch", "high_watermark", "log_end_offset",
@@ -28,7 +30,9 @@ METRICS = {
 
 def _http(daemon: Daemon, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{daemon.http_port}{path}", timeout=PATIENCE_S
+        ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -44,7 +48,7 @@ def test_stopped_as_asked_is_exit_code_0(single: Cluster) -> None:
 @pytest.mark.parametrize(
     ("line", "names"),
     [
-        ("quorum.voterz=1", ["quorum.voterz", "node.properties:8"]),
+        ("quorum.voterz=1", ["quorum.voterz", "node.properties:10"]),
         ("quorum.fetch.timeout.ms=soon", ["quorum.fetch.timeout.ms", "soon"]),
         ("broker.id=7", ["broker.id", "node.id"]),
     ],
@@ -76,22 +80,20 @@ def test_taken_port_is_exit_code_5(tmp_path: Path) -> None:
 
 
 def test_metrics_health_and_readiness_over_http(cluster: Cluster) -> None:
-    leader = cluster.leader()
-    with leader.connect() as wire:
-        for number in range(10):
-            set_config(wire, "metrics", "value", str(number))
-    high_watermark = cluster.wait_until_level()
+    for number in range(10):
+        cluster.at_leader(lambda wire, number=number: set_config(wire, "metrics", "value", str(number)))
+    cluster.wait_until_level()
 
     for daemon in cluster:
         assert _http(daemon, "/healthz")[0] == 200
-        assert _http(daemon, "/readyz")[0] == 200
+        wait_for(f"node {daemon.node_id} to be ready", lambda at=daemon: _http(at, "/readyz")[0] == 200)
         # A follower learns the newest high watermark one fetch after the leader has it.
-        wait_for(f"node {daemon.node_id} to show the high watermark", partial(_shows, daemon, high_watermark))
+        wait_for(f"node {daemon.node_id} to show the quorum", partial(_shows_the_quorum, cluster, daemon))
         status, text = _http(daemon, "/metrics")
         assert status == 200
         for metric in METRICS:
             assert metric in text, f"no {metric} in the metrics of node {daemon.node_id}:\n{text}"
-        assert _value(text, r"\w*current_leader") == leader.node_id
+    leader = cluster.leader()
     assert _http(leader, "/nothing-here")[0] == 404
 
     for other in cluster.others(leader):
@@ -100,8 +102,11 @@ def test_metrics_health_and_readiness_over_http(cluster: Cluster) -> None:
     assert _http(leader, "/healthz")[0] == 200
 
 
-def _shows(daemon: Daemon, high_watermark: int) -> bool:
-    return _value(_http(daemon, "/metrics")[1], r"\w*high_watermark") == high_watermark
+def _shows_the_quorum(cluster: Cluster, daemon: Daemon) -> bool:
+    """Whether its metrics name the leader and its high watermark."""
+    told, metrics = cluster.leader_says(), _http(daemon, "/metrics")[1]
+    shown = _value(metrics, r"\w*current_leader"), _value(metrics, r"\w*high_watermark")
+    return shown == (told.leader, told.high_watermark)
 
 
 def _value(metrics: str, name: str) -> float:
@@ -116,13 +121,11 @@ def test_systemd_is_told_of_readiness_and_stop(tmp_path: Path) -> None:
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(path))
-        systemd.settimeout(15)
+        systemd.settimeout(PATIENCE_S)
         daemon.start({"NOTIFY_SOCKET": str(path)})
         try:
             _receive_until(systemd, "READY=1")
-            told = daemon.asked()
-            assert told is not None
-            assert told.leader == 1, "ready, and nobody leads"
+            assert daemon.told().leader == 1, "ready, and nobody leads"
             daemon.signal(signal.SIGTERM)
             _receive_until(systemd, "STOPPING=1")
             assert daemon.wait() == 0
@@ -138,9 +141,8 @@ def _receive_until(systemd: socket.socket, line: str) -> None:
 
 def test_log_dump_finds_every_batch_of_every_node_valid(own_cluster: Cluster) -> None:
     cluster = own_cluster
-    with cluster.leader().connect() as wire:
-        for number in range(10):
-            set_config(wire, "dumped", "value", f"dumped-{number}")
+    for number in range(10):
+        cluster.at_leader(lambda wire, text=f"dumped-{number}": set_config(wire, "dumped", "value", text))
     cluster.wait_until_level()
     for daemon in cluster:
         daemon.signal(signal.SIGTERM)

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -20,6 +19,7 @@ from quorumd.config import load
 from quorumd.errors import ConfigError, CorruptLog, FlushFailed
 from quorumd.observability.metrics import METRICS
 from quorumd.runtime.daemon import Daemon, start_failure, with_advice
+from tests.support.daemons import PATIENCE_S, wait_for
 
 Process = subprocess.Popen[str]
 
@@ -96,13 +96,13 @@ def lines_until(process: Process, words: str) -> list[str]:
 
 
 def end_of(process: Process) -> tuple[int, str]:
-    _, text = process.communicate(timeout=20)
+    _, text = process.communicate(timeout=PATIENCE_S)
     return process.returncode, text
 
 
 def status_of(url: str) -> int:
     try:
-        with urlopen(url, timeout=5) as answer:
+        with urlopen(url, timeout=PATIENCE_S) as answer:
             return int(answer.status)
     except HTTPError as error:
         return error.code
@@ -113,11 +113,9 @@ def test_a_node_serves_metrics_and_stops_in_good_order(folder: Folder) -> None:
     process = folder.start("--format-if-needed")
     endpoint = lines_until(process, "/metrics")[-1].split("http://")[1].split("/")[0]
     lines_until(process, "leader in epoch 1")
-    deadline = time.monotonic() + 10
-    while status_of(f"http://{endpoint}/readyz") != 200 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for("the node to be ready", lambda: status_of(f"http://{endpoint}/readyz") == 200)
     assert status_of(f"http://{endpoint}/healthz") == 200
-    with urlopen(f"http://{endpoint}/metrics", timeout=5) as answer:
+    with urlopen(f"http://{endpoint}/metrics", timeout=PATIENCE_S) as answer:
         text = answer.read().decode()
     for metric in METRICS:
         assert f"# TYPE {metric.exposed_name} {metric.kind}\n" in text
@@ -134,7 +132,7 @@ def test_systemd_is_told_of_each_step(folder: Folder) -> None:
     address = str(folder.path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(address)
-        receiver.settimeout(10)
+        receiver.settimeout(PATIENCE_S)
         process = folder.start("--format-if-needed", NOTIFY_SOCKET=address, WATCHDOG_USEC="200000")
         told: list[str] = []
 

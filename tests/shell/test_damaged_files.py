@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.daemons import QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
 from tests.support.log_files import batches, bytes_below
 from tests.support.requests import Refused, set_config
 
 UNUSABLE = 3
+# A leader that has lost its majority is to notice it soon.
+PROPERTIES = QUICK
 
 
 def _write(cluster: Cluster, count: int) -> None:
-    with cluster.leader().connect() as wire:
-        for number in range(count):
-            set_config(wire, "damaged", "value", str(number))
+    for number in range(count):
+        cluster.at_leader(lambda wire, number=number: set_config(wire, "damaged", "value", str(number)))
 
 
 def _newest_segment(daemon: Daemon) -> Path:
@@ -117,7 +118,7 @@ def test_folder_in_use_is_refused(single: Cluster) -> None:
     result = run_quorumd("start", "--config", twin.config)
     assert result.returncode == UNUSABLE
     assert str(daemon.data) in result.stderr
-    assert daemon.asked() is not None
+    assert daemon.told().leader == 1
 
 
 def test_unformatted_folder_is_refused_and_says_how_to_format(single: Cluster) -> None:
@@ -143,11 +144,11 @@ def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(own_cluste
     _write(cluster, 5)
 
     def has_all() -> bool:
-        told = leader.asked()
-        return told is not None and told.observers.get(emptied.node_id) == told.high_watermark
+        told = cluster.leader_says()
+        return told.observers.get(emptied.node_id) == told.high_watermark
 
     wait_for("the emptied node to have everything", has_all)
-    high_watermark = leader.asked().high_watermark
+    high_watermark = cluster.leader_says().high_watermark
     assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
 
     other.kill()

@@ -4,14 +4,17 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 import uvloop
 
 from quorumd.ports import Transport
+from quorumd.runtime import network as real_network
 from quorumd.runtime.admission import NetworkLimits
 from quorumd.runtime.network import TcpNetwork
 
+PATIENCE_S = 300.0
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
@@ -38,7 +41,7 @@ class Recorder:
         self._note("closed")
 
     async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not true():
                 await self._changed.wait()
                 self._changed.clear()
@@ -147,7 +150,7 @@ def test_a_reader_that_pauses_makes_unsent_bytes_of_its_peer_grow(loop_factory: 
 
 def test_refused_is_true_only_where_nobody_listens(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
-        async with network(NetworkLimits(connect_timeout_ms=50)) as net:
+        async with network(NetworkLimits(connect_timeout_ms=300_000)) as net:
             with socket.socket() as unused:
                 unused.bind(("127.0.0.1", 0))
                 nobody = Recorder()
@@ -162,6 +165,7 @@ def test_refused_is_true_only_where_nobody_listens(loop_factory: LoopFactory) ->
                 await impossible.until(lambda impossible=impossible: bool(impossible.ends))
                 assert impossible.calls == ["closed"]
 
+        async with network(NetworkLimits(connect_timeout_ms=50)) as net:
             with socket.socket() as silent:
                 # A backlog of 0 that is taken: further attempts hear nothing, as from a host that is cut off.
                 silent.bind(("127.0.0.1", 0))
@@ -234,17 +238,31 @@ def test_connections_beyond_a_limit_are_closed_and_counted(loop_factory: LoopFac
     run(scenario, loop_factory)
 
 
-def test_an_idle_accepted_connection_is_closed_and_a_busy_one_is_not(loop_factory: LoopFactory) -> None:
+def test_an_idle_accepted_connection_is_closed_and_a_busy_one_is_not(
+    loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that the test moves; only how often the network looks at it is real."""
+    now_s = 0.0
+    monkeypatch.setattr(real_network, "time", SimpleNamespace(monotonic=lambda: now_s))
+
     async def scenario() -> None:
+        nonlocal now_s
         async with network(NetworkLimits(max_idle_ms=120)) as net:
-            listener = net.listen("127.0.0.1", 0, Recorder)
+            listener = net.listen("127.0.0.1", 0, Echo)
             idle, busy = Recorder(), Recorder()
             for client in (idle, busy):
                 net.connect("127.0.0.1", listener.port, client)
                 await client.until(lambda client=client: "connected" in client.calls)
-            while not idle.ends:
-                busy.transport.write(b"x")
-                await asyncio.sleep(0.01)
+                client.transport.write(b"a")
+                await client.until(lambda client=client: client.data == b"a")
+            now_s = 0.119
+            busy.transport.write(b"b")
+            await busy.until(lambda: busy.data == b"ab")
+            assert idle.ends == []
+            now_s = 0.121
+            await idle.until(lambda: bool(idle.ends))
+            busy.transport.write(b"c")
+            await busy.until(lambda: busy.data == b"abc")
             assert busy.ends == []
             listener.close()
 

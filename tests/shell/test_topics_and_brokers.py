@@ -20,7 +20,7 @@ from quorumd.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from tests.support.broker_stand_in import BrokerStandIn, brokers
-from tests.support.daemons import Cluster, run_quorumd
+from tests.support.daemons import PATIENCE_S, Cluster, run_quorumd
 
 FIRST, SECOND, THIRD = BROKERS = (101, 102, 103)
 
@@ -103,7 +103,7 @@ def test_partitions_move_and_go_back(
     command = [sys.executable, "-m", "quorumd", *map(str, reassign), "--verify", "--wait", *server]
     waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     catch_up(cluster, stand_ins[0], partition_epoch=1, isr=BROKERS)
-    out, err = waiting.communicate(timeout=60)
+    out, err = waiting.communicate(timeout=PATIENCE_S)
     assert (waiting.returncode, "done" in out) == (0, True), err
     elected = quorumd(cluster, "partitions", "elect", "--preferred", "--all")
     assert elected == "no partition needs an election\n"

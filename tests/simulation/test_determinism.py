@@ -35,7 +35,7 @@ def in_this_process(seed: int) -> str:
 def in_another_process(hash_seed: int) -> str:
     arguments = [sys.executable, "-c", PROGRAM, *map(str, SEEDS)]
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True, timeout=900)
     return done.stdout
 
 

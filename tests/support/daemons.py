@@ -12,16 +12,29 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from tests.support.requests import Quorum, quorum
+from tests.support.requests import Quorum, Refused, quorum
 from tests.support.wire import Wire
 
 T = TypeVar("T")
 
 LOG_FOLDER = "__cluster_metadata-0"
-ELECTION_TIMEOUT_MS = 1000
-FETCH_TIMEOUT_MS = 2000
-PATIENCE_S = 60.0
+TIMING = {
+    "quorum.fetch.timeout.ms": 30_000,
+    "quorum.election.timeout.ms": 1000,
+    "quorum.request.timeout.ms": 30_000,
+    "broker.session.timeout.ms": 120_000,
+}
+"""Nobody loses its leadership or its session because the machine stands still for seconds.
+
+A leader that is killed or stopped is replaced at once all the same: it refuses connections, or hands over. Tests
+in which a node falls silent ask for `QUICK` timing.
+"""
+QUICK = "quorum.fetch.timeout.ms=2000\nquorum.request.timeout.ms=2000\n"
+"""Kafka's defaults: who is not heard of for two seconds is taken for gone."""
+PATIENCE_S = 300.0
 """For what takes milliseconds: shared machines stop for tens of seconds when their disk does."""
+ASKED_S = 5.0
+"""How long one that may be frozen is given to answer before another one is asked."""
 
 _next_port = 20_000 + os.getpid() * 64 % 10_000
 
@@ -53,7 +66,7 @@ def wait_for(what: str, condition: Callable[[], T], seconds: float = PATIENCE_S)
 
 
 def run_quorumd(
-    *arguments: str | Path, timeout: float = 30, **options: object
+    *arguments: str | Path, timeout: float = PATIENCE_S, **options: object
 ) -> subprocess.CompletedProcess[str]:
     """One `quorumd` command to its end."""
     command = [sys.executable, "-m", "quorumd", *map(str, arguments)]
@@ -81,7 +94,8 @@ class Daemon:
         self.configure(extra)
 
     def configure(self, extra: str = "") -> None:
-        """Write the properties file."""
+        """Write the properties file; `extra` goes before `TIMING`."""
+        timing = "".join(f"{key}={value}\n" for key, value in TIMING.items() if f"{key}=" not in extra)
         voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in self.voters.items())
         self.config.write_text(
             f"node.id={self.node_id}\n"
@@ -89,8 +103,7 @@ class Daemon:
             f"log.dirs={self.data}\n"
             + (f"quorum.voters={voters}\n" if voters else "")
             + f"metrics.listener=127.0.0.1:{self.http_port}\n"
-            f"quorum.fetch.timeout.ms={FETCH_TIMEOUT_MS}\n"
-            f"quorum.election.timeout.ms={ELECTION_TIMEOUT_MS}\n"
+            f"{timing}"
             f"{extra}"
         )
 
@@ -155,7 +168,7 @@ class Daemon:
             self.child.send_signal(signal.SIGCONT)
             self.child.terminate()
             try:
-                self.child.wait(10)
+                self.child.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()
@@ -167,10 +180,14 @@ class Daemon:
     def asked(self) -> Quorum | None:
         """What it says of the quorum, None while it does not answer."""
         try:
-            with Wire(self.address, timeout=1) as wire:
+            with Wire(self.address, timeout=ASKED_S) as wire:
                 return quorum(wire)
         except OSError:
             return None
+
+    def told(self) -> Quorum:
+        """As `asked`, once it answers."""
+        return wait_for(f"node {self.node_id} to answer", self.asked)
 
 
 class Cluster:
@@ -240,6 +257,27 @@ class Cluster:
             states = [f"node {d.node_id}: exit code {d.child and d.child.poll()}, {d.asked()}" for d in self]
             raise AssertionError(f"{failure}; {'; '.join(states)}") from None
 
+    def leader_says(self) -> Quorum:
+        """What the leader says of the quorum, once there is one."""
+
+        def ask() -> Quorum | None:
+            told = self.leader().asked()
+            return told if told is not None and told.high_watermark >= 0 else None
+
+        return wait_for("what the leader says of the quorum", ask)
+
+    def at_leader(self, action: Callable[[Wire], T]) -> T:
+        """What `action` comes to at the leader, whoever leads; again while it is refused or gets no answer."""
+
+        def attempt() -> tuple[T] | None:
+            try:
+                with self.leader().connect() as wire:
+                    return (action(wire),)
+            except Refused:
+                return None
+
+        return wait_for("the leader to do it", attempt)[0]
+
     def others(self, daemon: Daemon) -> list[Daemon]:
         return [other for other in self.daemons.values() if other is not daemon]
 
@@ -247,9 +285,7 @@ class Cluster:
         """Wait until every node, voter or not, holds all the leader has, all of it committed; the high watermark."""
 
         def level() -> int | None:
-            told = self.leader().asked()
-            if told is None:
-                return None
+            told = self.leader_says()
             held = {told.replicas.get(node_id) for node_id in self.daemons}
             return told.high_watermark if held == {told.high_watermark} else None
 

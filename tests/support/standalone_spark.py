@@ -17,7 +17,7 @@ from quorumd.pipeline.java import find_java
 from quorumd.pipeline.settings import QUICK_JAVA
 
 T = TypeVar("T")
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Registering worker"
 
@@ -52,7 +52,7 @@ def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator
         for process in reversed(processes):
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -7,11 +7,14 @@ import socket
 
 from kafka.admin import KafkaAdminClient
 
+PATIENT = {"bootstrap_timeout_ms": 300_000, "reconnect_backoff_max_ms": 500}
+"""For kafka-python, which waits for half a minute before it tries an address again that has refused it often."""
+
 
 def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
     """Leader, voters and observers."""
     before = open_sockets()
-    client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop")
+    client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop", **PATIENT)
     try:
         told = client.describe_metadata_quorum()
     finally:

@@ -15,7 +15,7 @@ from kio.serial import entity_reader, entity_writer
 class Wire:
     """Sends requests and reads their answers one by one. Every method may raise OSError."""
 
-    def __init__(self, address: tuple[str, int], timeout: float = 30) -> None:
+    def __init__(self, address: tuple[str, int], timeout: float = 120) -> None:
         self._socket = socket.create_connection(address, timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0

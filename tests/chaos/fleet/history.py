@@ -46,9 +46,9 @@ class FleetHistory:
 
     @classmethod
     def read(cls, path: Path) -> FleetHistory:
-        """What is in a file of whole lines."""
+        """What is in the whole lines of a file that may grow."""
         history = cls()
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
             what, outcome, told = json.loads(line)
             history.outcomes[what, outcome] += 1
             if outcome == OK and what == "CreateTopics":

@@ -33,6 +33,10 @@ class FleetProcess:
         with self._output.open("wb") as output:
             self._child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
+    def so_far(self) -> FleetHistory:
+        """What it has written down by now."""
+        return FleetHistory.read(self._file) if self._file.exists() else FleetHistory()
+
     def rest(self, patience: Patience) -> None:
         """Have it begin nothing new, and wait until all is in order. Raises Anomaly when the patience is over."""
         self._wait_until(
@@ -53,9 +57,8 @@ class FleetProcess:
     def stop(self) -> None:
         """End it, and read what it wrote. Raises Anomaly if it failed."""
         self._child.terminate()
-        code = self._child.wait(20)
-        if self._file.exists():
-            self.history = FleetHistory.read(self._file)
+        code = self._child.wait(300)
+        self.history = self.so_far()
         if code:
             raise Anomaly(f"the fleet ended with {code}: {self._output.read_text()}")
 

@@ -39,7 +39,7 @@ from quorumd.protocol.messages.metadata_response import MetadataResponse, Metada
 from quorumd.protocol.wire import Message
 from tests.support.fake_node import ALL_APIS, ByteServer, FakeNode
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 
 
 @pytest.fixture(autouse=True)

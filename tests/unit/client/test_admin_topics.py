@@ -32,7 +32,7 @@ from quorumd.protocol.messages.unregister_broker_response import UnregisterBroke
 from quorumd.protocol.wire import Message
 from tests.support.fake_node import FakeNode
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 
 ORDERS = KafkaUuid(b"the id of orders")
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)

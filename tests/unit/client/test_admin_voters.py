@@ -21,7 +21,7 @@ from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoter
 from quorumd.protocol.wire import Message
 from tests.support.fake_node import FakeNode
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 
 VOTER = ReplicaKey(4, KafkaUuid(bytes(15) + b"\x42"))
 OTHER_DISK = ReplicaKey(4, KafkaUuid(bytes(15) + b"\x43"))

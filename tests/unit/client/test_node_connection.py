@@ -14,7 +14,7 @@ from quorumd.protocol.messages.describe_cluster_response import DescribeClusterR
 from quorumd.protocol.wire import Message
 from tests.support.fake_node import ALL_APIS, ByteServer, FakeNode
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 
 
 def cluster(request: Request) -> Message:

@@ -112,6 +112,6 @@ def test_systemd_finds_nothing_wrong_with_the_service(tmp_path: Path) -> None:
     daemon.chmod(0o755)
     unit = tmp_path / "quorumd.service"
     unit.write_text((CONFIG / "quorumd.service").read_text().replace("/opt/quorumd/bin/quorumd", str(daemon)))
-    verdict = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    verdict = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, timeout=300)
     assert "quorumd" not in verdict.stderr
     assert verdict.returncode == 0

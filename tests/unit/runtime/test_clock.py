@@ -34,7 +34,7 @@ def test_a_timer_is_never_early_whatever_the_fraction_of_its_deadline(
 
         clock.call_at(deadline, note)
     loop.run_forever()
-    assert 0 <= min(late_by) < 10
+    assert min(late_by) >= 0
 
 
 class HastyLoop:
@@ -88,4 +88,6 @@ def test_a_cancelled_timer_stays_silent_and_cancelling_late_does_no_harm(
 
 
 def test_wall_time_is_unix_time_in_milliseconds(loop: asyncio.AbstractEventLoop) -> None:
-    assert abs(LoopClock(loop).wall_ms() - time.time() * 1000) < 1000
+    clock = LoopClock(loop)
+    before, told, after = time.time_ns(), clock.wall_ms(), time.time_ns()
+    assert before // 1_000_000 <= told <= after // 1_000_000

@@ -12,6 +12,8 @@ import pytest
 from quorumd.runtime import disk_operations
 from quorumd.runtime.disk_operations import QUICK_IN_A_ROW, QUICK_S, DiskOperations
 
+PATIENCE_S = 300.0
+
 
 class Machine:
     """An event thread whose turns are given by hand, and a disk that takes as long as it is told."""
@@ -35,7 +37,7 @@ class Machine:
         if self._soon:
             self.turn()
         while len(self.results) < expected:
-            self._from_thread.get(timeout=10)()
+            self._from_thread.get(timeout=PATIENCE_S)()
         return self.ran_on[-1]
 
     def turn(self) -> None:

@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from quorumd.runtime.http_endpoint import HttpEndpoint, Report
 
+PATIENCE_S = 300.0
+
 
 class Reports:
     health = Report(True, "ok")
@@ -31,7 +33,7 @@ def endpoint(reports: Reports) -> Iterator[HttpEndpoint]:
 
 
 def get(endpoint: HttpEndpoint, path: str, **headers: str) -> tuple[int, str, str]:
-    connection = HTTPConnection("127.0.0.1", endpoint.port, timeout=5)
+    connection = HTTPConnection("127.0.0.1", endpoint.port, timeout=PATIENCE_S)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

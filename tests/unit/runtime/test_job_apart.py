@@ -19,7 +19,7 @@ from quorumd.ports import Disk
 from quorumd.runtime.disk import OsDisk
 from tests.support import apart_jobs
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from quorumd.runtime.disk import OsDisk, OsFile
 from quorumd.simulator.disk import SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
 
+PATIENCE_S = 300.0
+
 
 @pytest.fixture
 def os_disk() -> Iterator[OsDisk]:
@@ -237,10 +239,10 @@ class TestSubmit:
 
         os_disk.submit(fail, results.put)
         os_disk.submit(lambda: "fine", results.put)
-        failure = results.get(timeout=10)
+        failure = results.get(timeout=PATIENCE_S)
         assert isinstance(failure, OSError)
         assert failure.errno == 5
-        assert results.get(timeout=10) == "fine"
+        assert results.get(timeout=PATIENCE_S) == "fine"
 
     def test_goes_on_when_nobody_listens_any_more(self) -> None:
         ran: list[int] = []
@@ -260,4 +262,4 @@ class TestSubmit:
         os_disk.submit(lambda: 1, results.put)
         os_disk.close()
         os_disk.submit(lambda: 2, results.put)
-        assert (results.get(timeout=10), results.get(timeout=10)) == (1, 2)
+        assert (results.get(timeout=PATIENCE_S), results.get(timeout=PATIENCE_S)) == (1, 2)

@@ -105,7 +105,7 @@ def test_a_wheel_has_what_is_named_compiled_and_nothing_of_an_earlier_build(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=1000,
     )
 
     assert built.returncode == 0, built.stdout
