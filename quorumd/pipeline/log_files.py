@@ -86,17 +86,26 @@ def _read_folder(node: int, folder: str) -> LogFolder:
     if (path / PARTITION_FOLDER).is_dir():
         path /= PARTITION_FOLDER
     try:
-        entries = sorted((entry for entry in os.scandir(path)), key=lambda entry: entry.name)
+        with os.scandir(path) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         raise InputIncomplete(f"{path} of node {node} cannot be listed: {error.strerror}") from None
     segments, snapshots = [], []
     for entry in entries:
+        base_offset, snapshot = base_offset_of(entry.name), snapshot_of(entry.name)
+        if base_offset is None and snapshot is None:
+            continue
+        try:
+            size = entry.stat().st_size
+        except FileNotFoundError:
+            # A node at work deletes what it needs no longer.
+            continue
         # Whoever reads it may be a process that works in another folder.
         file = os.path.abspath(entry.path)
-        if (base_offset := base_offset_of(entry.name)) is not None:
-            segments.append(SegmentFile(node, file, base_offset, entry.stat().st_size))
-        elif snapshot := snapshot_of(entry.name):
-            snapshots.append(SnapshotFile(node, file, *snapshot, entry.stat().st_size))
+        if base_offset is not None:
+            segments.append(SegmentFile(node, file, base_offset, size))
+        elif snapshot is not None:
+            snapshots.append(SnapshotFile(node, file, *snapshot, size))
     if not segments and not snapshots:
         raise InputIncomplete(
             f"{path} of node {node} holds no log: expected segments such as {0:020d}.log, "

@@ -10,7 +10,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from quorumd.errors import ConfigError
-from quorumd.pipeline.history.lag import lag_rows
+from quorumd.pipeline.history.lag import lag_of
 from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
 from quorumd.pipeline.history.staging_source import NAME, StagingSource, staging_options
-from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, only_writer, read_manifest
+from quorumd.pipeline.history.tables import CHECKPOINT, STAGING, Manifest, only_writer, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
 from quorumd.pipeline.progress import doing
 
@@ -64,7 +65,7 @@ def build(
     another cluster and where another build is writing it.
     """
     started = time.monotonic()
-    with only_writer(folder):
+    with only_writer(folder), _nothing_put_aside_behind(folder):
         manifest = read_manifest(folder) or Manifest()
         cluster_id = cluster_id_of(source)
         if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
@@ -92,6 +93,15 @@ def build(
         made = writer.manifest
     seconds = time.monotonic() - started
     return Summary(records, seconds, made.begin, made.end, orphans)
+
+
+@contextmanager
+def _nothing_put_aside_behind(folder: Path) -> Iterator[None]:
+    """Whatever the block ends with: what workers put aside may be gigabytes, and is read again."""
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder / STAGING, ignore_errors=True)
 
 
 def _begin(
@@ -131,11 +141,12 @@ def _stream(
     options |= staging_options(writer.staging, writer.manifest.end)
     frame = session.readStream.format(NAME).options(**options).load()
     adding = threading.Lock()
+    lag = lag_of(source)
 
     def add(batch: DataFrame, number: int) -> None:
         del number
         with adding:
-            writer.add(batch, lambda ts, end: lag_rows(source, ts, end))
+            writer.add(batch, lag)
         doing(f"up to offset {writer.manifest.end:,}")
 
     stream = frame.writeStream.foreachBatch(add).option(

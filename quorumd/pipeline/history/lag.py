@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quorumd.ids import NO_NODE
 from quorumd.pipeline.log_files import parse_folders
 
+if TYPE_CHECKING:
+    from quorumd.pipeline.source.followed import FollowedFolders
+
 Row = dict[str, Any]
 
 
-def lag_rows(source: Mapping[str, str], as_of: datetime, end: int) -> list[Row]:
-    """A row for each node. Of folders: only once the history is at the `end` of the log, as of its last record.
-
-    Raises RequestFailed where a live cluster does not answer.
-    """
-    if "path" in source:
-        return _of_folders(source["path"], as_of, end)
-    return asyncio.run(_of_cluster(source["bootstrap"]))
+LagRows = Callable[[datetime, int], list[Row]]
+"""A row for each node, as of the last record of a history and its end. Raises RequestFailed, InputIncomplete."""
 
 
-def _of_folders(path: str, as_of: datetime, end: int) -> list[Row]:
+def lag_of(source: Mapping[str, str]) -> LagRows:
+    """For as long as a history is built; of folders there are rows only once the history is at the end of the log."""
+    if "path" not in source:
+        return lambda as_of, end: asyncio.run(_of_cluster(source["bootstrap"]))
     from quorumd.pipeline.source.followed import FollowedFolders
 
-    copies = FollowedFolders(parse_folders(path))
-    farthest = copies.look()
-    if farthest.offset > end:
+    # What was walked of a segment at one micro-batch is not walked again at the next.
+    folders = FollowedFolders(parse_folders(source["path"]))
+    return lambda as_of, end: _of_folders(folders, as_of, end)
+
+
+def _of_folders(folders: FollowedFolders, as_of: datetime, end: int) -> list[Row]:
+    from quorumd.pipeline.source.followed import most_up_to_date
+
+    reached = folders.look_at_each()
+    farthest = most_up_to_date(reached).offset
+    if farthest > end:
         return []
-    rows = []
-    for node, copy in copies.copies.items():
-        reached = copy.look(copy.files)
-        rows.append(_row(as_of, node, "folder", reached.offset, farthest.offset - reached.offset))
-    return rows
+    return [_row(as_of, each.node, "folder", each.offset, farthest - each.offset) for each in reached]
 
 
 async def _of_cluster(bootstrap: str) -> list[Row]:

@@ -65,11 +65,12 @@ def fold(states: Any, records: Any, surroundings: Surroundings) -> Folded:
 
 
 def _partition_counts(rows: Rows) -> dict[bytes, int]:
-    keys = np.unique(rows.key[rows.kind == CREATE])
-    topics = keys >> 32
-    last = np.flatnonzero(np.append(topics[1:] != topics[:-1], True)) if len(keys) else keys
-    ids = rows.topic_ids.take(pa.array(topics[last])).to_pylist()
-    return dict(zip(ids, ((keys[last] & 0xFFFFFFFF) + 1).tolist(), strict=True))
+    made = rows.kind == CREATE
+    counts = np.zeros(len(rows.topic_ids), np.int64)
+    np.maximum.at(counts, rows.topic[made], rows.partition[made].astype(np.int64) + 1)
+    topics = np.flatnonzero(counts)
+    ids = rows.topic_ids.take(pa.array(topics)).to_pylist()
+    return dict(zip(ids, counts[topics].tolist(), strict=True))
 
 
 class _Timeline:
@@ -173,7 +174,7 @@ class _Timeline:
             return computed
 
         columns = {
-            "partition": (rows.key & 0xFFFFFFFF).astype(np.int32),
+            "partition": rows.partition,
             "from_offset": rows.offset,
             "from_ts": rows.ts,
             "to_offset": rows.offset[end],
@@ -243,8 +244,8 @@ class _Timeline:
 def min_isr(rows: Rows, surroundings: Surroundings) -> Ints:
     """min.insync.replicas at each row: the topic's own, else that of all, else 1."""
     common = [setting for setting in surroundings.settings if setting.topic == ""]
+    # Also where it is _NOT_THERE, which is less than anything.
     values = np.maximum(1, _values_at(rows.offset, common))
-    values = np.where(values == _NOT_THERE, 1, values)
     own: dict[str, list[Setting]] = {}
     for setting in surroundings.settings:
         if setting.topic:

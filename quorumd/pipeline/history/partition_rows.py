@@ -153,6 +153,11 @@ class Rows:
         return self.key >> 32
 
     @property
+    def partition(self) -> npt.NDArray[np.int32]:
+        """Numbers of partitions."""
+        return (self.key & _PARTITION).astype(np.int32)
+
+    @property
     def first(self) -> Flags:
         """Whether a row is the first of its partition."""
         flags = np.empty(len(self.key), np.bool_)
@@ -184,7 +189,7 @@ def arrange(states: Any, records: Any, surroundings: Surroundings) -> Rows:
     topics = inputs["topic_id"].combine_chunks().dictionary_encode() if len(inputs) else None
     topic_ids = topics.dictionary if topics is not None else pa.array([], pa.binary())
     numbers = topics.indices.to_numpy().astype(np.int64) if topics is not None else np.empty(0, np.int64)
-    key = (numbers << 32) | inputs["partition"].to_numpy().astype(np.int64)
+    key = (numbers << 32) | (inputs["partition"].to_numpy().astype(np.int64) & _PARTITION)
     kind = np.full(len(inputs), STATE, np.int8)
     types = records["type"].to_numpy()
     kind[len(states) :] = np.where(types == PARTITION_RECORD, CREATE, CHANGE)

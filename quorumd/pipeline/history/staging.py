@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import (
     COLUMNS,
     CONFIG,
@@ -37,6 +39,7 @@ CHUNK_ROWS = 1 << 18
 EVENT_COLUMNS = EVENTS.packed().select(tuple(name for name in EVENTS.names if name != "cluster_id"))
 UUID_BYTES = 16
 SUMMARIZED = (*COLUMNS, "base_offset")
+FOLDED_TYPES = (PARTITION_RECORD, PARTITION_CHANGE, *METADATA_TYPES, *TRANSACTION_TYPES)
 
 
 @dataclass(slots=True)
@@ -79,7 +82,8 @@ def stage(batches: Iterator[Any], folder: Path, start: int, seed: Seed | None = 
     """Put aside what `batches` (pyarrow.RecordBatch of the records level, packed) has from offset `start` on.
 
     With `seed` they are of that snapshot (level snapshot): all of it is as of the last offset before its end.
-    Yields one RecordBatch with one pickled `Staged` in its column `staged`, or nothing if there is no record.
+    Yields one RecordBatch with one pickled `Staged` in its column `staged`, or nothing if there is no record. Raises
+    InputIncomplete for records that matter and are of versions that are not known.
     """
     chunks = _chunks(batches, start) if seed is None else _chunks(_of_snapshot(batches, seed.end), 0)
     first = next(chunks, None)
@@ -99,6 +103,7 @@ def stage(batches: Iterator[Any], folder: Path, start: int, seed: Seed | None = 
                 event_file.write_table(first.select(EVENT_COLUMNS.names).cast(EVENT_COLUMNS.arrow()))
             else:
                 first = _as_of(first, seed)
+            _check_all_known(first)
             for bucket, part in _by_bucket(first):
                 partition_file.write_batch(part)
                 staged.parts.setdefault(bucket, []).append(number)
@@ -109,21 +114,13 @@ def stage(batches: Iterator[Any], folder: Path, start: int, seed: Seed | None = 
     yield pa.record_batch({"staged": pa.array([pickle.dumps(staged)], pa.binary())})
 
 
-class _arrow_file:
+@contextmanager
+def _arrow_file(path: Path, schema: Any) -> Iterator[Any]:
     """A file in Arrow's format that has its name only once it is whole."""
-
-    def __init__(self, path: Path, schema: Any) -> None:
-        self._path = path
-        self._temporary = path.with_name(f"{path.name}.{os.getpid()}")
-        self._writer = pa.ipc.new_file(self._temporary, schema)
-
-    def __enter__(self) -> Any:
-        return self._writer
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._writer.close()
-        if kind is None:
-            self._temporary.replace(self._path)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    with pa.ipc.new_file(temporary, schema) as writer:
+        yield writer
+    temporary.replace(path)
 
 
 def _of_snapshot(batches: Iterator[Any], end: int) -> Iterator[Any]:
@@ -160,6 +157,21 @@ def _as_of(chunk: Any, seed: Seed) -> Any:
     return chunk
 
 
+def _check_all_known(chunk: Any) -> None:
+    """Raises InputIncomplete for a record that a history is folded from and that is of a version yet to come."""
+    if chunk["raw"].null_count == len(chunk):
+        return
+    unread = chunk.select(["offset", "control", "type", "type_name", "version"]).filter(
+        chunk["raw"].is_valid()
+    )
+    for row in unread.to_pylist():
+        if row["type"] in (CONTROL_TYPES if row["control"] else FOLDED_TYPES):
+            raise InputIncomplete(
+                f"the record at offset {row['offset']} is a {row['type_name']} of version {row['version']}, which is "
+                "not known here: without it the history would be wrong. Build it with a newer quorumd"
+            )
+
+
 def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.uint8]:
     """The bucket of each partition, the same for ever. `topic_ids` are 16 bytes each."""
     column = topic_ids.combine_chunks()
@@ -171,7 +183,7 @@ def bucket_of(topic_ids: Any, partitions: Any) -> npt.NDArray[np.uint8]:
 
 
 def _by_bucket(chunk: Any) -> Iterator[tuple[int, Any]]:
-    types = chunk["type"].to_numpy()
+    types = _types(chunk)
     wanted = (types == PARTITION_RECORD) | (types == PARTITION_CHANGE)
     rows = np.flatnonzero(wanted & ~chunk["control"].to_numpy())
     if not len(rows):
@@ -195,10 +207,15 @@ def _summarize(chunk: Any, staged: Staged) -> None:
     staged.records += len(chunk)
     chunk = with_micros(chunk.select(SUMMARIZED))
     staged.last_ts_us = chunk["ts"][-1].as_py()
-    types, control = chunk["type"].to_numpy(), chunk["control"].to_numpy()
-    staged.cluster_rows.extend(_cluster_rows(chunk, types, control))
+    staged.cluster_rows.extend(_cluster_rows(chunk, _types(chunk), chunk["control"].to_numpy()))
     _count_epochs(chunk, offsets, staged)
     staged.topic_ids.update(pc.unique(chunk["topic_id"]).drop_null().to_pylist())
+
+
+def _types(chunk: Any) -> npt.NDArray[np.int16]:
+    """Of each record; -1 where it does not begin as one."""
+    types: npt.NDArray[np.int16] = pc.fill_null(chunk["type"], -1).to_numpy()
+    return types
 
 
 def _cluster_rows(chunk: Any, types: npt.NDArray[np.int16], control: npt.NDArray[np.bool_]) -> list[Row]:

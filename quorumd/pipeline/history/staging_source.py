@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
+from quorumd.errors import ConfigError
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.schemas import EVENTS, Table
-from quorumd.pipeline.source.options import SourceOptions, parse_options
+from quorumd.pipeline.source.options import REPORT, SourceOptions, parse_options
 from quorumd.pipeline.source.reader import PlainReader, TaskReader
 from quorumd.pipeline.source.stream import StreamReader
 
@@ -63,6 +64,8 @@ class StagingSource(DataSource):
             end, epoch, ts = json.loads(text)
             seed = Seed(end, epoch, datetime.fromisoformat(ts))
         options = parse_options(given | {"level": level, "lists": "packed"})
+        if options.on_corrupt == REPORT:
+            raise ConfigError("a history has no rows for damage: onCorrupt may be fail or skip")
         columns = RECORD_COLUMNS if seed is None else ("snapshot_offset", *RECORD_COLUMNS)
         return options, options.table.select(columns), folder, start, seed
 

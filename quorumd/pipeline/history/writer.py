@@ -6,13 +6,13 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import ClusterState, Row
 from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, Place, run_job
+from quorumd.pipeline.history.lag import LagRows
 from quorumd.pipeline.history.merging import GROWING, merge_small
 from quorumd.pipeline.history.partition_rows import Surroundings
 from quorumd.pipeline.history.seed import Seed
@@ -39,7 +39,6 @@ TASKS_A_CORE = 3
 SMALL = 50_000
 CLUSTER_TABLES = ("topics", "brokers", "epochs", "voters")
 
-LagRows = Callable[[datetime, int], list[Row]]
 Run = Callable[[Sequence[EventsJob | FoldJob]], Iterable[Done]]
 
 
@@ -111,7 +110,7 @@ class HistoryWriter:
         """Whoever goes on after a crash must not believe the stream's checkpoint."""
         self._waiting = staged
         if self.manifest.transaction != open_since:
-            self.manifest = replace(self.manifest, transaction=open_since, obsolete=[])
+            self.manifest = replace(self.manifest, transaction=open_since)
             write_manifest(self.folder, self.manifest)
 
     def add_seed(self, staged: list[Staged], run: Run, seed: Seed) -> None:

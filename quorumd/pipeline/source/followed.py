@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.log_files import read_folders
-from quorumd.pipeline.scan import PIECE_BYTES, Batches, Place, read_pieces, scan
+from quorumd.pipeline.scan import PIECE_BYTES, Batches, Place, scan
 from quorumd.pipeline.source.options import Interval, Selection
+from quorumd.pipeline.source.pieces import scan_piece
 from quorumd.pipeline.source.planning import segment_bounds
-from quorumd.pipeline.source.tasks import File, may_hold, segments_of
+from quorumd.pipeline.source.tasks import File, Piece, may_hold, segments_of
 from quorumd.protocol.record_batch import HEADER_SIZE
 
 
@@ -121,12 +122,13 @@ class FollowedCopy:
         return followed.bounds(offsets) if followed is not None else segment_bounds(file, offsets)
 
     def epoch_before(self, offset: int) -> int:
-        """Of the batch with the record before `offset`; -1 where this copy does not have that."""
+        """Of the batch with the record before `offset`; -1 where this copy does not have that. Raises InputIncomplete
+        where a file cannot be read."""
         last = Interval(offset - 1, offset)
         for file in self.files:
             if may_hold(file, Selection(offsets=last), None):
                 start, end = self.bounds(file, last)
-                for _, _, scanned in read_pieces(file.path, start, end if end < file.size else None):
+                for _, _, scanned in scan_piece(Piece(file, start, end)):
                     batches = scanned.batches
                     found = np.flatnonzero((batches.base_offset < offset) & (batches.end_offset >= offset))
                     if len(found):
@@ -142,10 +144,18 @@ class FollowedFolders:
         self.copies = {node: FollowedCopy(node) for node in sorted(folders)}
 
     def look(self) -> Reached:
-        """The copy that is most up to date, as Raft compares logs (paper, section 5.4.1): by the last epoch, then the
-        end. Raises InputIncomplete where a folder holds no log, or cannot be read."""
-        reached = [
+        """How far the copy is that is most up to date. Raises InputIncomplete where a folder holds no log, or cannot
+        be read."""
+        return most_up_to_date(self.look_at_each())
+
+    def look_at_each(self) -> list[Reached]:
+        """As `look`, of all copies."""
+        return [
             self.copies[folder.node].look(segments_of(folder.segments))
             for folder in read_folders(self._folders)
         ]
-        return max(reached, key=lambda each: (each.epoch, each.offset, -each.node))
+
+
+def most_up_to_date(reached: Iterable[Reached]) -> Reached:
+    """As Raft compares logs (paper, section 5.4.1): by the last epoch, then the end."""
+    return max(reached, key=lambda each: (each.epoch, each.offset, -each.node))

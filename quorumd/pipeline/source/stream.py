@@ -53,6 +53,9 @@ class StreamedLog(Protocol):
     def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:
         """Tasks for the offsets from `start` to below `end`, which were told before."""
 
+    def close(self) -> None:
+        """Leave what it is read from."""
+
 
 class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Rows of the levels `records` and `batches` as the log grows."""
@@ -104,6 +107,10 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self.rows(partition)
 
+    def stop(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
     def _check(self, began: Reached, reached: Reached) -> None:
         """Whether the log still is the one that was streamed up to `began`."""
         first = self.log.start_offset()
@@ -152,6 +159,9 @@ class FolderLog:
         parts = [(file, *copy.bounds(file, offsets)) for file in files]
         return [PieceTask(pieces, offsets) for pieces in plan_parts(parts, self._options)]
 
+    def close(self) -> None:
+        """Nothing stays open between two looks."""
+
     def _looked_at(self) -> FollowedCopy:
         if self._copy is None:
             self.look()
@@ -191,6 +201,9 @@ class LiveLog:
 
     def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:
         return [LiveTask(Interval(a, b)) for a, b in live_ranges(start.offset, end.offset)]
+
+    def close(self) -> None:
+        self._observer.close()
 
 
 def as_offset(reached: Reached) -> Offset:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from quorumd.errors import ConfigError
+from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.build import build
-from quorumd.pipeline.history.tables import Manifest, only_writer, write_manifest
+from quorumd.pipeline.history.tables import STAGING, Manifest, only_writer, write_manifest
 from tests.support.history_logs import history, write_segment
 
 NO_SPARK: Any = None
@@ -18,6 +18,14 @@ NO_SPARK: Any = None
 def test_two_builds_do_not_write_one_history(tmp_path: Path) -> None:
     with only_writer(tmp_path), pytest.raises(ConfigError, match="being written by another"):
         build(NO_SPARK, {"path": f"1={tmp_path}"}, tmp_path)
+
+
+def test_nothing_that_was_put_aside_stays_behind_a_build_that_failed(tmp_path: Path) -> None:
+    (tmp_path / STAGING).mkdir()
+    (tmp_path / STAGING / "some.events").touch()
+    with pytest.raises(InputIncomplete):
+        build(NO_SPARK, {"path": f"1={tmp_path / 'none'}"}, tmp_path)
+    assert not (tmp_path / STAGING).exists()
 
 
 def test_the_history_of_another_cluster_is_left_alone(tmp_path: Path) -> None:

@@ -76,6 +76,20 @@ def test_a_log_without_partitions_gives_no_states() -> None:
     assert folded.open.cast(STATES.arrow()).schema.equals(STATES.arrow())
 
 
+def test_a_partition_of_any_number_has_states_of_its_own() -> None:
+    one, two = KafkaUuid(bytes(15) + b"\1"), KafkaUuid(bytes(15) + b"\2")
+    numbers = (0, -1, 2**31 - 1, -(2**31), 5)
+    made = [TopicRecord("a", one), TopicRecord("b", two)]
+    made += [PartitionRecord(number, topic_id, [1], [1]) for topic_id in (one, two) for number in numbers]
+    log = [Logged(offset, 1, offset * 1000, message) for offset, message in enumerate(made)]
+    folded = fold(no_states(), partition_records(log), surroundings(ClusterState(), log))
+    found = [(row["topic"], row["partition"]) for row in plain_states(folded.open.cast(STATES.arrow()))]
+    assert sorted(found) == sorted((topic, number) for topic in "ab" for number in numbers)
+    few = [each for each in log if getattr(each.message, "partition_id", 0) in (-1, 0, 5)]
+    counts = fold(no_states(), partition_records(few), surroundings(ClusterState(), few)).partition_counts
+    assert counts == {bytes(one): 6, bytes(two): 6}
+
+
 def test_changes_of_partitions_that_nothing_made_are_counted_and_give_no_state() -> None:
     log, _ = history(1)
     changes = [logged for logged in log if type(logged.message).__name__ == "PartitionChangeRecord"]

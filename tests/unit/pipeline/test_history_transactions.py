@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from quorumd.pipeline.history.tables import Manifest, read_manifest
 from quorumd.pipeline.history.transactions import settle
 from quorumd.pipeline.history.writer import HistoryWriter
+from quorumd.pipeline.schemas import HISTORY_TABLES
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
@@ -88,6 +90,17 @@ def test_the_history_ends_before_what_waits_for_the_end_of_a_transaction(tmp_pat
     manifest = read_manifest(tmp_path)
     assert manifest is not None
     assert (manifest.end, manifest.transaction) == (len(log), None)
+
+
+def test_files_that_no_longer_count_go_though_a_transaction_comes_between(tmp_path: Path) -> None:
+    log, _ = log_with_transactions(2)
+    writer = HistoryWriter(tmp_path, Manifest())
+    for start, end in pairwise([0, 20, 50, 80, 90, len(log)]):
+        add(writer, log[start:end])
+    named = {path for table in HISTORY_TABLES for path in writer.manifest.paths(table)} | set(
+        writer.manifest.obsolete
+    )
+    assert {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.parquet")} == named
 
 
 def test_settling_without_markers_changes_nothing() -> None:

@@ -12,11 +12,19 @@ from typing import Any
 import pytest
 
 from quorumd.errors import InputIncomplete
+from quorumd.ids import KafkaUuid
+from quorumd.pipeline.decode import decode_records
 from quorumd.pipeline.history import tables
 from quorumd.pipeline.history.merging import MANY
+from quorumd.pipeline.history.staging import stage
 from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
+from quorumd.pipeline.scan import scan
 from quorumd.pipeline.schemas import HISTORY_TABLES
+from quorumd.protocol import messages
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import encode_batch
 from tests.support.history_content import by, content
 from tests.support.history_logs import history
 from tests.support.history_rows import plain_states
@@ -150,3 +158,29 @@ def test_offsets_that_are_missing_are_said(tmp_path: Path) -> None:
         InputIncomplete, match=f"offsets {log[19].offset + 1} to {log[29].offset} are missing"
     ):
         write(tmp_path, log[30:])
+
+
+def stage_values(folder: Path, values: list[bytes]) -> None:
+    data = encode_batch(0, 1, 1_000, values)
+    rows = decode_records(data, scan(data).batches, 1, None, None, packed=True)
+    for _ in stage(iter([rows]), folder, 0):
+        pass
+
+
+@pytest.mark.parametrize(
+    "name", ["PartitionRecord", "PartitionChangeRecord", "TopicRecord", "ClearElrRecord"]
+)
+def test_a_record_of_a_version_yet_to_come_is_never_left_out_of_a_history(tmp_path: Path, name: str) -> None:
+    number = {name: number for number, name in messages.RECORDS.items()}[name]
+    known = encode_record(TopicRecord("t", KafkaUuid(bytes(15) + b"\1")), 0)
+    told = f"offset 1 is a {name} of version 99, which is not known"
+    with pytest.raises(InputIncomplete, match=told):
+        stage_values(tmp_path, [known, bytes([1, number, 99]) + b"what it says"])
+
+
+def test_records_that_a_history_is_not_folded_from_may_be_anything(tmp_path: Path) -> None:
+    stage_values(
+        tmp_path, [b"\x01\xf4\x03\x00of a type yet to come", b"\x01\x0c\x63of a version yet to come"]
+    )
+    stage_values(tmp_path, [b"\x09\x00no frame that is known"])
+    assert sorted(file.suffix for file in tmp_path.iterdir()) == [".events", ".partitions"]

@@ -17,3 +17,13 @@ def test_files_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     (found,) = read_folders({1: "node"})
     assert [file.path for file in (*found.segments, *found.snapshots)] == [str(folder / n) for n in names]
+
+
+def test_a_file_that_is_deleted_while_a_folder_is_listed_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / f"{7:020d}.log").write_bytes(b"some")
+    for name in (f"{0:020d}.log", f"{5:020d}-{1:010d}.checkpoint"):
+        # Listed, and not to be found when it is looked at.
+        (tmp_path / name).symlink_to(tmp_path / "deleted")
+    (found,) = read_folders({1: str(tmp_path)})
+    assert [(file.base_offset, file.size) for file in found.segments] == [(7, 4)]
+    assert found.snapshots == ()

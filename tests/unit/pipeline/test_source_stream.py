@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.source.followed import FollowedSegment
+from quorumd.pipeline.observer import Observer
+from quorumd.pipeline.source.followed import FollowedFolders, FollowedSegment
 from quorumd.pipeline.source.options import Interval
-from quorumd.pipeline.source.stream import Offset, StreamReader
+from quorumd.pipeline.source.stream import LiveLog, Offset, StreamReader
 from quorumd.pipeline.source.tasks import File
 from quorumd.protocol.record_batch import encode_batch
 from tests.support.source_rows import options_of, read_micro_batch
@@ -206,3 +207,25 @@ def test_a_segment_that_was_cut_and_written_anew_is_walked_anew(tmp_path: Path) 
     segment(tmp_path).write_bytes(batch(0) + batch(3, epoch=2, count=1) + batch(4, epoch=2, count=5))
     followed.look(file)
     assert (followed.end_offset, followed.epoch) == (9, 2)
+
+
+def test_a_segment_that_is_deleted_before_it_is_read_is_told_in_a_line(tmp_path: Path) -> None:
+    append(tmp_path, batch(0), batch(3))
+    append(tmp_path, batch(6), base=6)
+    copy = FollowedFolders({1: str(tmp_path)})
+    copy.look()
+    segment(tmp_path).unlink()
+    with pytest.raises(InputIncomplete, match=f"{segment(tmp_path)} of node 1 cannot be read: No such file"):
+        copy.copies[1].epoch_before(3)
+
+
+def test_a_stream_that_is_stopped_leaves_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Observer] = []
+    monkeypatch.setattr(Observer, "close", lambda observer: closed.append(observer))
+    parsed = options_of(None, bootstrap="127.0.0.1:1")
+    stream = StreamReader(parsed, parsed.table)
+    stream.stop()
+    assert closed == [], "it was never there"
+    assert isinstance(stream.log, LiveLog)
+    stream.stop()
+    assert len(closed) == 1
