@@ -18,7 +18,7 @@ from quorumd.cli.reassignment_progress import (
     settled_replicas,
     summary,
 )
-from quorumd.errors import QuorumdError, RequestFailed
+from quorumd.errors import QuorumdError
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 WAIT_S = 600.0
 POLL_S = 0.5
 SHOWN_REFUSALS = 20
+
+
+class Refused(QuorumdError):
+    """The controller will not move some of the partitions."""
 
 
 class NotFinished(QuorumdError):
@@ -149,7 +153,7 @@ def begin(servers: Addresses, plan: Plan, keep_replication_factor: bool) -> dict
 
 
 def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
-    """Take back the moves of the plan that are not finished. Raises RequestFailed for those that cannot be."""
+    """Take back the moves of the plan that are not finished. Raises Refused for those that cannot be."""
 
     async def take_back(admin: AdminClient) -> tuple[list[TopicPartition], dict[TopicPartition, ItemError]]:
         ongoing = list(await admin.list_reassignments(list(plan)))
@@ -203,7 +207,7 @@ def wait_until_done(servers: Addresses, plan: Plan, timeout_s: float) -> list[Pa
 
 
 def report_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: str) -> None:
-    """Raises RequestFailed where something was refused, a line each."""
+    """Raises Refused where something was, a line each."""
     if not refused:
         return
     lines = [
@@ -214,7 +218,7 @@ def report_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: s
         lines.append(f"and {len(refused) - len(lines)} more")
     if len(refused) < len(plan):
         lines.append(f"the other {len(plan) - len(refused)} of {len(plan)} partitions were accepted")
-    raise RequestFailed("\n".join(lines))
+    raise Refused("\n".join(lines))
 
 
 def show(progress: Sequence[PartitionProgress], output: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from quorumd.cli.pipeline_audit import audit
@@ -9,6 +11,7 @@ from quorumd.cli.pipeline_history import history
 from quorumd.cli.pipeline_plan import plan
 from quorumd.cli.pipeline_report import report
 from quorumd.cli.pipeline_warm import warm
+from quorumd.errors import InputIncomplete, JobFailed, RequestFailed
 
 EXIT_CODES = """\b
 Exit codes:
@@ -21,7 +24,26 @@ Exit codes:
 """
 
 
-@click.group(epilog=EXIT_CODES)
+class _OwnExitCodes(click.Group):
+    """Gives errors that would exit with 1, which stands for findings here, the class of what they mean here."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RequestFailed as error:
+            raise InputIncomplete(str(error)) from None
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise JobFailed(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
+        except Exception as error:
+            # Arrow is imported by what reads tables only, and its errors have no base but Exception.
+            if type(error).__module__ != "pyarrow.lib":
+                raise
+            raise InputIncomplete(f"a table is damaged: {str(error).splitlines()[0]}") from None
+
+
+@click.group(cls=_OwnExitCodes, epilog=EXIT_CODES)
 def pipeline() -> None:
     """History, audit and plans from the metadata log, on Spark.
 

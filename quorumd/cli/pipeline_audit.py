@@ -13,6 +13,7 @@ from quorumd.cli import pipeline_options
 from quorumd.cli.output import columns
 from quorumd.cli.pipeline_options import SparkOptions
 from quorumd.cli.pipeline_output import print_rows
+from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
     from quorumd.pipeline.audit.audit import AuditReport
@@ -62,6 +63,8 @@ def audit(
     from quorumd.pipeline.log_files import parse_folders, read_folders
     from quorumd.pipeline.progress import doing
 
+    if report_path is not None and not report_path.parent.is_dir():
+        raise ConfigError(f"--report {report_path}: there is no folder {report_path.parent}")
     by_node = parse_folders(",".join(folders))
     # A mistake in them need not wait for Spark to start.
     read_folders(by_node)
@@ -73,13 +76,13 @@ def audit(
         began = time.monotonic()
         report = run_audit(session, by_node, fold_records)
         seconds = time.monotonic() - began
-    if report_path is not None:
-        document = json.dumps(report.document() | {"seconds": round(seconds, 3)}, indent=2)
-        report_path.write_text(document + "\n", encoding="utf-8")
     if output == "table":
         show(report, seconds)
     else:
         print_rows([finding.row() for finding in report.findings], output, report.columns)
+    if report_path is not None:
+        document = json.dumps(report.document() | {"seconds": round(seconds, 3)}, indent=2)
+        report_path.write_text(document + "\n", encoding="utf-8")
     if not report.is_clean:
         raise click.exceptions.Exit(1)
 

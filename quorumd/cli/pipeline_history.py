@@ -230,12 +230,13 @@ def sql(query: str, folder: Path, spark: SparkOptions, output: str) -> None:
       quorumd pipeline history sql "select * from reassignments order by seconds desc limit 10"
       quorumd pipeline history sql "select type_name, count(*) from events group by all" --output csv
     """
+    from quorumd.pipeline.failures import checked_query
     from quorumd.pipeline.history.history import register_views
 
     opened = _open(folder)
     with spark.session("small") as session:
         register_views(session, opened)
-        print_rows(session.sql(query), output)
+        print_rows(checked_query(session, query), output)
 
 
 def _open(folder: Path) -> History:

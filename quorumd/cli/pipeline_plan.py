@@ -13,7 +13,7 @@ from quorumd.cli import options, pipeline_options
 from quorumd.cli.output import columns
 from quorumd.cli.pipeline_options import SparkOptions
 from quorumd.cli.pipeline_output import print_rows
-from quorumd.cli.pipeline_plan_execution import apply, rollback
+from quorumd.cli.pipeline_plan_execution import apply, check_wave, rollback
 from quorumd.cli.pipeline_plan_state import chosen_state, state_options
 from quorumd.cli.pipeline_plan_verify import verify
 from quorumd.errors import ConfigError
@@ -311,6 +311,7 @@ def show(folder: Path, brokers: bool, moves: bool, wave: int | None, output: str
     from quorumd.pipeline.plan.files import read_plan_folder
 
     found = read_plan_folder(folder)
+    check_wave(found, folder, wave)
     if brokers:
         print_rows(found.brokers, output)
     elif moves:
@@ -356,8 +357,9 @@ def _comparison(figures: dict[str, Any]) -> list[dict[str, Any]]:
         "most_of_a_topic": "most replicas of a topic on a broker above its share",
     }
     return [
-        {"figure": names[key], "before": value, "after": figures["after"][key]}
-        for key, value in figures["before"].items()
+        {"figure": name, "before": figures["before"][key], "after": figures["after"].get(key)}
+        for key, name in names.items()
+        if key in figures["before"]
     ]
 
 

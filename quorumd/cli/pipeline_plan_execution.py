@@ -12,14 +12,15 @@ from quorumd.cli import pipeline_options
 from quorumd.cli.asking import ask
 from quorumd.cli.partitions_reassign import begin, check_finished, report_refused, wait_until_done
 from quorumd.cli.pipeline_output import print_rows
-from quorumd.cli.pipeline_plan_state import PATIENCE_MS, bootstrap
+from quorumd.cli.pipeline_plan_state import PATIENCE_MS, ask_cluster, bootstrap
 from quorumd.cli.reassignment_progress import PartitionProgress, State, progress_of
-from quorumd.errors import ConfigError, QuorumdError
+from quorumd.errors import ConfigError, InputIncomplete, QuorumdError
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.cli.reassignment_plan import Plan as Assignment
     from quorumd.client.admin import TopicPartition
+    from quorumd.pipeline.plan.files import Plan
 
 WAIT_S = 3600.0
 SHOWN = 5
@@ -125,11 +126,14 @@ def _numbers(folder: Path, wave: int | None) -> list[int]:
     from quorumd.pipeline.plan.files import read_plan_folder
 
     plan = read_plan_folder(folder)
-    if wave is None:
-        return list(range(1, plan.waves + 1))
-    if wave > plan.waves:
+    check_wave(plan, folder, wave)
+    return list(range(1, plan.waves + 1)) if wave is None else [wave]
+
+
+def check_wave(plan: Plan, folder: Path, wave: int | None) -> None:
+    """Raises ConfigError for a wave that the plan does not have."""
+    if wave is not None and wave > plan.waves:
         raise ConfigError(f"--wave {wave}: the plan in {folder} has {plan.waves} waves")
-    return [wave]
 
 
 def _run(
@@ -140,11 +144,9 @@ def _run(
     force: bool,
     output: str,
 ) -> None:
-    from quorumd.cli.reassignment_plan import read_plan
-
     rows = []
     for number, target, before in waves:
-        wave = Wave(number, read_plan(target), read_plan(before))
+        wave = Wave(number, _assignment(target), _assignment(before))
         progress = _progress(servers, wave)
         if execute:
             progress = _execute(wave, progress, servers, timeout_s, force)
@@ -153,8 +155,20 @@ def _run(
     print_rows(rows, output, ("wave", "partitions", "done", "moving", "to_do", "changed_since", "missing"))
 
 
+def _assignment(file: Path) -> Assignment:
+    """A wave's part of the plan. Raises InputIncomplete: nobody named this file on the command line."""
+    from quorumd.cli.reassignment_plan import read_plan
+
+    try:
+        return read_plan(file)
+    except ConfigError as error:
+        raise InputIncomplete(str(error)) from None
+    except OSError as error:
+        raise InputIncomplete(f"{file}: {error.strerror}: the plan is not whole") from None
+
+
 def _progress(servers: Addresses, wave: Wave) -> list[PartitionProgress]:
-    return ask(servers, lambda admin: progress_of(admin, wave.target), PATIENCE_MS)
+    return ask_cluster(servers, lambda admin: progress_of(admin, wave.target))
 
 
 def _row(wave: Wave, progress: list[PartitionProgress]) -> dict[str, int]:
@@ -186,7 +200,7 @@ def _drifted(wave: Wave, progress: list[PartitionProgress]) -> list[PartitionPro
 def _execute(
     wave: Wave, progress: list[PartitionProgress], servers: Addresses, timeout_s: float, force: bool
 ) -> list[PartitionProgress]:
-    """Begin what is not begun and wait. Raises Drifted, RequestFailed or NotFinished."""
+    """Begin what is not begun and wait. Raises Drifted, Refused or NotFinished."""
     drifted = _drifted(wave, progress)
     if drifted and not force:
         shown = ", ".join(f"{each.where.topic}-{each.where.partition}" for each in drifted[:SHOWN])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +12,11 @@ from quorumd.cli import options
 from quorumd.cli.asking import ask
 
 if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
     from quorumd.pipeline.plan.state import ClusterState
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATIENCE_MS = 60_000
@@ -51,6 +54,12 @@ def bootstrap(*, required: bool) -> Callable[[F], F]:
     )
 
 
+def ask_cluster(servers: Addresses, question: Callable[[AdminClient], Awaitable[T]]) -> T:
+    """The answer to `question`, however long the cluster is at it. That none is there is told soon."""
+    ask(servers, lambda admin: admin.describe_cluster())
+    return ask(servers, question, PATIENCE_MS)
+
+
 def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
     """The state at one of the places, and what to call that place. `where` are the values of `state_options`."""
     from quorumd.pipeline.log_files import parse_folders
@@ -64,4 +73,4 @@ def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
     if where["folders"]:
         return loading.state_of_logs(parse_folders(where["folders"])), f"logs {where['folders']}"
     names = ",".join(f"{host}:{port}" for host, port in where["servers"])
-    return ask(where["servers"], loading.state_of_cluster, PATIENCE_MS), f"cluster {names}"
+    return ask_cluster(where["servers"], loading.state_of_cluster), f"cluster {names}"

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd import errors
-from quorumd.errors import InputIncomplete, JobFailed, QuorumdError
+from quorumd.errors import ConfigError, InputIncomplete, JobFailed, QuorumdError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
 
 _RAISED = re.compile(r"^\s*(?:[\w.]+\.)?([A-Z]\w+): (.+)$")
 _TRACEBACK = re.compile(r"^\s*(Traceback|File |at |During handling|The above exception|\^|==|JVM stacktrace)")
@@ -66,6 +68,16 @@ def first_line(text: str) -> str:
         lines = raised[-1:] or lines
     said = [line for line in lines if not _TRACEBACK.match(line)]
     return said[0].rstrip(";") if said else "the job failed"
+
+
+def checked_query(session: SparkSession, query: str) -> DataFrame:
+    """What answers a query of the user. Raises ConfigError for one that is no SQL or names what is not there."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return session.sql(query)
+    except AnalysisException as error:
+        raise ConfigError(f"this cannot be asked: {first_line(str(error))}") from None
 
 
 def _cause_of_death(log: Path | None) -> str:

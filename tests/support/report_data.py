@@ -190,5 +190,16 @@ def a_plan(brokers: int = 36, racks: int = 3, added: int = 4, per_broker: int = 
         "before": {"replicas_max_to_mean": 1.4871, "rack_violations": 12},
         "after": {"replicas_max_to_mean": 1.0013, "rack_violations": 0},
     }
-    figures = {"moves": moves, "lower_bound": moves, "waves": 1 + moves // 500, **spread}
+    figures = {
+        "partitions": 5 * moves,
+        "topics": 40,
+        "brokers": len(rows),
+        "changed_partitions": moves,
+        "moves": moves,
+        "lower_bound": moves,
+        "bytes": None,
+        "lower_bound_bytes": None,
+        "waves": 1 + moves // 500,
+        **spread,
+    }
     return PlanData(table(PLAN_MOVES, moved), table(PLAN_BROKERS, rows), figures)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
@@ -29,6 +30,25 @@ SUMMARY, MOVES, BROKERS, WAVES, ROLLBACK = (
     "waves",
     "rollback",
 )
+
+
+class _Summary(BaseModel):
+    """What SUMMARY has besides its version."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    made_from: dict[str, Any]
+    partitions: int
+    topics: int
+    brokers: int
+    changed_partitions: int
+    moves: int
+    lower_bound: int | None
+    bytes: int | None
+    lower_bound_bytes: int | None
+    waves: int
+    before: dict[str, float]
+    after: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +96,22 @@ def read_plan_folder(folder: Path) -> Plan:
     """Raises InputIncomplete for a folder that holds no plan, or a part of one."""
     try:
         document = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        if document.pop("version", None) != VERSION:
+            raise InputIncomplete(f"{folder} holds no plan of version {VERSION}: another quorumd wrote it")
+        _Summary.model_validate(document)
         moves = pq.read_table(folder / MOVES, schema=PLAN_MOVES.arrow())
         brokers = pq.read_table(folder / BROKERS, schema=PLAN_BROKERS.arrow())
-        if document.pop("version") != VERSION:
-            raise InputIncomplete(f"{folder / SUMMARY}: not version {VERSION}: written by another quorumd")
-        made_from = document.pop("made_from")
     except FileNotFoundError as error:
         raise InputIncomplete(
             f"{error.filename or folder}: no such file: {folder} holds no plan of `quorumd pipeline plan make`"
         ) from None
-    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except ValidationError as invalid:
+        problem = invalid.errors(include_url=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise InputIncomplete(f"{folder / SUMMARY}: {place}: {problem['msg']}") from None
+    except (ValueError, AttributeError, TypeError, pa.ArrowException) as error:
         raise InputIncomplete(f"{folder} holds no plan that can be read: {error}") from None
-    return Plan(moves, brokers, document, made_from)
+    return Plan(moves, brokers, document, document.pop("made_from"))
 
 
 def wave_file(folder: Path, wave: int) -> Path:

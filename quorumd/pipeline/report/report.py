@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
+from pydantic import BaseModel, ValidationError
 
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.pipeline.history.history import open_history
@@ -28,6 +29,34 @@ class Inputs:
     history: HistoryData | None = None
     plan: PlanData | None = None
     audit: dict[str, Any] | None = None
+
+
+class _Finding(BaseModel):
+    severity: str
+    code: str
+    offset_lo: int | None = None
+    offset_hi: int | None = None
+    committed: bool | None = None
+
+
+class _Copy(BaseModel):
+    node: int
+
+
+class _Pair(BaseModel):
+    nodes: list[int]
+    comparedFrom: int
+    comparedTo: int
+    firstDivergentOffset: int | None = None
+
+
+class _Audit(BaseModel):
+    """What the page needs of an audit's report, which has more."""
+
+    findings: list[_Finding]
+    nodes: list[_Copy] = []
+    pairs: list[_Pair] = []
+    committedUpTo: int | None = None
 
 
 def write_report(
@@ -109,6 +138,12 @@ def read_audit(file: Path) -> dict[str, Any]:
         document = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputIncomplete(f"{file} is no report of `quorumd pipeline audit --report`: {error}") from None
-    if not isinstance(document, dict) or "findings" not in document:
-        raise InputIncomplete(f"{file} is no report of `quorumd pipeline audit --report`: it has no findings")
-    return document
+    try:
+        _Audit.model_validate(document)
+    except ValidationError as invalid:
+        problem = invalid.errors(include_url=False)[0]
+        place = ".".join(map(str, problem["loc"])) or "all of it"
+        raise InputIncomplete(
+            f"{file} is no report of `quorumd pipeline audit --report`: {place}: {problem['msg']}"
+        ) from None
+    return cast("dict[str, Any]", document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from quorumd.pipeline.audit import audit
 from scripts.generated_log import LogShape, generate
 from tests.support import damaged_logs
 
-CLEAN, FINDINGS, USAGE, INCOMPLETE = 0, 1, 2, 4
+CLEAN, FINDINGS, USAGE, JOB_FAILED, INCOMPLETE = 0, 1, 2, 3, 4
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +100,29 @@ def test_mistakes(nodes: dict[int, Path], tmp_path: Path, capsys: pytest.Capture
     assert run(["pipeline", "audit", "one=a", "two=b"]) == USAGE
     assert "'one=a' is not ID=FOLDER" in capsys.readouterr().err
     assert run(["pipeline", "audit"]) == USAGE
+
+
+def test_a_report_that_could_not_be_written_is_told_before_the_work(
+    nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "nowhere" / "audit.json"
+    assert run([*arguments(nodes), "--report", str(nowhere)]) == USAGE
+    told = capsys.readouterr()
+    assert told.err == f"error: --report {nowhere}: there is no folder {nowhere.parent}\n"
+    assert told.out == ""
+
+
+def test_findings_are_told_where_the_report_cannot_be_written(
+    nodes: dict[int, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "audit.json")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert run([*arguments(nodes), "--report", str(tmp_path / "audit.json")]) == JOB_FAILED
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1] == "clean"
+    assert told.err == "error: audit.json: No space left on device\n"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import ParseException
 
 from quorumd.cli import root
+from quorumd.cli.pipeline_options import SparkOptions
 from quorumd.pipeline.report.history_part import about_history, span_of_history
 from quorumd.pipeline.report.report import read_history
 from tests.support.history_logs import history
@@ -138,6 +141,32 @@ def test_mistakes_get_one_line(
     assert failure(capsys, "build", "--to", str(tmp_path))[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--bootstrap", "y:1")[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--follow", "--once")[0] == 2
+
+
+def test_sql_that_is_none_is_a_wrong_command_line(
+    built: tuple[Path, NaiveHistory], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Session:
+        def sql(self, query: str) -> None:
+            raise ParseException(f"[PARSE_SYNTAX_ERROR] near {query!r}\n\n== SQL ==\n{query}")
+
+    monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext(Session()))
+    monkeypatch.setattr("quorumd.pipeline.history.history.register_views", lambda session, opened: None)
+    told = failure(capsys, "sql", "selec 1", "--history", str(built[0]))
+    assert told == (2, "error: this cannot be asked: [PARSE_SYNTAX_ERROR] near 'selec 1'\n")
+
+
+def test_a_damaged_table_is_one_line_and_incomplete_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, history(3)[0])
+    (table,) = tmp_path.glob("brokers/*/*.parquet")
+    table.write_bytes(b"PAR1 no more")
+    code, text = failure(capsys, "show", "brokers", "--history", str(tmp_path))
+    assert code == 4
+    assert text.startswith("error: a table is damaged: ")
+    assert str(table) in text
+    assert text.count("\n") == 1
 
 
 def test_small_looks_start_no_java(built: tuple[Path, NaiveHistory]) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from quorumd.cli import root
+from quorumd.cli import pipeline_plan_state, root
 from quorumd.cli.pipeline_plan import factor, racked_brokers
+from quorumd.errors import RequestFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from scripts.uneven_states import uneven_state
 
@@ -163,3 +164,48 @@ def test_texts_of_options() -> None:
     assert racked_brokers("21:rackC, 22") == {21: "rackC", 22: None}
     assert factor("3") == ("", 3)
     assert factor("a=b=4") == ("a=b", 4)
+
+
+def test_a_wave_that_cannot_be_read_is_incomplete_input(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("make", "--state", history, "--remove", "5", "--out", tmp_path / "plan")
+    wave = tmp_path / "plan" / "waves" / "0001.json"
+    for damage in (lambda: wave.write_text('{"version":1,'), wave.unlink):
+        damage()
+        capsys.readouterr()
+        run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=4)
+        told = capsys.readouterr().err
+        assert told.startswith(f"error: {wave}: ")
+        assert told.count("\n") == 1
+
+
+def test_a_cluster_that_does_not_answer_is_incomplete_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def nobody(servers: object, question: object, patience_ms: float = 1.0, **how: object) -> None:
+        asked.append(patience_ms)
+        raise RequestFailed("no answer")
+
+    monkeypatch.setattr(pipeline_plan_state, "ask", nobody)
+    run("make", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "plan", exits=4)
+    assert capsys.readouterr().err == "error: no answer\n"
+    assert asked == [1.0]
+
+
+def test_a_wave_to_show_is_one_of_the_plan(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("make", "--state", history, "--remove", "5", "--out", tmp_path / "plan")
+    run("show", tmp_path / "plan", "--moves", "--wave", "99", exits=2)
+    assert "--wave 99: the plan in" in capsys.readouterr().err
+
+
+def test_a_plan_that_cannot_be_written_is_a_failed_job(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    run("make", "--state", history, "--out", tmp_path / "file" / "plan", exits=3)
+    assert capsys.readouterr().err == f"error: {tmp_path / 'file' / 'plan' / 'waves'}: Not a directory\n"

@@ -98,9 +98,22 @@ def test_a_folder_that_lacks_a_part_is_told(plan: Plan, tmp_path: Path, damage: 
     (tmp_path / "plan" / damage).unlink()
     with pytest.raises(InputIncomplete, match="holds no plan"):
         read_plan_folder(tmp_path / "plan")
+    (tmp_path / "plan" / damage).write_text("[]")
+    with pytest.raises(InputIncomplete, match="holds no plan"):
+        read_plan_folder(tmp_path / "plan")
     (tmp_path / "plan" / damage).write_text("{}")
     with pytest.raises(InputIncomplete, match="holds no plan"):
         read_plan_folder(tmp_path / "plan")
+
+
+@pytest.mark.parametrize("figure", ["waves", "before", "made_from", "lower_bound"])
+def test_a_figure_that_is_missing_or_none_is_named(plan: Plan, tmp_path: Path, figure: str) -> None:
+    write_plan(plan, tmp_path)
+    document = json.loads((tmp_path / "plan.json").read_text())
+    for damaged in ({**document, figure: "many"}, {k: v for k, v in document.items() if k != figure}):
+        (tmp_path / "plan.json").write_text(json.dumps(damaged))
+        with pytest.raises(InputIncomplete, match=rf"plan\.json: {figure}: "):
+            read_plan_folder(tmp_path)
 
 
 def test_a_state_is_compared_with_a_plan(plan: Plan) -> None:

@@ -178,9 +178,10 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
         read_history(tmp_path)
     with pytest.raises(InputIncomplete, match="holds no plan of"):
         read_plan(tmp_path)
-    (tmp_path / "audit.json").write_text("[]")
-    with pytest.raises(InputIncomplete, match="it has no findings"):
-        read_audit(tmp_path / "audit.json")
+    for damage in ([], {}, {"findings": 5}, {"findings": [5]}, {**AUDIT, "pairs": [{"nodes": [1, 2]}]}):
+        (tmp_path / "audit.json").write_text(json.dumps(damage))
+        with pytest.raises(InputIncomplete, match="is no report of `quorumd pipeline audit --report`: "):
+            read_audit(tmp_path / "audit.json")
     folder = written(tmp_path / "history")
     damaged = next(folder.glob("epochs/*/*.parquet"))
     damaged.write_bytes(b"PAR1 no more")
