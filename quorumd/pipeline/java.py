@@ -60,7 +60,7 @@ def read_java(home: str) -> Java | None:
         text = Path(home, "release").read_text(encoding="utf-8")
     except OSError:
         text = _asked_version(home)
-    match = re.search(r'(?:JAVA_VERSION=|version )"([^"]+)"', text)
+    match = re.search(r'(?:JAVA_VERSION=|version )"([^"]*\d[^"]*)"', text)
     if match is None:
         return None
     return Java(home, feature_version(match[1]), match[1])

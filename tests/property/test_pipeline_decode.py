@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,13 @@ from quorumd.ids import KafkaUuid
 from quorumd.pipeline.decode import decode_records, plain_rows, records_table
 from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.scan import PIECE_BYTES, START, read_pieces, scan
-from quorumd.pipeline.schemas import RECORDS
+from quorumd.pipeline.schemas import INTS, RECORDS
 from quorumd.protocol import messages
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from scripts.generated_log import LogShape, chunks
 from tests.support.message_strategies import message_values, versions_of
@@ -36,20 +38,36 @@ CONTROL = {
 QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def check(data: bytes, packed: bool = False) -> pa.RecordBatch:
-    """What is decoded, once it is found to be what the codec says."""
+def check(data: bytes) -> pa.RecordBatch:
+    """What is decoded, once it is found to be what the codec says, with lists as arrays and packed."""
     batches = scan(data).batches
     rows = plain_rows(data, batches, 3, "name.log", 50)
     table = decode_records(data, batches, 3, "name.log", 50)
-    table.validate(full=True)
-    expected = pa.RecordBatch.from_pylist(rows, RECORDS.arrow())
-    for name in table.schema.names:
-        assert table.column(name).equals(expected.column(name)), (
+    assert_equal(table, pa.RecordBatch.from_pylist(rows, RECORDS.arrow()))
+    packed = [{name: packed_cell(name, value) for name, value in row.items()} for row in rows]
+    assert_equal(
+        decode_records(data, batches, 3, "name.log", 50, packed=True),
+        pa.RecordBatch.from_pylist(packed, RECORDS.packed().arrow()),
+    )
+    return table
+
+
+LISTS = frozenset(column.name for column in RECORDS.columns if column.type == INTS)
+
+
+def packed_cell(name: str, value: Any) -> Any:
+    return struct.pack(f"<{len(value)}i", *value) if name in LISTS else value
+
+
+def assert_equal(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
+    found.validate(full=True)
+    assert found.schema == expected.schema
+    for name in found.schema.names:
+        assert found.column(name).equals(expected.column(name)), (
             name,
-            table.column(name).to_pylist(),
+            found.column(name).to_pylist(),
             expected.column(name).to_pylist(),
         )
-    return table
 
 
 def mixed_with(values: list[bytes]) -> bytes:
@@ -221,6 +239,66 @@ def test_records_of_any_shape(
     check(odd)
     check(sound + odd + sound)
     check(odd * 30)
+
+
+SIZES = [
+    0,
+    1,
+    50,
+    51,
+    52,
+    53,
+    60,
+    63,
+    64,
+    110,
+    115,
+    120,
+    125,
+    126,
+    127,
+    128,
+    2_000,
+    2_030,
+    2_040,
+    2_047,
+    2_048,
+    8_150,
+]
+some_values = st.one_of(
+    st.sampled_from(METADATA)
+    .flatmap(lambda kind: st.tuples(message_values(kind[0], kind[1]), st.just(kind[1])))
+    .map(lambda made: encode_record(*made)),
+    (partitions | changes).map(lambda message: encode_record(message, 2)),
+    configs.map(lambda message: encode_record(message, 0)),
+    # Around the sizes at which lengths have another byte, and records no shape.
+    st.sampled_from(SIZES).map(lambda size: encode_record(ConfigRecord(2, "t", "n", "v" * size), 0)),
+    st.sampled_from(SIZES).map(lambda size: encode_record(TopicRecord("t" * size, KafkaUuid(bytes(16))), 0)),
+    st.binary(max_size=40),
+)
+
+
+@st.composite
+def some_batch(draw: st.DrawFn) -> bytes:
+    """A batch of any kind, sound or not."""
+    values = draw(st.lists(some_values, min_size=1, max_size=5))
+    times = st.sampled_from([0, 0, 1, -1, 70, 2**20, 2**33])
+    records = [raw_record(value, index, draw(times)) for index, value in enumerate(values)]
+    attributes = draw(st.sampled_from([0, 0, 0, 0, 0x20, 1, 0x40]))
+    batch = raw_batch(
+        records, draw(st.integers(0, 2**62)), attributes=attributes, epoch=draw(st.integers(0, 9))
+    )
+    if draw(st.integers(0, 9)) == 0:
+        at = draw(st.integers(21, len(batch) - 1))
+        broken = batch[:at] + bytes([batch[at] ^ 1 << draw(st.integers(0, 7))]) + batch[at + 1 :]
+        return resealed(broken) if draw(st.booleans()) else broken
+    return batch
+
+
+@given(st.lists(some_batch(), min_size=1, max_size=8), st.sampled_from([1, 1, 9, 70]))
+@settings(QUICK, max_examples=80)
+def test_batches_of_all_kinds_side_by_side(batches: list[bytes], times: int) -> None:
+    check(b"".join(batches * times))
 
 
 EDGES_OF_TIME = [

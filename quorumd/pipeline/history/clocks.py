@@ -99,9 +99,12 @@ def shifts(begins: Integers, starts_us: Integers, offsets: Integers, times_us: I
     within = offsets >= begins[0]
     np.maximum.at(ends_us, _epoch_at(begins, offsets[within]), times_us[within])
     believed = _longest_in_order(starts_us)
-    reached = int(starts_us[believed[0]] - (ends_us - starts_us)[: believed[0]].sum())
+    first = believed[0]
+    reached = int(starts_us[first] - (ends_us - starts_us)[:first].sum())
+    is_believed = np.zeros(len(begins), np.bool_)
+    is_believed[believed] = True
     for i in range(len(begins)):
-        if i not in believed:
+        if not is_believed[i]:
             found[i] = reached - starts_us[i]
         reached = max(reached, int(ends_us[i] + found[i]))
     return found

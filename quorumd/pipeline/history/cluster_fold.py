@@ -80,7 +80,7 @@ class ClusterState:
             if row["type"] == TOPIC:
                 topics.add(row["topic_id"])
             elif row["type"] == REGISTER_BROKER:
-                brokers.add(fields_of(row).get("brokerId", row["broker_id"]))
+                brokers.add(row["broker_id"])
             elif row["type"] == CONFIG:
                 configured.add(_min_isr_of(fields_of(row)))
         for topic_id, topic in self.topics.items():
@@ -167,11 +167,9 @@ class ClusterState:
     # Brokers
 
     def _apply_broker(self, row: Row, snapshot: bool) -> None:
-        fields = fields_of(row)
-        named = {"brokerId": row["broker_id"], "id": row["broker_id"]} | fields
-        broker_id: int = named["id"] if row["type"] in (FENCE_BROKER, UNFENCE_BROKER) else named["brokerId"]
+        broker_id: int = row["broker_id"]
         before = self._open_brokers.pop(broker_id, None)
-        after = _broker_after(row, fields, before, snapshot)
+        after = _broker_after(row, before, snapshot)
         if after is None:
             return
         self.changed.add("brokers")
@@ -190,8 +188,7 @@ class ClusterState:
             voters = [voter["voterId"] for voter in fields.get("voters", [])]
             granting = [voter["voterId"] for voter in fields.get("grantingVoters", [])]
             epoch = self._epoch(row["epoch"], row)
-            leader = fields.get("leaderId", row["leader"])
-            epoch.update(leader_id=leader, voters=voters, granting=granting)
+            epoch.update(leader_id=row["leader"], voters=voters, granting=granting)
             if self.kraft_version == 0 and (not self.voters or self.voters[-1]["voters"] != voters):
                 self._set_voters(row, [{"voterId": voter} for voter in voters])
         elif row["type"] == KRAFT_VERSION:
@@ -291,12 +288,12 @@ def _min_isr(value: str | None) -> int | None:
         return 1
 
 
-def _broker_after(row: Row, fields: dict[str, Any], before: Row | None, snapshot: bool) -> Row | None:
+def _broker_after(row: Row, before: Row | None, snapshot: bool) -> Row | None:
     """What a broker is after a record; None where it changes a broker that is not known."""
-    number = row["type"]
+    fields, number = fields_of(row), row["type"]
     if number == REGISTER_BROKER:
         after = {
-            "broker_epoch": fields.get("brokerEpoch", row["broker_epoch"]),
+            "broker_epoch": row["broker_epoch"],
             "incarnation_id": _uuid(fields.get("incarnationId")),
             "rack": fields.get("rack"),
             "endpoints": [
@@ -305,13 +302,13 @@ def _broker_after(row: Row, fields: dict[str, Any], before: Row | None, snapshot
             ],
             "log_dirs": [_uuid(folder) for folder in fields.get("logDirs", [])],
             "event": "snapshot" if snapshot else "register",
-            "fenced": bool(fields.get("fenced", row["fenced"])),
+            "fenced": row["fenced"] > 0,
         }
     elif before is None:
         return None
     else:
         after = dict(before)
-        after["event"], after["fenced"] = _event(row, fields, before["fenced"])
+        after["event"], after["fenced"] = _event(row, before["fenced"])
         if fields.get("logDirs"):
             after["log_dirs"] = [_uuid(folder) for folder in fields["logDirs"]]
     gone = number == UNREGISTER_BROKER
@@ -323,20 +320,15 @@ def _broker_after(row: Row, fields: dict[str, Any], before: Row | None, snapshot
 _END_POINT = {"name": "name", "host": "host", "port": "port", "security": "securityProtocol"}
 
 
-def _event(row: Row, fields: dict[str, Any], was_fenced: bool) -> tuple[str, bool]:
+def _event(row: Row, was_fenced: bool) -> tuple[str, bool]:
     """What a change record did to a broker, and whether it is fenced after it."""
-    if row["type"] in (FENCE_BROKER, UNFENCE_BROKER):
-        fenced = row["type"] == FENCE_BROKER
-        return ("fence" if fenced else "unfence"), fenced
     if row["type"] == UNREGISTER_BROKER:
         return "unregister", was_fenced
-    fenced_now = row["fenced"] if row["fenced"] is not None else fields.get("fenced", 0)
-    if fenced_now:
-        return ("fence", True) if fenced_now > 0 else ("unfence", False)
-    shutdown = row["in_controlled_shutdown"]
-    if shutdown if shutdown is not None else fields.get("inControlledShutdown", 0):
+    if row["fenced"]:
+        return ("fence", True) if row["fenced"] > 0 else ("unfence", False)
+    if row["in_controlled_shutdown"]:
         return "shutdown", was_fenced
-    return ("directories" if fields.get("logDirs") else "other"), was_fenced
+    return ("directories" if fields_of(row).get("logDirs") else "other"), was_fenced
 
 
 def _uuid(text: str | None) -> bytes:

@@ -142,6 +142,8 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     if ("path" in values) == ("bootstrap" in values):
         raise ConfigError("give either path=ID=FOLDER,... or bootstrap=HOST:PORT,... to the source")
     level = _choice(values, "level", tuple(schemas.LEVELS))
+    if level == schemas.AUDIT.name and "bootstrap" in values:
+        raise ConfigError("level audit looks at segments as they are in folders: give path, not bootstrap")
     offsets = Interval(_number(values, "startingOffset", 0), _number(values, "endingOffset", MAX_OFFSET))
     if level == schemas.SNAPSHOT.name and offsets != EVERY_OFFSET:
         raise ConfigError("startingOffset and endingOffset are of the log; level snapshot takes neither")

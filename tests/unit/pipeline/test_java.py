@@ -53,6 +53,10 @@ def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
     assert found.feature == 18
 
 
+def test_a_java_whose_version_is_no_number_is_none(tmp_path: Path) -> None:
+    assert read_java(str(installed(tmp_path / "java", "internal"))) is None
+
+
 def test_no_java_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(JobFailed) as raised:
         find_java({"PATH": str(tmp_path)}, ())

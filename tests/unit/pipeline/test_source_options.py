@@ -43,6 +43,7 @@ def test_addresses_of_a_live_cluster() -> None:
         (GIVEN | {"packBytes": "64m"}, "packBytes is '64m'"),
         (GIVEN | {"maxOffsetsPerTrigger": "0"}, "1 or more"),
         (GIVEN | {"level": "snapshot", "endingOffset": "7"}, "takes neither"),
+        ({"bootstrap": "a:1", "level": "audit"}, "give path, not bootstrap"),
         ({"bootstrap": "localhost"}, "HOST:PORT"),
         ({"bootstrap": "localhost:0"}, "HOST:PORT"),
         ({"bootstrap": " , "}, "names no address"),
