@@ -168,6 +168,16 @@ class TestWhatMustComeToBe:
         follows.log.truncate(1)
         assert "broker 3 has not all of orders-0" in liveness.missing(scene)
 
+    def test_records_get_nowhere_from_nobody(self) -> None:
+        scene, replicas = self.whole()
+        replicas[2].log.truncate(1)
+        alone = row((), NO_LEADER, last_known_elr=(9,))
+        scene.image.topics[TOPIC].partitions[0] = alone
+        for replica in replicas:
+            replica.resign()
+            replica.known = alone
+        assert liveness.missing(scene) == ""
+
     def test_reassignments_end_and_everybody_joins(self) -> None:
         scene, _ = self.whole()
         scene.image.topics[TOPIC].partitions[0] = row((1, 2))

@@ -54,9 +54,10 @@ def producers_are_told(scene: Scene) -> str:
 
 
 def records_get_everywhere(scene: Scene) -> str:
+    """Where somebody leads: whether nobody may is what `everybody_is_in_sync` says."""
     for where, ledger in scene.ledgers.items():
         row = scene.image.partition(where)
-        if row is None or not ledger.holds:
+        if row is None or row.leader == NO_LEADER or not ledger.holds:
             continue
         for broker_id in row.replicas:
             log = scene.brokers[broker_id].log(where)
