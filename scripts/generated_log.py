@@ -270,9 +270,8 @@ class _Cluster:
                 yield from self._moved_and_back(change, replicas, self._lots.choice(spare))
 
     def _moved_and_back(
-        self, change: object, replicas: list[int], target: int
+        self, change: Callable[..., tuple[Message, int]], replicas: list[int], target: int
     ) -> Iterator[tuple[Message, int]]:
-        assert callable(change)
         leaving = replicas[-1]
         moved = [*replicas[:-1], target]
         for joins, leaves, before, after in (

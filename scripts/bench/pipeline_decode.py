@@ -9,7 +9,6 @@ hardly shows in them. Two processes side by side are of wall-clock time.
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import subprocess
 import sys
@@ -22,8 +21,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from scripts.bench.processes import BenchError
-from scripts.bench.summary import update_json
+from scripts.bench.processes import BenchError, children_cpu_seconds
+from scripts.bench.summary import print_missed, update_json
 from scripts.generated_log import LogShape, generate
 
 PROGRAM = Path(__file__).with_name("decode_pass.py").resolve()
@@ -132,10 +131,7 @@ class DecodeReport:
             )
         console.print(table)
         console.print(f"quorumd: {self.package}")
-        for sentence in self.missed():
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not self.missed():
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
 
 
 def measure_decode(
@@ -208,14 +204,9 @@ def _dump(file: Path, output: str) -> float:
 
 
 def _dump_seconds(file: Path, output: str) -> float:
-    before = _children_seconds()
+    before = children_cpu_seconds()
     command = [sys.executable, "-m", "quorumd", "log", "dump", "--output", output, str(file.resolve())]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise BenchError(f"log dump failed: {done.stderr}")
-    return _children_seconds() - before
-
-
-def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return children_cpu_seconds() - before

@@ -22,7 +22,8 @@ from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.tables import read_manifest
 from quorumd.pipeline.session import spark_session
-from scripts.bench.summary import update_json
+from scripts.bench.source_pass import tree_cpu_seconds
+from scripts.bench.summary import print_missed, update_json
 from scripts.generated_log import LogShape, chunks, generate
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class HistoryReport:
     rates: dict[int, float]
     """Records a second by the number of cores: the best round."""
     cpu_rate: float
-    """Records a second of CPU time, of all processes together, with two cores: other load hardly shows in it."""
+    """Records a second of CPU time, of all processes together, with two cores, in the best round: other load hardly
+    shows in it."""
     parquet_bytes: float
     """A record, in all tables."""
     log_bytes: float
@@ -87,10 +89,7 @@ class HistoryReport:
         )
         console.print(table)
         console.print(f"load of the machine: {self.load:.1f}")
-        for sentence in self.missed():
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not self.missed():
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
 
 
 def measure_history(
@@ -105,16 +104,16 @@ def measure_history(
     for cores in (1, 2):
         with _on_cores(cores), spark_session(f"local[{cores}]", "thin") as session:
             build(session, warm_up, folder / "warm-up")
-            seconds = []
+            seconds, cpu_seconds = [], []
             for turn in range(rounds):
                 history = folder / f"history-{cores}-{turn}"
-                began, cpu = time.monotonic(), cpu_seconds(os.getpid())
+                began, cpu = time.monotonic(), tree_cpu_seconds(os.getpid())
                 build(session, source, history)
                 seconds.append(time.monotonic() - began)
-                cpu_rate = log.end_offset / (cpu_seconds(os.getpid()) - cpu)
+                cpu_seconds.append(tree_cpu_seconds(os.getpid()) - cpu)
                 size = sum(file.stat().st_size for file in history.rglob("*.parquet"))
                 shutil.rmtree(history)
-            rates[cores] = log.end_offset / min(seconds)
+            rates[cores], cpu_rate = log.end_offset / min(seconds), log.end_offset / min(cpu_seconds)
             tell(f"history, {cores} cores: {rates[cores]:,.0f} records/s")
             shutil.rmtree(folder / "warm-up")
             if cores == 2:
@@ -124,25 +123,6 @@ def measure_history(
     load = os.getloadavg()[0]
     sizes = size / log.end_offset, log.size / log.end_offset
     return HistoryReport(log.end_offset, rates, cpu_rate, *sizes, delays, load)
-
-
-def cpu_seconds(process: int) -> float:
-    """Of a process and all its descendants so far, those that ended and were waited for among them."""
-    parents, ticks = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            # It has ended meanwhile.
-            continue
-        number = int(stat.parent.name)
-        parents[number], ticks[number] = int(fields[1]), sum(map(int, fields[11:15]))
-    family, found = [process], 0
-    while family:
-        member = family.pop()
-        found += ticks.get(member, 0)
-        family += [child for child, parent in parents.items() if parent == member]
-    return found / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

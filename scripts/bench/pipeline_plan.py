@@ -23,7 +23,7 @@ from quorumd.pipeline.plan.arrays import Ints, Rows, not_in
 from quorumd.pipeline.plan.making import make_plan
 from quorumd.pipeline.plan.planning import Changes, cast_of
 from quorumd.pipeline.plan.state import ClusterState
-from scripts.bench.summary import update_json
+from scripts.bench.summary import print_missed, update_json
 from scripts.uneven_states import uneven_state
 
 RACKS = 6
@@ -126,10 +126,7 @@ class PlanReport:
             )
         console.print(table)
         console.print(f"quorumd: {self.package}")
-        for sentence in self.missed():
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not self.missed():
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
 
 
 def measure_plans(package: str, rounds: int, tell: Callable[[str], None]) -> PlanReport:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -23,8 +22,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from scripts.bench.processes import BenchError
-from scripts.bench.summary import update_json
+from scripts.bench.processes import BenchError, children_cpu_seconds
+from scripts.bench.summary import print_missed, update_json
 from scripts.generated_log import LogShape, generate
 
 RECORDS = 20_000
@@ -86,10 +85,7 @@ class StartReport:
             table.add_row(name, f"{took.wall_s:.2f}", f"{took.cpu_s:.2f}")
         console.print(table)
         console.print(f"quorumd pipeline warm: {self.archive_s:.1f} s; quorumd: {self.package}")
-        for sentence in self.missed():
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not self.missed():
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
 
 
 def measure_start(
@@ -118,15 +114,9 @@ def measure_start(
 def _run(arguments: list[str], cache: str) -> Took:
     command = [sys.executable, "-m", "quorumd", *arguments]
     environment = os.environ | {"XDG_CACHE_HOME": cache}
-    began, used = time.monotonic(), _cpu_s()
+    began, used = time.monotonic(), children_cpu_seconds()
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         said = re.sub(r"\s+", " ", done.stderr).strip()
         raise BenchError(f"quorumd {' '.join(arguments)} failed: {said}")
-    return Took(time.monotonic() - began, _cpu_s() - used)
-
-
-def _cpu_s() -> float:
-    """Of all processes that have ended below this one."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return Took(time.monotonic() - began, children_cpu_seconds() - used)

@@ -37,7 +37,7 @@ from quorumd.protocol.messages.incremental_alter_configs_response import Increme
 from scripts.bench.members import Members
 from scripts.bench.processes import BenchError, wait_until
 from scripts.bench.quorumd_cluster import run_load
-from scripts.bench.summary import Run, update_json
+from scripts.bench.summary import Run, print_missed, update_json
 
 P99_TARGET = 1.5
 """Commit p99 while a snapshot is built, over that without."""
@@ -165,10 +165,7 @@ class SnapshotReport:
             f"FetchSnapshot by a new observer: {statistics.median(self.megabytes_per_second):.1f} MB/s; "
             f"it has the whole log {level:.1f} s after its start"
         )
-        for sentence in self.missed():
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not self.missed():
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
 
 
 def measure_snapshots(

@@ -145,11 +145,15 @@ class Report:
         console.print(f"resident memory after the run, MiB: {memory} (target {MEMORY_TARGET_MIB:.0f})")
         starts = ", ".join(f"{seconds:.2f}" for seconds in self.cold_start_seconds)
         console.print(f"cold start to the first commit, s: {starts} (target {COLD_START_TARGET_SECONDS:.0f})")
-        missed = self.missed()
-        for sentence in missed:
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not missed:
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
+
+
+def print_missed(console: Console, missed: list[str]) -> None:
+    """The targets that were not reached, a sentence each; that all were, if so."""
+    for sentence in missed:
+        console.print(f"[red]missed[/red]: {sentence}")
+    if not missed:
+        console.print("[green]every target reached[/green]")
 
 
 def update_json(path: Path, values: dict[str, Any]) -> None:
