@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from tests.support.requests import Quorum, Refused, quorum
+from tests.support.requests import Quorum, Refused, leader_known, quorum
 from tests.support.wire import Wire
 
 T = TypeVar("T")
@@ -185,6 +185,11 @@ class Daemon:
         except OSError:
             return None
 
+    def follows(self) -> int:
+        """The node that it takes for the leader, -1 for none. Raises OSError while it does not answer."""
+        with Wire(self.address, timeout=ASKED_S) as wire:
+            return leader_known(wire)
+
     def told(self) -> Quorum:
         """As `asked`, once it answers."""
         return wait_for(f"node {self.node_id} to answer", self.asked)
@@ -282,11 +287,14 @@ class Cluster:
         return [other for other in self.daemons.values() if other is not daemon]
 
     def wait_until_level(self, seconds: float = PATIENCE_S) -> int:
-        """Wait until every node, voter or not, holds all the leader has, all of it committed; the high watermark."""
+        """Wait until every node, voter or not, knows who leads and holds all that one has, all of it committed; the
+        high watermark. A node that has just been killed may still count as holding it: so each is asked itself."""
 
         def level() -> int | None:
             told = self.leader_says()
             held = {told.replicas.get(node_id) for node_id in self.daemons}
-            return told.high_watermark if held == {told.high_watermark} else None
+            if held != {told.high_watermark} or any(each.follows() != told.leader for each in self):
+                return None
+            return told.high_watermark
 
         return wait_for("all nodes to catch up", level, seconds)

@@ -8,6 +8,7 @@ from typing import Any
 from kio.schema.describe_configs.v4 import request as describe_configs
 from kio.schema.describe_quorum.v2 import request as describe_quorum
 from kio.schema.incremental_alter_configs.v1 import request as alter_configs
+from kio.schema.metadata.v12 import request as metadata
 
 from tests.support.wire import Wire
 
@@ -62,6 +63,14 @@ def get_configs(wire: Wire, group: str) -> dict[str, str]:
     if result.error_code != 0:
         raise Refused(f"{result.error_code!r}: {result.error_message}")
     return {config.name: config.value for config in result.configs}
+
+
+def leader_known(wire: Wire) -> int:
+    """The node that this one takes for the leader, -1 for none."""
+    asked = metadata.MetadataRequest(
+        topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+    return int(wire.ask(asked).controller_id)
 
 
 def quorum(wire: Wire) -> Quorum:

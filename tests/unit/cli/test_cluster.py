@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ class StandIns:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         node.pid_file.write_text(f"{process.pid}\n")
         self.processes.append(process)
+        while node.pid() is None and process.poll() is None:
+            os.sched_yield()  # a new process has no command line yet for a moment
         return process
 
     def ask(self, host: str, metrics_port: int) -> NodeView | None:
