@@ -1,7 +1,8 @@
 """Batches in a piece of a file, as arrays: where they are, what their headers say, whether their CRCs hold.
 
     scan(data, START) -> Scanned            of a piece: batches, faults, and the place where the next piece begins
-    read_pieces(path) -> (data, Scanned)    of a whole file, or a range of one, some megabytes at a time
+    read_pieces(path) -> (data, its position, Scanned), ...
+                                            of a whole file, or a range of one, some megabytes at a time
     resync(data, start) -> position         the next place where a batch begins, whatever lies before it
 
 A piece is whatever was read of a segment or a snapshot, or fetched from a node. Batches have no mark of their own: a

@@ -10,6 +10,10 @@
 
     fault_rows(faults, node, segment, columns, packed), with_faults(rows, faults, node, segment)         (.records)
         Rows for the damaged places that a scan found.
+    bad_records(rows) -> list[Fault]                                                                     (.records)
+        The other way round: what rows say could not be read.
+    records_table(columns, packed) -> Table                                                              (.records)
+        Names and types of the columns that decode_records gives.
 
 Everything a record says is in its row: in columns of their own, or whole in `data`.
 

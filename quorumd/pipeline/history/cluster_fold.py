@@ -10,13 +10,29 @@ from typing import Any, Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, Setting, Surroundings
+from quorumd.protocol.control_record import ControlType
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 
-REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, CONFIG = 0, 1, 2, 4
-FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, BROKER_CHANGE, CLEARED_ELR = 7, 8, 9, 17, 28
+REGISTER_BROKER: Final = RegisterBrokerRecord.API_KEY
+UNREGISTER_BROKER: Final = UnregisterBrokerRecord.API_KEY
+TOPIC: Final = TopicRecord.API_KEY
+CONFIG: Final = ConfigRecord.API_KEY
+FENCE_BROKER: Final = FenceBrokerRecord.API_KEY
+UNFENCE_BROKER: Final = UnfenceBrokerRecord.API_KEY
+REMOVE_TOPIC: Final = RemoveTopicRecord.API_KEY
+BROKER_CHANGE: Final = BrokerRegistrationChangeRecord.API_KEY
+CLEARED_ELR: Final = ClearElrRecord.API_KEY
 BROKER_TYPES: Final = (REGISTER_BROKER, UNREGISTER_BROKER, FENCE_BROKER, UNFENCE_BROKER, BROKER_CHANGE)
 METADATA_TYPES: Final = (*BROKER_TYPES, TOPIC, REMOVE_TOPIC, CONFIG, CLEARED_ELR)
-LEADER_CHANGE, KRAFT_VERSION, VOTERS = 2, 5, 6
-CONTROL_TYPES: Final = (LEADER_CHANGE, KRAFT_VERSION, VOTERS)
+CONTROL_TYPES: Final = (ControlType.LEADER_CHANGE, ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS)
 COLUMNS: Final = (
     *("offset", "epoch", "ts", "control", "type", "topic_id", "topic", "broker_id", "broker_epoch", "leader"),
     *("fenced", "in_controlled_shutdown", "data"),
@@ -184,16 +200,16 @@ class ClusterState:
 
     def _apply_control(self, row: Row) -> None:
         fields = fields_of(row)
-        if row["type"] == LEADER_CHANGE:
+        if row["type"] == ControlType.LEADER_CHANGE:
             voters = [voter["voterId"] for voter in fields.get("voters", [])]
             granting = [voter["voterId"] for voter in fields.get("grantingVoters", [])]
             epoch = self._epoch(row["epoch"], row)
             epoch.update(leader_id=row["leader"], voters=voters, granting=granting)
             if self.kraft_version == 0 and (not self.voters or self.voters[-1]["voters"] != voters):
                 self._set_voters(row, [{"voterId": voter} for voter in voters])
-        elif row["type"] == KRAFT_VERSION:
+        elif row["type"] == ControlType.KRAFT_VERSION:
             self.kraft_version = fields.get("kRaftVersion", 0)
-        elif row["type"] == VOTERS:
+        elif row["type"] == ControlType.KRAFT_VOTERS:
             self.cluster_id = fields.get("clusterId") or self.cluster_id
             self._set_voters(row, fields.get("voters", []), fields.get("targetVoters"))
 

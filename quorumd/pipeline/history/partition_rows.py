@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorumd.pipeline.history.packed import Flags, Ints
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
 
-PARTITION_RECORD: Final = 3
-PARTITION_CHANGE: Final = 5
+PARTITION_RECORD: Final = PartitionRecord.API_KEY
+PARTITION_CHANGE: Final = PartitionChangeRecord.API_KEY
 
 # Kinds of rows.
 STATE: Final = 0

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.pipeline.log_files import parse_folders, read_folders
+from quorumd.protocol.control_record import ControlType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SNAPSHOT_HEADER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def find_seed(
     frame = session.read.format("quorumd").options(**source, level="snapshot", lists="packed").load()
     if end is not None:
         frame = frame.where(frame.snapshot_offset == end)
-    header = frame.where(frame.control & (frame.type == SNAPSHOT_HEADER)).first()
+    header = frame.where(frame.control & (frame.type == int(ControlType.SNAPSHOT_HEADER))).first()
     if header is None:
         return None
     last_ms = json.loads(header.data)["lastContainedLogTimestamp"]

@@ -36,6 +36,8 @@ from quorumd.pipeline.schemas import EVENTS
 
 CHUNK_ROWS = 1 << 18
 """So many records are sorted by bucket at a time: what a task holds in memory."""
+CHUNK_BYTES = 1 << 28
+"""Fewer records of such as are large, together."""
 EVENT_COLUMNS = EVENTS.packed().select(tuple(name for name in EVENTS.names if name != "cluster_id"))
 UUID_BYTES = 16
 SUMMARIZED = (*COLUMNS, "base_offset")
@@ -130,19 +132,19 @@ def _of_snapshot(batches: Iterator[Any], end: int) -> Iterator[Any]:
 
 
 def _chunks(batches: Iterator[Any], start: int) -> Iterator[Any]:
-    """Tables of about CHUNK_ROWS."""
+    """Tables of about CHUNK_ROWS or CHUNK_BYTES."""
     held: list[Any] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         if len(batch) and batch.column("offset")[0].as_py() < start:
             batch = batch.filter(pc.greater_equal(batch.column("offset"), start))
         if not len(batch):
             continue
         held.append(batch)
-        rows += len(batch)
-        if rows >= CHUNK_ROWS:
+        rows, size = rows + len(batch), size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
             yield pa.Table.from_batches(held).combine_chunks()
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held).combine_chunks()
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-BEGIN, END, ABORT = 23, 24, 25
+from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
+
+BEGIN: Final = BeginTransactionRecord.API_KEY
+END: Final = EndTransactionRecord.API_KEY
+ABORT: Final = AbortTransactionRecord.API_KEY
 TRANSACTION_TYPES: Final = (BEGIN, END, ABORT)
 Row = dict[str, Any]
 

@@ -71,7 +71,8 @@ class HistoryWriter:
         self.records += sum(part.records for part in staged)
 
     def seed(self, frame: DataFrame, seed: Seed) -> None:
-        """Begin, or go on behind a gap, with a snapshot: `frame` is that of `staging_source`."""
+        """Begin, or go on behind a gap, with a snapshot: `frame` is that of `staging_source`. Raises InputIncomplete
+        where the snapshot is gone."""
         self.new_staging()
         staged = _put_aside(frame)
         self.add_seed(staged, _runner(frame, staged), seed)
@@ -114,7 +115,12 @@ class HistoryWriter:
             write_manifest(self.folder, self.manifest)
 
     def add_seed(self, staged: list[Staged], run: Run, seed: Seed) -> None:
-        """Begin, or go on behind a gap, with what tasks put aside of a snapshot."""
+        """Begin, or go on behind a gap, with what tasks put aside of a snapshot; nothing of one that is gone."""
+        if not staged:
+            raise InputIncomplete(
+                f"the snapshot {seed.end}-{seed.epoch} was deleted before it was read: a newer one took its place. "
+                "Build again"
+            )
         around = self._fold_cluster(staged, seed)
         around.snapshot_offset = seed.end - 1
         done = list(run(self._fold_jobs(staged, seed.end - 1, around)))

@@ -11,8 +11,10 @@
     rows            these as Arrow batches of a level; audit_rows: those of the level audit
 
 A reader runs more than once for the same range (retries, speculation, replays after a crash) and gives the same rows
-each time. It is a stream of one log: over folders of several nodes it follows the copy that is most up to date, as
-Raft compares logs; over a live cluster it ends at the high watermark, whichever node was asked.
+each time. Of a log that grows meanwhile that range has to be said: by a stream, or by endingOffset; a batch read of
+folders has else whatever is there when each task reads. A stream is of one log: over folders of several nodes it
+follows the copy that is most up to date, as Raft compares logs; over a live cluster it ends at the high watermark,
+whichever node was asked.
 
 Spark hands filters down if `spark.sql.python.filterPushdown.enabled` is on, and no columns: name those that are
 needed with `.schema("offset BIGINT, type SMALLINT")`, the others are not decoded. On a cluster the package has to be

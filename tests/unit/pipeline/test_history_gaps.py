@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.history.jobs import run_job
+from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.tables import as_time
+from quorumd.pipeline.history.writer import HistoryWriter
 from tests.support.history_logs import history
 from tests.support.history_rows import plain_states
 from tests.support.history_writing import write, write_seed
@@ -118,3 +122,13 @@ def test_what_is_gone_ends_with_the_snapshot(tmp_path: Path) -> None:
         for state in ended
         if state["cause"] == "deleted" and state["from_offset"] == last
     }
+
+
+def test_a_snapshot_that_is_gone_before_it_is_read_does_not_empty_the_history(tmp_path: Path) -> None:
+    log, _ = history(3, 100)
+    write(tmp_path, log)
+    before = current(tmp_path)
+    writer = HistoryWriter(tmp_path, open_history(tmp_path).manifest)
+    with pytest.raises(InputIncomplete, match="the snapshot 900-7 was deleted before it was read"):
+        writer.add_seed([], lambda jobs: map(run_job, jobs), Seed(900, 7, as_time(0)))
+    assert current(tmp_path) == before

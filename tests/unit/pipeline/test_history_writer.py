@@ -14,7 +14,7 @@ import pytest
 from quorumd.errors import InputIncomplete
 from quorumd.ids import KafkaUuid
 from quorumd.pipeline.decode import decode_records
-from quorumd.pipeline.history import tables
+from quorumd.pipeline.history import staging, tables
 from quorumd.pipeline.history.merging import MANY
 from quorumd.pipeline.history.staging import stage
 from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
@@ -27,7 +27,7 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from tests.support.history_content import by, content
 from tests.support.history_logs import history
-from tests.support.history_rows import plain_states
+from tests.support.history_rows import batches, plain_states
 from tests.support.history_writing import add, write
 from tests.support.naive_history import NaiveHistory
 
@@ -158,6 +158,13 @@ def test_offsets_that_are_missing_are_said(tmp_path: Path) -> None:
         InputIncomplete, match=f"offsets {log[19].offset + 1} to {log[29].offset} are missing"
     ):
         write(tmp_path, log[30:])
+
+
+def test_a_task_holds_so_many_records_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, _ = history(2, 60)
+    assert len(list(staging._chunks(batches(log, 5), 0))) == 1
+    monkeypatch.setattr(staging, "CHUNK_BYTES", 1)
+    assert [len(chunk) for chunk in staging._chunks(batches(log, 5), 0)] == [5] * 12
 
 
 def stage_values(folder: Path, values: list[bytes]) -> None:
