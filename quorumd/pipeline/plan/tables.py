@@ -140,7 +140,7 @@ def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
     pairs, counts = np.unique(keys, return_counts=True)
     totals = np.bincount(topics, here.sum(1))
     shares = np.ceil(totals / len(outcome.cast.alive)).astype(np.int64)
-    return int(np.max(counts - shares[pairs // brokers]))
+    return int(np.max(counts - shares[pairs // brokers], initial=0))
 
 
 def _leaving(outcome: Outcome) -> Mask:

@@ -151,5 +151,5 @@ def describe(origin: Origin, fault: Fault) -> str:
     places += [f"offset {fault.offset}"] if fault.offset >= 0 else []
     return (
         f"{', '.join([origin.path, *places])}: {fault.code}: {fault.text} "
-        "(onCorrupt=skip reads on behind it, onCorrupt=report gives a row for it)"
+        "(another copy may be sound; the data source's option onCorrupt=skip reads on behind it)"
     )

@@ -193,3 +193,16 @@ def test_fenced_brokers_are_named_unless_they_leave() -> None:
     brokers = [BrokerState(1, fenced=True), BrokerState(2), BrokerState(3, fenced=True)]
     state = ClusterState.of(["t"], [0], padded_rows([[1]]), [1], brokers)
     assert fenced_brokers(state, Changes(frozenset({3}))) == [1]
+
+
+def test_less_of_a_topic_than_its_share_is_nothing_above_it() -> None:
+    """Six brokers have one replica each, and when one is empty the share of the others is two."""
+    state = ClusterState.of(
+        ["t"] * 3,
+        range(3),
+        padded_rows([[0, 1], [2, 3], [4, 5]]),
+        [0, 2, 4],
+        [BrokerState(n) for n in range(6)],
+    )
+    made = make_plan(state, Changes(frozenset({5})), shards=1)
+    assert made.figures["before"]["most_of_a_topic"] == 0
