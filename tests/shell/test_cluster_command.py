@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 
 from tests.support.daemons import run_quorumd, wait_for
 
-BASE_PORT = 18_192
+BASE_PORT = 10_000 + os.getpid() % 50 * 200
+"""Nodes listen from there on, metrics are served a hundred above; below where other tests take their ports."""
 
 
 @pytest.fixture(scope="module")
