@@ -45,8 +45,11 @@ def _durable_end(machine: Machine) -> int:
 
 def require_checkpoints(cluster: Cluster, sealed: dict[tuple[int, int], int]) -> None:
     """What was `sealed` a while ago, when all of it was committed, is known to be committed at the next start: damage
-    in it is told from what a crash leaves."""
+    in it is told from what a crash leaves. A disk that still holds up what the node wrote last holds up that, too.
+    """
     for machine in cluster.running():
+        if machine.node is not None and _durable_end(machine) < machine.node.log.end_offset:
+            continue
         end_offset = sealed.get((machine.node_id, machine.life), 0)
         saved = machine.disk.certain_bytes(CHECKPOINT, 0, 1000).split()
         known = int(saved[-1]) if saved else 0

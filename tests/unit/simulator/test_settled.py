@@ -9,6 +9,7 @@ import pytest
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.faults.voters import ask_for
 from quorumd.simulator.folders import DATA_FOLDER
 from quorumd.simulator.settled import Handover, LastVoterChange, require_checkpoints
 from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
@@ -70,3 +71,16 @@ def test_a_checkpoint_that_is_missing_is_noticed() -> None:
     require_checkpoints(cluster, {(1, machine.life): 7, (1, machine.life + 1): 9})
     with pytest.raises(Broken, match="node 1 has sealed all below 8, and its checkpoint says 7"):
         require_checkpoints(cluster, {(1, machine.life): 8})
+
+
+def test_a_checkpoint_waits_for_a_disk_that_holds_up_the_log() -> None:
+    cluster = settled(1, 1)
+    machine = cluster.machines[1]
+    machine.disk.stall(10_000.0)
+    ask_for(cluster, machine, [1, 2])
+    run(cluster, 2000.0)
+    sealed = {(1, machine.life): 1 << 30}
+    require_checkpoints(cluster, sealed)
+    run(cluster, 10_000.0)
+    with pytest.raises(Broken, match="node 1 has sealed"):
+        require_checkpoints(cluster, sealed)
