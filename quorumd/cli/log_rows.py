@@ -39,7 +39,7 @@ def dump_rows(files: Iterable[Path], output: str) -> Iterator[str]:
                 click.echo("\n".join(lines))
             for fault in faults:
                 offset = f" (offset {fault.offset})" if fault.offset >= 0 else ""
-                yield f"{file}, position {fault.position}{offset}: {fault.code}: {fault.text}"
+                yield f"{file}, position {fault.position}{offset}: {fault}"
 
 
 def has_records(file: Path) -> bool:

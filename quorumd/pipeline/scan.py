@@ -80,6 +80,10 @@ class Fault:
     end_offset: int = NO_END
     """Behind the last offset that it is about; NO_END where nothing says it."""
 
+    def __str__(self) -> str:
+        """As columns named `fault` have it."""
+        return f"{self.code}: {self.text}"
+
 
 @dataclass(frozen=True, slots=True)
 class Batches:

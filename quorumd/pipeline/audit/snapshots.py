@@ -74,7 +74,7 @@ def _faults(file: SnapshotFile) -> Iterator[Finding]:
     try:
         for _, _, scanned in read_pieces(file.path, base_offset=0):
             for fault in scanned.faults:
-                yield _damaged(file, f"{fault.code}: {fault.text}", fault.position)
+                yield _damaged(file, str(fault), fault.position)
     except OSError as error:
         raise InputIncomplete(f"{file.path} cannot be read: {error.strerror}") from None
 

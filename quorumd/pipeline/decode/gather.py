@@ -26,7 +26,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Words: TypeAlias = npt.NDArray[np.uint64]
 """Rows of little-endian words of eight bytes."""
 
-_WIDE: Final = 0x80
+WIDE: Final = 0x80
 """The bit of a varint's byte that says that another one follows."""
 
 
@@ -69,15 +69,15 @@ class Gather:
     def short_uvarint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
         """Unsigned varints of one or two bytes, where they end, and which ones are longer (None: not one)."""
         first = self.bytes[at]
-        if first.size == 0 or first.max() < _WIDE:
+        if first.size == 0 or first.max() < WIDE:
             return first.astype(np.int64), at + 1, None
         value = first.astype(np.int64)
-        wide = np.flatnonzero(first >= _WIDE)
+        wide = np.flatnonzero(first >= WIDE)
         second = self.bytes[at[wide] + 1]
-        value[wide] += (second.astype(np.int64) << 7) - _WIDE
+        value[wide] += (second.astype(np.int64) << 7) - WIDE
         end = at + 1
         end[wide] += 1
-        longer = second >= _WIDE
+        longer = second >= WIDE
         if not longer.any():
             return value, end, None
         is_longer = np.zeros(len(at), np.bool_)
@@ -88,19 +88,19 @@ class Gather:
     def varint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
         """Zigzag varints of at most five bytes, where they end, and which ones are longer (None: not one)."""
         first = self.bytes[at]
-        if first.size == 0 or first.max() < _WIDE:
+        if first.size == 0 or first.max() < WIDE:
             # One byte each: the arithmetic of bytes is the quickest.
             return ((first >> 1) ^ -(first & 1)).view(np.int8).astype(np.int64), at + 1, None
         value = first.astype(np.int64)
         end = at + 1
-        rows = np.flatnonzero(first >= _WIDE)
-        wide = value[rows] & (_WIDE - 1)
+        rows = np.flatnonzero(first >= WIDE)
+        wide = value[rows] & (WIDE - 1)
         left, shift = np.arange(len(rows)), 7
         while len(left) and shift <= 28:
             byte = self.bytes[end[rows[left]]]
-            wide[left] |= (byte & (_WIDE - 1)).astype(np.int64) << shift
+            wide[left] |= (byte & (WIDE - 1)).astype(np.int64) << shift
             end[rows[left]] += 1
-            left = left[np.flatnonzero(byte >= _WIDE)]
+            left = left[np.flatnonzero(byte >= WIDE)]
             shift += 7
         value[rows] = wide
         is_longer = None

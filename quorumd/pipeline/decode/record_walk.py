@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quorumd.pipeline.decode.gather import Gather, Mask, Positions, Words
+from quorumd.pipeline.decode.gather import WIDE, Gather, Mask, Positions, Words
 from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.decode.shapes import LONGEST, ODD_BATCH, Reads, Shape, shape_of
 from quorumd.pipeline.scan import Batches
@@ -26,7 +26,6 @@ _LATEST_BASE: Final = LATEST_MS - (1 << 35)
 """Of timestamps: whatever a varint that is read here adds, the sum fits the column."""
 _FEW_BATCHES: Final = 60
 """With fewer batches a step in lock step costs more than a loop over their records."""
-_WIDE: Final = 0x80
 
 
 class Records(NamedTuple):
@@ -103,11 +102,11 @@ def _may_be_usual(batches: Batches) -> Mask:
 def _steps() -> npt.NDArray[np.int32]:
     """By the first two bytes of a record, little-endian, how long it is; 0 where they do not say."""
     first, second = np.arange(1 << 16) & 0xFF, np.arange(1 << 16) >> 8
-    is_wide = first >= _WIDE
-    length = np.where(is_wide, first - _WIDE + (second << 7), first)
+    is_wide = first >= WIDE
+    length = np.where(is_wide, first - WIDE + (second << 7), first)
     size = (length >> 1) + 1 + is_wide
     # An odd length is a negative one.
-    size[(length & 1 == 1) | (length < 2 * (_SHORTEST_RECORD - 1)) | (is_wide & (second >= _WIDE))] = 0
+    size[(length & 1 == 1) | (length < 2 * (_SHORTEST_RECORD - 1)) | (is_wide & (second >= WIDE))] = 0
     return size.astype(np.int32)
 
 
@@ -148,13 +147,13 @@ def _chain_of_one(data: bytes, at: int, count: int) -> tuple[list[int], int]:
         for _ in range(count):
             found.append(at)
             byte = data[at]
-            if byte < _WIDE:
+            if byte < WIDE:
                 at += 1 + (byte >> 1)
                 continue
             second = data[at + 1]
-            if second >= _WIDE:
+            if second >= WIDE:
                 return found, -1
-            at += 2 + ((byte - _WIDE + (second << 7)) >> 1)
+            at += 2 + ((byte - WIDE + (second << 7)) >> 1)
     except IndexError:
         return found, -1
     return found, at

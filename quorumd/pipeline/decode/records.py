@@ -80,7 +80,7 @@ def fault_rows(
             "segment": segment,
             "position": fault.position,
             "offset": fault.offset if fault.offset >= 0 else None,
-            "fault": f"{fault.code}: {fault.text}",
+            "fault": str(fault),
         }
         for fault in faults
     ]
@@ -100,7 +100,8 @@ def with_faults(
 
 
 def bad_records(rows: pa.RecordBatch) -> list[Fault]:
-    """What could not be read in these rows, which have `position`, `offset` and `fault`."""
+    """What could not be read in these rows, which have `position`, `offset` and `fault`; what was read live has None
+    for its position."""
     faulty = rows.filter(rows.column("fault").is_valid()).select(["position", "offset", "fault"])
     found = []
     for row in faulty.to_pylist():

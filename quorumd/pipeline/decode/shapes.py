@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from quorumd.pipeline.decode.gather import Mask, Words
+from quorumd.pipeline.decode.gather import WIDE, Mask, Words
 from quorumd.pipeline.decode.layouts import CONFIG, ELEMENT_SIZES, LAYOUTS, SIZES, Kind, Layout, Tag
 from quorumd.protocol.metadata_record import FRAME_VERSION
 
@@ -22,8 +22,6 @@ FRAME_SIZE: Final = 3
 """Bytes of frame version, type and version of all records that are known."""
 _MOST_KNOWN: Final = 4_096
 _LONGEST_VARINT: Final = 5
-_WIDE: Final = 0x80
-"""The bit of a varint's byte that says that another one follows."""
 _WORD: Final = 8
 
 
@@ -94,7 +92,7 @@ class Shape:
         """Records of this shape that the codec has to read: characters that may be no UTF-8, numbers for no value."""
         odd = np.zeros(len(words), np.bool_)
         for text in self._texts:
-            odd |= (words.view(np.uint8)[:, text.start : text.start + text.elements] >= _WIDE).any(axis=1)
+            odd |= (words.view(np.uint8)[:, text.start : text.start + text.elements] >= WIDE).any(axis=1)
         for start, kind, number in self._no_values:
             dtype = ">i4" if kind is Kind.INT32 else "i1"
             odd |= np.ndarray((len(words),), dtype, words.data, start, words.strides[:1]) == number
@@ -168,7 +166,7 @@ class _Outline:
         if value_size < FRAME_SIZE:
             return shape
         frame, key, version = self._byte(), self._byte(), self._byte()
-        if frame != FRAME_VERSION or key >= _WIDE or version >= _WIDE:
+        if frame != FRAME_VERSION or key >= WIDE or version >= WIDE:
             return shape
         layout = LAYOUTS.get(key)
         if (key, version) == CONFIG:
@@ -279,12 +277,12 @@ class _Outline:
     def _uvarint(self) -> int:
         """Of one or two bytes."""
         value = self._byte()
-        if value < _WIDE:
+        if value < WIDE:
             return value
         second = self._byte()
-        if second >= _WIDE:
+        if second >= WIDE:
             raise _UnusualError
-        return (second << 7) + value - _WIDE
+        return (second << 7) + value - WIDE
 
     def _varint(self) -> int:
         value = self._uvarint()
@@ -295,7 +293,7 @@ class _Outline:
         begin = self._at
         for _ in range(_LONGEST_VARINT):
             place = self._skip(1)
-            self._marks[place] = _WIDE
-            if self._record[place] < _WIDE:
+            self._marks[place] = WIDE
+            if self._record[place] < WIDE:
                 return begin
         raise _UnusualError

@@ -122,7 +122,7 @@ def _values_of_file(path: str, after: int) -> Iterator[tuple[bytes, str]]:
     for data, position, scanned in read_pieces(path):
         for fault in scanned.faults:
             if fault.code != _AT_THE_END:
-                raise InputIncomplete(f"{path} at byte {fault.position}: {fault.code}: {fault.text}")
+                raise InputIncomplete(f"{path} at byte {fault.position}: {fault}")
         for start in scanned.batches.position.tolist():
             header = record_batch.read_header(data, start)
             if not header.is_control and header.end_offset > after:

@@ -150,6 +150,6 @@ def describe(origin: Origin, fault: Fault) -> str:
     places = [f"position {fault.position}"] if origin.segment is not None else []
     places += [f"offset {fault.offset}"] if fault.offset >= 0 else []
     return (
-        f"{', '.join([origin.path, *places])}: {fault.code}: {fault.text} "
+        f"{', '.join([origin.path, *places])}: {fault} "
         "(another copy may be sound; the data source's option onCorrupt=skip reads on behind it)"
     )

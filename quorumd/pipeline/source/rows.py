@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.decode import decode_records
+from quorumd.pipeline.decode import bad_records, decode_records
 from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.scan import Batches, Fault
 from quorumd.pipeline.schemas import BATCHES, Table
@@ -98,8 +98,7 @@ def _texts(read: Read, batches: Batches, faults: Iterable[Fault]) -> list[str | 
     by_position: dict[int, str] = {}
     for fault in faults:
         before = by_position.get(fault.position)
-        text = f"{fault.code}: {fault.text}"
-        by_position[fault.position] = f"{before}; {text}" if before else text
+        by_position[fault.position] = f"{before}; {fault}" if before else str(fault)
     if not by_position:
         return [None] * len(batches)
     return [by_position.get(position) for position in (batches.position + read.position).tolist()]
@@ -139,11 +138,7 @@ def _checked(rows: pa.RecordBatch, origin: Origin, on_corrupt: str) -> pa.Record
     damaged = pc.is_valid(faults)
     if on_corrupt != FAIL:
         return rows.filter(pc.invert(damaged))
-    first = rows.filter(damaged).slice(0, 1).select(list(_PLACE)).to_pylist()[0]
-    code, _, text = first["fault"].partition(": ")
-    position, offset = first["position"], first["offset"]
-    fault = Fault(code, -1 if position is None else position, -1 if offset is None else offset, text)
-    raise InputIncomplete(describe(origin, fault))
+    raise InputIncomplete(describe(origin, bad_records(rows)[0]))
 
 
 def _with_columns(rows: pa.RecordBatch, origin: Origin, schema: pa.Schema) -> pa.RecordBatch:
@@ -176,7 +171,7 @@ def _fault_rows(read: Read, faults: list[Fault], shape: Shape, schema: pa.Schema
             "segment": origin.segment,
             "position": fault.position if origin.segment is not None else None,
             offset: fault.offset if fault.offset >= 0 else None,
-            "fault": f"{fault.code}: {fault.text}",
+            "fault": str(fault),
         }
         for fault in faults
     ]
