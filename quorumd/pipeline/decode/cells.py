@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quorumd.pipeline.decode.gather import Gather, Mask, Positions, joined
-from quorumd.pipeline.decode.shapes import Place, Shape
+from quorumd.pipeline.decode.shapes import CellPlace, Shape
 from quorumd.pipeline.schemas import INTS, RECORDS, Table, arrow_type
 from quorumd.protocol import messages
 
@@ -33,7 +33,7 @@ TYPE_NAME: Final = "type_name"
 _SPARSE: Final = 6
 """Of fewer rows than one in so many, sorting them is quicker than looking at all."""
 _NO_ROWS: Final = np.empty(0, np.int64)
-_NO_PLACE: Final = Place(0, -1)
+_NO_PLACE: Final = CellPlace(0, -1)
 _Extra = tuple[list[int], list[Any]]
 """Rows, and what was put there."""
 

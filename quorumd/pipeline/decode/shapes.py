@@ -34,7 +34,7 @@ class Reads(Enum):
     CODEC_BY_BATCH = "the node's codec, with all records of the batch: this one may not be where it seems"
 
 
-class Place(NamedTuple):
+class CellPlace(NamedTuple):
     """Of a cell: bytes behind the beginning of the record, and elements of what has a length."""
 
     start: int
@@ -66,7 +66,7 @@ class Shape:
     value: int = 0
     api_key: int = -1
     version: int = -1
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, CellPlace] = field(default_factory=dict)
     """By column."""
     constants: dict[str, int] = field(default_factory=dict)
     for_codec: Shape | None = None
@@ -74,7 +74,7 @@ class Shape:
     _mask: int = 0
     _value: int = 0
     _checks: tuple[_WordCheck, ...] = ()
-    _texts: tuple[Place, ...] = ()
+    _texts: tuple[CellPlace, ...] = ()
     _no_values: tuple[_NoValue, ...] = ()
 
     def is_of(self, record: int) -> bool:
@@ -131,7 +131,7 @@ class _Outline:
         self._at = 0
         self._end = len(record)
         self._marks = bytearray(len(record))
-        self._texts: list[Place] = []
+        self._texts: list[CellPlace] = []
         self._no_values: list[_NoValue] = []
 
     def shape(self) -> Shape:
@@ -178,7 +178,7 @@ class _Outline:
 
     def _with_places(self, shape: Shape) -> Shape:
         layout = LAYOUTS[shape.api_key]
-        places: dict[str, Place] = {}
+        places: dict[str, CellPlace] = {}
         constants = dict(layout.constants)
         try:
             for column, kind, since in layout.fields:
@@ -209,25 +209,25 @@ class _Outline:
             shape.for_codec = replace(shape, reads=Reads.CODEC, places={}, constants={})
         return shape
 
-    def _field(self, kind: Kind) -> Place:
+    def _field(self, kind: Kind) -> CellPlace:
         if kind in SIZES:
-            return Place(self._skip(SIZES[kind]), SIZES[kind])
+            return CellPlace(self._skip(SIZES[kind]), SIZES[kind])
         # None of the fields that are not tagged may be null.
         place = self._elements(kind)
         if place.elements < 0:
             raise _UnusualError
         return place
 
-    def _elements(self, kind: Kind) -> Place:
+    def _elements(self, kind: Kind) -> CellPlace:
         """A list or a string: its length is one more, 0 for null."""
         count = self._uvarint() - 1
-        place = Place(self._skip(max(count, 0) * ELEMENT_SIZES[kind]), count)
+        place = CellPlace(self._skip(max(count, 0) * ELEMENT_SIZES[kind]), count)
         if kind is Kind.STRING:
             self._texts.append(place)
         return place
 
     def _tagged_fields(
-        self, layout: Layout, version: int, places: dict[str, Place], constants: dict[str, int]
+        self, layout: Layout, version: int, places: dict[str, CellPlace], constants: dict[str, int]
     ) -> None:
         """The section of tagged fields, which is the end of every body."""
         tags = {tag.number: tag for tag in layout.tags if version >= tag.since}
@@ -249,7 +249,7 @@ class _Outline:
             if self._at != end:
                 raise _UnusualError
 
-    def _tagged_field(self, tag: Tag, places: dict[str, Place]) -> None:
+    def _tagged_field(self, tag: Tag, places: dict[str, CellPlace]) -> None:
         if tag.kind is Kind.RARE:
             raise _UnusualError
         if tag.kind not in SIZES:
@@ -257,7 +257,7 @@ class _Outline:
             if place.elements >= 0:
                 places[tag.column] = place
             return
-        places[tag.column] = place = Place(self._skip(SIZES[tag.kind]), SIZES[tag.kind])
+        places[tag.column] = place = CellPlace(self._skip(SIZES[tag.kind]), SIZES[tag.kind])
         if tag.null is not None:
             self._no_values.append(_NoValue(place.start, tag.kind, tag.null))
 

@@ -21,8 +21,8 @@ AROUND = "surroundings"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a micro-batch is: the history's folder, its own staging folder, and its first offset."""
+class MicroBatch:
+    """Where it is written: the history's folder, its own staging folder, its first offset."""
 
     folder: Path
     staging: Path
@@ -34,7 +34,7 @@ class Place:
 class EventsJob:
     """Write the events of one staged file, by the name of what a task put aside."""
 
-    place: Place
+    micro_batch: MicroBatch
     name: str
     file: Path
 
@@ -44,7 +44,7 @@ class FoldJob:
     """Fold a bucket: its state in the file `current` ("" for none), and its records in staged files, in order, with
     the numbers of their batches."""
 
-    place: Place
+    micro_batch: MicroBatch
     parts: list[tuple[Path, list[int]]]
     bucket: int
     current: str
@@ -74,11 +74,11 @@ def _around(staging: Path) -> Surroundings:
 
 
 def _write_events(job: EventsJob) -> Done:
-    place = job.place
-    path = path_in("events", place.low, f"part-{job.name}")
+    micro_batch = job.micro_batch
+    path = path_in("events", micro_batch.low, f"part-{job.name}")
     with pa.memory_map(str(job.file)) as source:
-        events = _named(pa.ipc.open_file(source).read_all(), _around(place.staging))
-        write_table(place.folder, path, unpacked(events, EVENTS, place.cluster_id))
+        events = _named(pa.ipc.open_file(source).read_all(), _around(micro_batch.staging))
+        write_table(micro_batch.folder, path, unpacked(events, EVENTS, micro_batch.cluster_id))
     return Done("events", path)
 
 
@@ -98,20 +98,24 @@ def _named(events: Any, around: Surroundings) -> Any:
 
 
 def _fold_bucket(job: FoldJob) -> Done:
-    place, name = job.place, f"bucket-{job.bucket:02d}"
-    around = _around(place.staging)
-    states = _read_states(place.folder, [job.current] if job.current else [])
+    micro_batch, name = job.micro_batch, f"bucket-{job.bucket:02d}"
+    around = _around(micro_batch.staging)
+    states = _read_states(micro_batch.folder, [job.current] if job.current else [])
     records = _read_records(job)
     closed, still_open, orphans, counts = fold(states, records, around)
     done = Done("partition_states", bucket=job.bucket, orphans=orphans, partition_counts=counts)
     if len(closed):
-        done.path = path_in("partition_states", place.low, name)
-        write_table(place.folder, done.path, unpacked(closed, PARTITION_STATES, place.cluster_id))
+        done.path = path_in("partition_states", micro_batch.low, name)
+        write_table(micro_batch.folder, done.path, unpacked(closed, PARTITION_STATES, micro_batch.cluster_id))
     if len(closed) or len(records):
         done.current = ""
         if len(still_open):
-            done.current = path_in("partition_current", place.low, name)
-            write_table(place.folder, done.current, unpacked(still_open, PARTITION_STATES, place.cluster_id))
+            done.current = path_in("partition_current", micro_batch.low, name)
+            write_table(
+                micro_batch.folder,
+                done.current,
+                unpacked(still_open, PARTITION_STATES, micro_batch.cluster_id),
+            )
     return done
 
 

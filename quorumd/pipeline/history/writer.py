@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import ClusterState, Row
-from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, Place, run_job
+from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, MicroBatch, run_job
 from quorumd.pipeline.history.lag import LagRows
 from quorumd.pipeline.history.merging import GROWING, merge_small
 from quorumd.pipeline.history.partition_rows import Surroundings
@@ -99,8 +99,8 @@ class HistoryWriter:
         self._waiting = []
         low, high = staged[0].low, staged[-1].high
         around = self._fold_cluster(staged)
-        place = self._place(low)
-        events = [EventsJob(place, part.name, part.file(self.staging, "events")) for part in staged]
+        micro_batch = self._micro_batch(low)
+        events = [EventsJob(micro_batch, part.name, part.file(self.staging, "events")) for part in staged]
         folds = self._fold_jobs(staged, low, around)
         done = list(run([*events, *folds]))
         last_ts_us = staged[-1].last_ts_us
@@ -127,8 +127,8 @@ class HistoryWriter:
         self._publish(seed.end - 1, seed.end, as_micros(seed.ts), done, [], is_seed=True)
         shutil.rmtree(self.staging)
 
-    def _place(self, low: int) -> Place:
-        return Place(self.folder.absolute(), self.staging, low, self._state.cluster_id)
+    def _micro_batch(self, low: int) -> MicroBatch:
+        return MicroBatch(self.folder.absolute(), self.staging, low, self._state.cluster_id)
 
     def _fold_jobs(self, staged: list[Staged], low: int, around: Surroundings) -> list[FoldJob]:
         self.staging.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ class HistoryWriter:
         current = self._current()
         touched = {bucket for part in staged for bucket in part.parts}
         return [
-            FoldJob(self._place(low), self._parts(staged, bucket), bucket, current[bucket])
+            FoldJob(self._micro_batch(low), self._parts(staged, bucket), bucket, current[bucket])
             for bucket in range(BUCKETS)
             if bucket in touched or (around.moments and current[bucket])
         ]

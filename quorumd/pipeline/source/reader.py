@@ -77,7 +77,7 @@ class TaskReader:
             # Spark makes a task of its own where there is none.
             return
         exact = wanted.asked.offsets & wanted.part
-        shape = rows.Shape(self.table, options.packed, options.on_corrupt, exact)
+        shape = rows.RowShape(self.table, options.packed, options.on_corrupt, exact)
         make = rows.batch_rows if options.level == "batches" else rows.record_rows
         yield from make(reads, shape)
 

@@ -23,7 +23,7 @@ _PLACE = ("offset", "position", "fault")
 """Columns that records are checked by, whether they are asked for or not."""
 
 
-class Shape(NamedTuple):
+class RowShape(NamedTuple):
     """Of the rows to be made: the columns of a level, in their order."""
 
     table: Table
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
     """What is asked for: records outside are left out of a batch that lies across."""
 
 
-def record_rows(reads: Iterable[Read], shape: Shape) -> Iterator[pa.RecordBatch]:
+def record_rows(reads: Iterable[Read], shape: RowShape) -> Iterator[pa.RecordBatch]:
     """Levels `records` and `snapshot`. Raises InputIncomplete for damage, if it is to fail."""
     schema = shape.table.arrow()
     columns = tuple(name for name in shape.table.names if name not in _SNAPSHOT_COLUMNS)
@@ -55,7 +55,7 @@ def record_rows(reads: Iterable[Read], shape: Shape) -> Iterator[pa.RecordBatch]
             yield _with_columns(rows, origin, schema)
 
 
-def batch_rows(reads: Iterable[Read], shape: Shape) -> Iterator[pa.RecordBatch]:
+def batch_rows(reads: Iterable[Read], shape: RowShape) -> Iterator[pa.RecordBatch]:
     """Level `batches`. Raises InputIncomplete for damage, if it is to fail."""
     schema = shape.table.arrow()
     for read in reads:
@@ -153,7 +153,9 @@ def _with_columns(rows: pa.RecordBatch, origin: Origin, schema: pa.Schema) -> pa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _fault_rows(read: Read, faults: list[Fault], shape: Shape, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _fault_rows(
+    read: Read, faults: list[Fault], shape: RowShape, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """A row for each place that is damaged, with the place and nothing else."""
     if not faults:
         return

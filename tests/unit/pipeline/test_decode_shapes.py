@@ -7,7 +7,7 @@ import numpy as np
 from quorumd.ids import KafkaUuid
 from quorumd.pipeline.decode import decode_records, plain_rows
 from quorumd.pipeline.decode.gather import Gather
-from quorumd.pipeline.decode.shapes import Place, Reads, Shape, shape_of
+from quorumd.pipeline.decode.shapes import CellPlace, Reads, Shape, shape_of
 from quorumd.pipeline.scan import scan
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
@@ -54,7 +54,7 @@ def test_a_shape_says_where_fields_are() -> None:
     assert set(places) == {"partition", "topic_id", "isr"}
     assert whole[places["partition"].start :][:4] == (4).to_bytes(4, "big")
     assert whole[places["topic_id"].start :][:16] == bytes(ID)
-    assert places["isr"] == Place(whole.index(b"\0\0\0\1\0\0\0\2"), 2)
+    assert places["isr"] == CellPlace(whole.index(b"\0\0\0\1\0\0\0\2"), 2)
 
 
 def test_what_is_only_empty_is_there_and_what_is_null_is_not() -> None:
