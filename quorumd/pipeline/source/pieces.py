@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quorumd.errors import InputIncomplete
+from quorumd.errors import InputIncomplete, MalformedMessage
 from quorumd.pipeline.scan import START, Batches, Fault, Place, Scanned, read_pieces, scan
 from quorumd.pipeline.source.options import EVERY_OFFSET, Interval, Selection
 from quorumd.pipeline.source.tasks import File, Piece
+from quorumd.protocol.control_record import ControlType, control_type
+from quorumd.protocol.record_batch import read_header, records
 
 
 class Origin(NamedTuple):
@@ -99,14 +101,36 @@ def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
     file = piece.file
     origin = Origin(file.node, file.name, file.path, file.snapshot)
     place = Place(piece.start, file.expected_offset if piece.start == 0 else -1)
+    is_finished = False
     for data, position, scanned in scan_piece(piece):
         place = scanned.next
+        if file.snapshot is not None and len(scanned.batches):
+            is_finished = _is_footer(data, int(scanned.batches.position[-1]))
         is_told = not file.may_be_torn or wanted.with_torn_tail
         faults = [fault for fault in scanned.faults if is_told or fault.code != "TORN_TAIL"]
         yield _selected(origin, data, position, scanned.batches, faults, wanted)
-    seam = _seam(file, place)
-    if seam is not None:
-        yield _selected(origin, b"", place.position, scan(b"").batches, [seam], wanted)
+    wrong = _seam(file, place) if file.snapshot is None else _lacking_footer(place, is_finished)
+    if wrong is not None:
+        yield _selected(origin, b"", place.position, scan(b"").batches, [wrong], wanted)
+
+
+def _is_footer(data: bytes, position: int) -> bool:
+    """Whether a batch is that with which a snapshot ends (KIP-630)."""
+    header = read_header(data, position)
+    if not header.is_control:
+        return False
+    try:
+        types = [control_type(record.key or b"") for record in records(data, header)]
+    except MalformedMessage:
+        return False
+    return types[-1:] == [ControlType.SNAPSHOT_FOOTER]
+
+
+def _lacking_footer(place: Place, is_finished: bool) -> Fault | None:
+    """A snapshot that ends between batches shows that it is cut by its last one only."""
+    if is_finished or place.expected_offset < 0:
+        return None
+    return Fault("TORN_TAIL", place.position, place.expected_offset, "the snapshot ends without its footer")
 
 
 def _seam(file: File, place: Place) -> Fault | None:

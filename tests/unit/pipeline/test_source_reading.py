@@ -300,6 +300,25 @@ def test_records_of_a_snapshot_say_what_it_is_of(tmp_path: Path) -> None:
     assert read_table(tmp_path, columns, level="snapshot").schema.names == list(columns)
 
 
+def test_a_snapshot_that_is_cut_between_batches_is_told(tmp_path: Path) -> None:
+    disk = OsDisk(lambda callback: callback())
+    write_snapshot(disk, str(tmp_path), OffsetAndEpoch(40, 3), [config(f"c{n}") for n in range(9)])
+    (file,) = tmp_path.glob("*.checkpoint")
+    whole, batches = file.read_bytes(), batches_of(file)
+    for cut in batches.position.tolist():
+        file.write_bytes(whole[:cut])
+        offset = int(batches.base_offset[batches.position.tolist().index(cut)])
+        for split_bytes in (1 << 20, 150):
+            asked = {"level": "snapshot", "splitBytes": split_bytes, "packBytes": 1}
+            told = f"position {cut}, offset {offset}: TORN_TAIL: the snapshot ends without its footer"
+            with pytest.raises(InputIncomplete, match=told):
+                read_table(tmp_path, ("offset",), **asked)
+            table = read_table(tmp_path, ("offset", "fault"), onCorrupt="report", **asked)
+            assert [row["offset"] for row in rows(table) if row["fault"]] == [offset]
+    file.write_bytes(whole)
+    assert read_table(tmp_path, ("offset",), level="snapshot", splitBytes=150, packBytes=1).num_rows > 9
+
+
 def test_an_empty_folder_and_a_log_without_snapshots_are_told(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="holds no log"):
         read_table(tmp_path)
