@@ -19,15 +19,14 @@ from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.log_files import LogFolder, read_folders
 from quorumd.pipeline.plan.arrays import Ints, Rows
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows, rows_of
-from quorumd.pipeline.scan import read_pieces
+from quorumd.pipeline.source.pieces import Wanted, read_piece
+from quorumd.pipeline.source.tasks import File, Piece, files_of, segments_of
 from quorumd.protocol import record_batch
 from quorumd.protocol.metadata_record import decode_record
 
 if TYPE_CHECKING:
     from quorumd.client.admin import AdminClient
 
-_AT_THE_END = "TORN_TAIL"
-"""A fault that a log has which was copied while it was written."""
 _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
 
@@ -102,33 +101,32 @@ def _reach(folder: LogFolder) -> tuple[int, int]:
 def _values(folder: LogFolder) -> Iterator[tuple[bytes, str]]:
     """Metadata records of the newest snapshot and of the log behind it, with the files that they are in."""
     start = 0
-    files: list[tuple[str, int]] = []
     if folder.snapshots:
         start = folder.snapshots[-1].end_offset
-        files.append((folder.snapshots[-1].path, -1))
-    elif folder.segments[0].base_offset > 0:
+        yield from _values_of_file(files_of([folder], "snapshot")[-1], 0)
+    segments = [
+        file for file in segments_of(folder.segments) if file.next_offset is None or file.next_offset > start
+    ]
+    if segments and segments[0].expected_offset > start:
         raise InputIncomplete(
-            f"{folder.path} begins at offset {folder.segments[0].base_offset}, "
+            f"{folder.path} begins at offset {segments[0].expected_offset}, "
             "and there is no snapshot of what was before"
         )
-    for segment, following in zip(folder.segments, [*folder.segments[1:], None], strict=True):
-        if following is None or following.base_offset > start:
-            files.append((segment.path, start))
-    for path, after in files:
-        yield from _values_of_file(path, after)
+    for segment in segments:
+        yield from _values_of_file(segment, start)
 
 
-def _values_of_file(path: str, after: int) -> Iterator[tuple[bytes, str]]:
-    for data, position, scanned in read_pieces(path):
-        for fault in scanned.faults:
-            if fault.code != _AT_THE_END:
-                raise InputIncomplete(f"{path} at byte {fault.position}: {fault}")
-        for start in scanned.batches.position.tolist():
-            header = record_batch.read_header(data, start)
-            if not header.is_control and header.end_offset > after:
-                skipped = max(after - header.base_offset, 0)
-                for value in record_batch.values(data, header)[skipped:]:
-                    yield value, f"{path} at byte {position + start}"
+def _values_of_file(file: File, start: int) -> Iterator[tuple[bytes, str]]:
+    """Of the records from offset `start` on. Raises InputIncomplete for damage."""
+    for read in read_piece(Piece(file, 0, file.size), Wanted()):
+        for fault in read.faults:
+            raise InputIncomplete(f"{file.path} at byte {fault.position}: {fault}")
+        for at in read.batches.position.tolist():
+            header = record_batch.read_header(read.data, at)
+            if not header.is_control and header.end_offset > start:
+                skipped = max(start - header.base_offset, 0)
+                for value in record_batch.values(read.data, header)[skipped:]:
+                    yield value, f"{file.path} at byte {read.position + at}"
 
 
 def state_of_image(image: ClusterImage) -> ClusterState:

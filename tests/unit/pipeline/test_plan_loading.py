@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
-from quorumd.pipeline.plan.loading import sizes_of_file, state_of_history, state_of_logs
-from quorumd.pipeline.plan.state import BrokerState
+from quorumd.pipeline.plan.loading import sizes_of_file, state_of_history, state_of_image, state_of_logs
+from quorumd.pipeline.plan.state import BrokerState, ClusterState
+from quorumd.protocol.record_batch import headers
 from scripts.uneven_states import uneven_state
+from tests.support.history_logs import history, write_segment, write_snapshot_of
+from tests.support.naive_history import Logged
 
 STATE = uneven_state(30, ["a", "b", "c", "a"])
 
@@ -85,6 +89,71 @@ def test_no_history_is_told(tmp_path: Path) -> None:
 def test_no_log_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="of node 4 holds no log"):
         state_of_logs({4: str(tmp_path)})
+
+
+def layout(state: ClusterState) -> list[Any]:
+    return [
+        state.names,
+        state.partitions.tolist(),
+        state.replicas.tolist(),
+        state.leaders.tolist(),
+        state.brokers,
+    ]
+
+
+def write_in_segments(folder: Path, log: list[Logged]) -> list[Path]:
+    for start in range(0, len(log), 100):
+        write_segment(folder, log[start : start + 100])
+    return sorted(folder.rglob("*.log"))
+
+
+def test_the_end_of_a_log_is_that_of_the_node(tmp_path: Path) -> None:
+    log, image = history(2, 400)
+    _, at_the_snapshot = history(2, 250)
+    first, *_, last = write_in_segments(tmp_path, log)
+    last.write_bytes(last.read_bytes() + b"a batch that is being written")
+    expected = layout(state_of_image(image))
+    assert len(expected[1]) == 6
+    assert layout(state_of_logs({1: str(tmp_path)})) == expected
+    write_snapshot_of(tmp_path, at_the_snapshot, log[249])
+    first.unlink()
+    assert layout(state_of_logs({1: str(tmp_path)})) == expected
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda segments, snapshot: segments[3].unlink(), "GAP: the segment ends at offset"),
+        (lambda segments, snapshot: cut(segments[3], 9), "TORN_TAIL: no whole batch"),
+        (lambda segments, snapshot: cut(snapshot, 9), "TORN_TAIL: no whole batch"),
+        (
+            lambda segments, snapshot: cut(snapshot, footer_of(snapshot)),
+            "TORN_TAIL: the snapshot ends without its",
+        ),
+        (
+            lambda segments, snapshot: [each.unlink() for each in segments[:3]],
+            "there is no snapshot of what was before",
+        ),
+    ],
+)
+def test_a_plan_is_not_made_of_half_a_log(tmp_path: Path, damage: Callable[..., Any], told: str) -> None:
+    log, _ = history(3, 500)
+    _, at_the_snapshot = history(3, 250)
+    segments = write_in_segments(tmp_path, log)
+    write_snapshot_of(tmp_path, at_the_snapshot, log[249])
+    (snapshot,) = tmp_path.rglob("*.checkpoint")
+    damage(segments, snapshot)
+    with pytest.raises(InputIncomplete, match=told):
+        state_of_logs({1: str(tmp_path)})
+
+
+def cut(file: Path, size: int) -> None:
+    file.write_bytes(file.read_bytes()[:-size])
+
+
+def footer_of(snapshot: Path) -> int:
+    *_, last = headers(snapshot.read_bytes())
+    return last.size
 
 
 def table_of_sizes(**others: Any) -> pa.Table:
