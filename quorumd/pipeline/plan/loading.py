@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ConfigError, InputIncomplete, MalformedMessage, UnsupportedVersion
+from quorumd.pipeline.history.cluster_fold import BROKER_TYPES, REMOVE_TOPIC, TOPIC
 from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD
 from quorumd.pipeline.log_files import LogFolder, read_folders
 from quorumd.pipeline.plan.arrays import Ints, Rows
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows, rows_of
@@ -23,10 +25,13 @@ from quorumd.pipeline.source.pieces import Wanted, read_piece
 from quorumd.pipeline.source.tasks import File, Piece, files_of, segments_of
 from quorumd.protocol import record_batch
 from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.primitives import read_uvarint
 
 if TYPE_CHECKING:
     from quorumd.client.admin import AdminClient
 
+_PLANNED_FROM = (*BROKER_TYPES, TOPIC, REMOVE_TOPIC, PARTITION_RECORD, PARTITION_CHANGE)
+"""Types of records without which a state is wrong."""
 _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
 
@@ -84,9 +89,10 @@ def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
     for value, place in _values(folder):
         try:
             image.apply(decode_record(value), [])
-        except UnsupportedVersion:
-            # A record of another Kafka; those of topics and brokers are known here.
-            continue
+        except UnsupportedVersion as error:
+            # Another Kafka's. Behind the frame's version, one byte, is the type.
+            if read_uvarint(value, 1)[0] in _PLANNED_FROM:
+                raise InputIncomplete(f"{place}: {error}; it takes a newer quorumd") from None
         except MalformedMessage as error:
             raise InputIncomplete(f"{place}: {error}") from None
     return state_of_image(image)

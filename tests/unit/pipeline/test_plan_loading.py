@@ -15,7 +15,7 @@ from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from quorumd.pipeline.plan.loading import sizes_of_file, state_of_history, state_of_image, state_of_logs
 from quorumd.pipeline.plan.state import BrokerState, ClusterState
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.record_batch import encode_batch, headers
 from scripts.uneven_states import uneven_state
 from tests.support.history_logs import history, write_segment, write_snapshot_of
 from tests.support.naive_history import Logged
@@ -144,6 +144,16 @@ def test_a_plan_is_not_made_of_half_a_log(tmp_path: Path, damage: Callable[..., 
     (snapshot,) = tmp_path.rglob("*.checkpoint")
     damage(segments, snapshot)
     with pytest.raises(InputIncomplete, match=told):
+        state_of_logs({1: str(tmp_path)})
+
+
+def test_records_of_a_version_yet_to_come_are_told_if_a_plan_needs_them(tmp_path: Path) -> None:
+    other_type, topic = b"\x01\xf4\x03\x00body", b"\x01\x02\x63body"
+    segment = tmp_path / f"{0:020d}.log"
+    segment.write_bytes(encode_batch(0, 1, 1_000, [other_type]))
+    assert len(state_of_logs({1: str(tmp_path)})) == 0
+    segment.write_bytes(encode_batch(0, 1, 1_000, [other_type, topic]))
+    with pytest.raises(InputIncomplete, match="byte 0: TopicRecord v99 is not known"):
         state_of_logs({1: str(tmp_path)})
 
 
