@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,8 +35,9 @@ class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run ti
         from quorumd.simulator.profiles import PROFILES
 
         if value == "help":
+            width = max(map(len, PROFILES))
             for profile in PROFILES.values():
-                click.echo(f"{profile.name:<10} {profile.sentence}")
+                click.echo(f"{profile.name:<{width}}  {profile.sentence}")
             raise click.exceptions.Exit(0)
         if value not in PROFILES:
             self.fail(f"there is no profile {value!r}, only {', '.join(PROFILES)}", param, ctx)
@@ -77,10 +79,16 @@ class FaultNumbers(click.ParamType):  # type: ignore[type-arg]  # as above
 @click.option("--observers", type=click.IntRange(0), help="How many, instead of what is drawn.")
 @click.option("--clients", type=click.IntRange(1), help="How many, instead of what is drawn.")
 @click.option("--no-shrink", is_flag=True, help="Do not look for a shorter run that breaks the same promise.")
-@click.option("--shrink-s", default=60.0, show_default=True, help="Seconds that shrinking one seed may take.")
+@click.option(
+    "--shrink-s",
+    type=click.FloatRange(0.0),
+    default=60.0,
+    show_default=True,
+    help="Seconds that shrinking one seed may take.",
+)
 @click.option("--explain", is_flag=True, help="One seed: tell what happened, line by line.")
-@click.option("--from-ms", type=float, default=0.0, help="Explain from this virtual time on.")
-@click.option("--to-ms", type=float, default=inf, help="Explain up to this virtual time.")
+@click.option("--from-ms", type=click.FloatRange(0.0), help="Explain from this virtual time on.")
+@click.option("--to-ms", type=click.FloatRange(0.0), help="Explain up to this virtual time.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, writable=True),
@@ -95,8 +103,8 @@ def simulate(
     no_shrink: bool,
     shrink_s: float,
     explain: bool,
-    from_ms: float,
-    to_ms: float,
+    from_ms: float | None,
+    to_ms: float | None,
     html: str | None,
     jobs: int | None,
     verbose: bool,
@@ -127,8 +135,11 @@ def simulate(
         if count != 1:
             raise click.UsageError("--explain and --html are for one seed: leave --seeds out")
         _set_logging(verbose)
-        report = explain_run(first, change, (from_ms, to_ms), explain, html, output)
+        span_ms = (from_ms or 0.0, inf if to_ms is None else to_ms)
+        report = explain_run(first, change, span_ms, explain, html, output)
         raise click.exceptions.Exit(0 if report.ok else 1)
+    if from_ms is not None or to_ms is not None:
+        raise click.UsageError("--from-ms and --to-ms go with --explain or --html")
     begun = time.monotonic()
     reports: list[Report] = []
     shorter: dict[int, str] = {}
@@ -203,11 +214,14 @@ def _reports(first: int, count: int, change: Change, jobs: int, verbose: bool) -
     from multiprocessing import get_context
 
     # Not forked: a spinner's thread may be running.
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _set_logging, (verbose,))
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin_worker, (verbose,))
     try:
         yield from pool.map(partial(_simulated, change), seeds)
     finally:
+        # Interrupted once more while it waits, it would never hear of its workers again, and they wait for it.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         pool.shutdown(cancel_futures=True)
+        signal.signal(signal.SIGINT, before)
 
 
 def _simulated(change: Change, seed: int) -> Report:
@@ -259,6 +273,12 @@ def explain_run(
 def _set_logging(verbose: bool) -> None:
     """What simulated nodes complain about is mostly the faults that they are given."""
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO if verbose else logging.CRITICAL)
+
+
+def _begin_worker(verbose: bool) -> None:
+    """Ctrl-C reaches every process of a terminal; what it means to workers they are told by the first one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _set_logging(verbose)
 
 
 def summary(reports: Sequence[Report], seconds: float) -> str:

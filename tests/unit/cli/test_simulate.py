@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -99,7 +100,20 @@ def test_profiles_are_listed_and_an_unknown_one_is_refused(
     seeds: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["simulate", "--profile", "help"]) == 0
-    assert "disk       Power fails" in capsys.readouterr().out
+    listed = capsys.readouterr().out.splitlines()
+    assert any(re.match("disk  +Power fails", line) for line in listed)
+    names = [re.match("[a-z ]+?  +(?=[A-Z])", line) for line in listed]
+    assert len({name.end() for name in names if name}) == 1
+    assert all(names)
     assert run(["simulate", "--profile", "no-such"]) == 2
     assert "there is no profile 'no-such', only swarm, calm," in capsys.readouterr().err
+    assert seeds == []
+
+
+def test_a_span_is_refused_where_nothing_is_explained(
+    seeds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["simulate", "--seed", "7", "--from-ms", "100"]) == 2
+    assert "--from-ms and --to-ms go with --explain or --html" in capsys.readouterr().err
+    assert run(["simulate", "--seed", "7", "--explain", "--to-ms", "-1"]) == 2
     assert seeds == []

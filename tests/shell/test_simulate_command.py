@@ -1,0 +1,47 @@
+"""`quorumd simulate` as a process among others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from itertools import islice
+
+BETWEEN_S = 0.1
+PATIENCE_S = 60.0
+
+
+def test_ctrl_c_ends_all_its_processes_pressed_twice_too() -> None:
+    """A terminal sends it to every process of the group."""
+    command = [
+        sys.executable,
+        "-m",
+        "quorumd",
+        "simulate",
+        "--seeds",
+        "2000",
+        "--profile",
+        "calm",
+        "--jobs",
+        "2",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as child:
+        assert child.stderr is not None
+        try:
+            # Workers are at it once a seed is done.
+            begun = list(islice(child.stderr, 2))
+            os.killpg(child.pid, signal.SIGINT)
+            time.sleep(BETWEEN_S)
+            os.killpg(child.pid, signal.SIGINT)
+            _, told = child.communicate(timeout=PATIENCE_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+    assert "of 2000 seeds done" in begun[1]
+    assert told.splitlines()[-1] == "error: interrupted"
+    assert child.returncode == 130
