@@ -190,7 +190,7 @@ class Change:
     clients: int | None
 
     def options(self, seed: int) -> SimulationOptions:
-        from quorumd.simulator.profiles import draw_options
+        from quorumd.simulator.drawing import draw_options
 
         drawn = draw_options(seed, self.profile)
         workload = drawn.workload if self.clients is None else replace(drawn.workload, clients=self.clients)

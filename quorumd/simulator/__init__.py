@@ -12,6 +12,7 @@ faults          one class a fault: `available`, `inject`; a file for each family
 workload        clients over the simulated network; histories of calls and returns
 brokers         models of brokers that replicate data under the real controllers; their users and their checkers
 profiles        what a seed draws its options from, by name
+drawing         the options that it draws
 log_mirror      the checkers' copies of logs: as read, and as certain to survive
 durable_files   small files as they become durable
 inspector       looks at a node after every event and asks the checkers

@@ -61,8 +61,6 @@ class LogMirror:
         batches = self.batches
         removed: list[Batch] = []
         appended: list[Batch] = []
-        if start_offset > 0 and (not batches or batches[-1].base_offset < start_offset):
-            removed, appended = self._begin_with(start_offset, committed)
         # One read shows that the last batch is still there and what came behind it.
         data = b""
         while batches and batches[-1].base_offset >= start_offset:
@@ -73,6 +71,9 @@ class LogMirror:
                 break
             removed.append(batches.pop())
             data = b""
+        if start_offset > 0 and (not batches or batches[-1].base_offset < start_offset):
+            replaced, appended = self._begin_with(start_offset, committed)
+            removed += replaced
         removed.reverse()
         while data or (data := read(self.end_offset, READ_BYTES)):
             found = batches_in(data)

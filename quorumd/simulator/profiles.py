@@ -7,32 +7,14 @@ Testing", 2012).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from random import Random
-from typing import TypeVar
+from dataclasses import dataclass
 
-from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.disk import DiskLatency
-from quorumd.simulator.entropy import Streams
-from quorumd.simulator.link_conditions import LinkConditions
-from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, SimulationOptions
-from quorumd.simulator.workload import WorkloadOptions
+from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES
 
 Range = tuple[float, float]
-T = TypeVar("T")
 
 DEFAULT = "swarm"
 VOTER_CHANGE = "voter change"
-COUNT_ON_THE_FIRST_VOTERS = (
-    "rotten segment",
-    "replaced disk",
-    "wrong cluster id",
-    "swapped folders",
-    "copied folder",
-)
-"""They take a data folder away only where a majority of the voters keeps theirs, and know no voters but the first."""
-MACHINES_OF_A_USUAL_SEED = 3
-"""More of them are simulated for a shorter time, so that seeds cost about the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +39,8 @@ class Profile:
     segment_bytes: Range = (1024.0, 1e6)
     snapshot_bytes: Range = (1e3, 1e6)
     look_after_files_ms: Range = (100.0, 5000.0)
+    disk_ms: Range = (0.05, 5.0)
+    """What a disk needs at least for a call."""
     clients: tuple[int, ...] = (1, 2, 3, 4, 6)
     think_ms: Range = (3.0, 40.0)
     """The shortest wait of clients; the longest is some times that."""
@@ -315,6 +299,24 @@ PROFILES: dict[str, Profile] = {
             admin_ms=(50.0, 400.0),
         ),
         Profile(
+            "inheritances",
+            "Disks are slow and leaders die: who leads next is asked long before it knows what is committed.",
+            faults=("power loss", "isolated leader"),
+            fault_share=(0.7, 1.0),
+            fault_interval_ms=(200.0, 600.0),
+            voters=(3,),
+            observers=(0,),
+            safety_ms=(5e3, 12e3),
+            short_share=0.0,
+            election_timeout_ms=(100.0, 200.0),
+            disk_ms=(5.0, 20.0),
+            clients=(1,),
+            brokers=(4,),
+            broker_faults=("broker shutdown",),
+            broker_session_ms=(400.0, 1000.0),
+            admin_ms=(20.0, 60.0),
+        ),
+        Profile(
             "registrations",
             "Brokers start again and again while who votes is changed: their records meet those of the quorum.",
             faults=(VOTER_CHANGE,),
@@ -369,122 +371,3 @@ PROFILES: dict[str, Profile] = {
         ),
     )
 }  # fmt: skip
-
-
-def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
-    """The options of one seed. Raises KeyError for a profile that is not there."""
-    return _Draw(Streams(seed).stream("options")).options(PROFILES[profile])
-
-
-class _Draw:
-    """Draws from one stream."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._uniform = random.uniform
-
-    def options(self, profile: Profile) -> SimulationOptions:
-        random = self._random
-        voters, observers = random.choice(profile.voters), random.choice(profile.observers)
-        election_timeout_ms = int(self._by_magnitude(*profile.election_timeout_ms))
-        options = SimulationOptions(
-            profile=profile.name,
-            voters=voters,
-            observers=observers,
-            safety_ms=self._safety_ms(profile) * min(1.0, MACHINES_OF_A_USUAL_SEED / (voters + observers)),
-            fault_interval_ms=self._by_magnitude(*profile.fault_interval_ms),
-            faults=self._faults(profile),
-            election_timeout_ms=election_timeout_ms,
-            fetch_timeout_ms=int(self._uniform(1.0, 3.0) * election_timeout_ms),
-            clock_drift=self._often_none(*profile.clock_drift),
-            segment_bytes=int(self._by_magnitude(*profile.segment_bytes)),
-            allocate_bytes=int(self._often_none(512.0, 64e3)),
-            snapshot_bytes=int(self._by_magnitude(*profile.snapshot_bytes)),
-            look_after_files_ms=self._by_magnitude(*profile.look_after_files_ms),
-            retention_bytes=int(self._often_none(1e3, 100e3)),
-            piece_bytes=int(self._by_magnitude(100.0, 1e6)),
-            disk=self._disk(),
-            links=self._links(),
-            workload=self._workload(profile),
-        )
-        # Last, so that what was drawn before is the same with and without.
-        count = random.choice(profile.brokers)
-        return self._with_brokers(options, count, profile) if count else options
-
-    def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
-        share = self._uniform(*profile.fault_share)
-        drawn = [name for name in profile.broker_faults if self._random.random() < share]
-        faults = {name: self._by_magnitude(1.0, 10.0) for name in drawn}
-        session_timeout_ms = self._by_magnitude(*profile.broker_session_ms)
-        brokers = BrokerOptions(
-            count=count,
-            session_timeout_ms=session_timeout_ms,
-            heartbeat_ms=session_timeout_ms * self._uniform(0.1, 0.35),
-            longest_lag_ms=self._by_magnitude(200.0, 3000.0),
-            fetch_wait_ms=self._by_magnitude(50.0, 600.0),
-            flush_ms=self._by_magnitude(20.0, 3000.0),
-            write_timeout_ms=self._by_magnitude(300.0, 3000.0),
-            write_ms=self._by_magnitude(8.0, 80.0),
-            admin_ms=self._by_magnitude(*profile.admin_ms),
-            controller_timeout_ms=session_timeout_ms * self._by_magnitude(*profile.controller_patience),
-            shutdown_timeout_ms=self._by_magnitude(500.0, 8000.0),
-            raises_min_isr=self._random.random() < 0.25,
-            unclean_topics=self._often_none(0.05, 0.5) if self._random.random() < 0.3 else 0.0,
-            partitions_in_a_step=self._random.choice(profile.partitions_in_a_step),
-        )
-        return replace(options, faults={**options.faults, **faults}, brokers=brokers)
-
-    def _safety_ms(self, profile: Profile) -> float:
-        is_short = self._random.random() < profile.short_share
-        return self._uniform(200.0, 2000.0) if is_short else self._uniform(*profile.safety_ms)
-
-    def _faults(self, profile: Profile) -> dict[str, float]:
-        if not profile.faults:
-            return {}
-        share = self._uniform(*profile.fault_share)
-        drawn = [name for name in profile.faults if self._random.random() < share]
-        if VOTER_CHANGE in drawn:
-            drawn = [name for name in drawn if name not in COUNT_ON_THE_FIRST_VOTERS]
-        return {
-            name: self._by_magnitude(1.0, 10.0) for name in drawn or [self._random.choice(profile.faults)]
-        }
-
-    def _disk(self) -> DiskLatency:
-        quick_ms = self._by_magnitude(0.05, 5.0)
-        return DiskLatency(
-            usual_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
-            slow_ms=self._by_magnitude(20.0, 200.0),
-            slow_probability=self._often_none(0.002, 0.2),
-        )
-
-    def _links(self) -> LinkConditions:
-        quick_ms = self._by_magnitude(0.05, 5.0)
-        return LinkConditions(
-            latency_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
-            slow_ms=self._by_magnitude(20.0, 300.0),
-            slow_probability=self._often_none(0.002, 0.2),
-            split_probability=self._often_none(0.01, 0.4),
-        )
-
-    def _workload(self, profile: Profile) -> WorkloadOptions:
-        random = self._random
-        clients = random.choice(profile.clients)
-        shortest_ms = self._by_magnitude(*profile.think_ms)
-        return WorkloadOptions(
-            clients=clients,
-            readers=random.randrange(clients),
-            keys=random.choice((1, 1, 2, 3)),
-            read_share=self._uniform(0.05, 0.95),
-            list_share=random.choice((0.0, 0.0, random.random(), 1.0)),
-            longest_padding=random.choice((0, 1000, 3000, 10_000)),
-            think_ms=(shortest_ms, shortest_ms * self._uniform(2.0, 15.0)),
-            timeout_ms=self._by_magnitude(300.0, 4000.0),
-            append_attempts=1 + random.randrange(4),
-        )
-
-    def _by_magnitude(self, low: float, high: float) -> float:
-        """Between the two, small and large ones alike."""
-        return float(low * (high / low) ** self._random.random())
-
-    def _often_none(self, low: float, high: float) -> float:
-        return 0.0 if self._random.random() < 0.35 else self._by_magnitude(low, high)

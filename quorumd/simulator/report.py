@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.profiles import DEFAULT, draw_options
+from quorumd.simulator.profiles import DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

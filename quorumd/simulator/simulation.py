@@ -16,12 +16,12 @@ from quorumd.simulator.brokers.population import Brokers
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
+from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.entropy import Streams
 from quorumd.simulator.event_heap import EventHeap, Process
 from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.inspector import QUORUM_STATE, Inspector
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report, Violation
 from quorumd.simulator.settled import (
     LastVoterChange,

@@ -67,7 +67,8 @@ def main(name: str, first: str, last: str, profile: str) -> None:
 
 def simulated(seeds: range, profile: str) -> Iterator[dict[str, object]]:
     # Imported here and not above: first the bug is planted.
-    from quorumd.simulator.profiles import DEFAULT, draw_options
+    from quorumd.simulator.drawing import draw_options
+    from quorumd.simulator.profiles import DEFAULT
     from quorumd.simulator.simulation import Simulation
 
     for seed in seeds:

@@ -13,8 +13,8 @@ from quorumd.cli.root import run
 from quorumd.node.node import Node
 from quorumd.raft import election
 from quorumd.simulator.diagram_page import LANE, LEFT
+from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.sequence_diagram import FOLDED_FROM, MARKED_EVERY, MOST_ROWS, page
 from quorumd.simulator.shrink import MOST_RUNS, shrink

@@ -12,8 +12,8 @@ import pytest
 from quorumd.cli import simulate
 from quorumd.cli.root import run
 from quorumd.simulator import run as simulator_run
+from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.profiles import draw_options
 from quorumd.simulator.report import Report, Violation
 
 

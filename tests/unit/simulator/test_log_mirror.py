@@ -47,8 +47,10 @@ class TestMirror:
         change = mirror.refresh(log.read, log.start_offset, batches)
         assert mirror.batches == change.appended == batches
 
-    def test_of_a_log_begun_anew_loses_what_others_did_not_commit(self) -> None:
-        disk, log, batches = filled(12)
+    @pytest.mark.parametrize("records", [12, 19])
+    def test_of_a_log_begun_anew_loses_what_others_did_not_commit(self, records: int) -> None:
+        """Whether it was shorter than the snapshot or longer."""
+        disk, log, batches = filled(records)
         mirror = LogMirror()
         mirror.refresh(log.read)
         committed = (

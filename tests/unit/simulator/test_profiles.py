@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
+from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES
-from quorumd.simulator.profiles import PROFILES, draw_options
+from quorumd.simulator.profiles import PROFILES
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 

@@ -1,0 +1,144 @@
+"""The options that a seed draws, within the ranges of its profile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.disk import DiskLatency
+from quorumd.simulator.entropy import Streams
+from quorumd.simulator.link_conditions import LinkConditions
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles import DEFAULT, PROFILES, VOTER_CHANGE, Profile
+from quorumd.simulator.workload import WorkloadOptions
+
+COUNT_ON_THE_FIRST_VOTERS = (
+    "rotten segment",
+    "replaced disk",
+    "wrong cluster id",
+    "swapped folders",
+    "copied folder",
+)
+"""They take a data folder away only where a majority of the voters keeps theirs, and know no voters but the first."""
+MACHINES_OF_A_USUAL_SEED = 3
+"""More of them are simulated for a shorter time, so that seeds cost about the same."""
+
+
+def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
+    """The options of one seed. Raises KeyError for a profile that is not there."""
+    return _Draw(Streams(seed).stream("options")).options(PROFILES[profile])
+
+
+class _Draw:
+    """Draws from one stream."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._uniform = random.uniform
+
+    def options(self, profile: Profile) -> SimulationOptions:
+        random = self._random
+        voters, observers = random.choice(profile.voters), random.choice(profile.observers)
+        election_timeout_ms = int(self._by_magnitude(*profile.election_timeout_ms))
+        options = SimulationOptions(
+            profile=profile.name,
+            voters=voters,
+            observers=observers,
+            safety_ms=self._safety_ms(profile) * min(1.0, MACHINES_OF_A_USUAL_SEED / (voters + observers)),
+            fault_interval_ms=self._by_magnitude(*profile.fault_interval_ms),
+            faults=self._faults(profile),
+            election_timeout_ms=election_timeout_ms,
+            fetch_timeout_ms=int(self._uniform(1.0, 3.0) * election_timeout_ms),
+            clock_drift=self._often_none(*profile.clock_drift),
+            segment_bytes=int(self._by_magnitude(*profile.segment_bytes)),
+            allocate_bytes=int(self._often_none(512.0, 64e3)),
+            snapshot_bytes=int(self._by_magnitude(*profile.snapshot_bytes)),
+            look_after_files_ms=self._by_magnitude(*profile.look_after_files_ms),
+            retention_bytes=int(self._often_none(1e3, 100e3)),
+            piece_bytes=int(self._by_magnitude(100.0, 1e6)),
+            disk=self._disk(profile),
+            links=self._links(),
+            workload=self._workload(profile),
+        )
+        # Last, so that what was drawn before is the same with and without.
+        count = random.choice(profile.brokers)
+        return self._with_brokers(options, count, profile) if count else options
+
+    def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
+        share = self._uniform(*profile.fault_share)
+        drawn = [name for name in profile.broker_faults if self._random.random() < share]
+        faults = {name: self._by_magnitude(1.0, 10.0) for name in drawn}
+        session_timeout_ms = self._by_magnitude(*profile.broker_session_ms)
+        brokers = BrokerOptions(
+            count=count,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_ms=session_timeout_ms * self._uniform(0.1, 0.35),
+            longest_lag_ms=self._by_magnitude(200.0, 3000.0),
+            fetch_wait_ms=self._by_magnitude(50.0, 600.0),
+            flush_ms=self._by_magnitude(20.0, 3000.0),
+            write_timeout_ms=self._by_magnitude(300.0, 3000.0),
+            write_ms=self._by_magnitude(8.0, 80.0),
+            admin_ms=self._by_magnitude(*profile.admin_ms),
+            controller_timeout_ms=session_timeout_ms * self._by_magnitude(*profile.controller_patience),
+            shutdown_timeout_ms=self._by_magnitude(500.0, 8000.0),
+            raises_min_isr=self._random.random() < 0.25,
+            unclean_topics=self._often_none(0.05, 0.5) if self._random.random() < 0.3 else 0.0,
+            partitions_in_a_step=self._random.choice(profile.partitions_in_a_step),
+        )
+        return replace(options, faults={**options.faults, **faults}, brokers=brokers)
+
+    def _safety_ms(self, profile: Profile) -> float:
+        is_short = self._random.random() < profile.short_share
+        return self._uniform(200.0, 2000.0) if is_short else self._uniform(*profile.safety_ms)
+
+    def _faults(self, profile: Profile) -> dict[str, float]:
+        if not profile.faults:
+            return {}
+        share = self._uniform(*profile.fault_share)
+        drawn = [name for name in profile.faults if self._random.random() < share]
+        if VOTER_CHANGE in drawn:
+            drawn = [name for name in drawn if name not in COUNT_ON_THE_FIRST_VOTERS]
+        return {
+            name: self._by_magnitude(1.0, 10.0) for name in drawn or [self._random.choice(profile.faults)]
+        }
+
+    def _disk(self, profile: Profile) -> DiskLatency:
+        quick_ms = self._by_magnitude(*profile.disk_ms)
+        return DiskLatency(
+            usual_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
+            slow_ms=self._by_magnitude(20.0, 200.0),
+            slow_probability=self._often_none(0.002, 0.2),
+        )
+
+    def _links(self) -> LinkConditions:
+        quick_ms = self._by_magnitude(0.05, 5.0)
+        return LinkConditions(
+            latency_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
+            slow_ms=self._by_magnitude(20.0, 300.0),
+            slow_probability=self._often_none(0.002, 0.2),
+            split_probability=self._often_none(0.01, 0.4),
+        )
+
+    def _workload(self, profile: Profile) -> WorkloadOptions:
+        random = self._random
+        clients = random.choice(profile.clients)
+        shortest_ms = self._by_magnitude(*profile.think_ms)
+        return WorkloadOptions(
+            clients=clients,
+            readers=random.randrange(clients),
+            keys=random.choice((1, 1, 2, 3)),
+            read_share=self._uniform(0.05, 0.95),
+            list_share=random.choice((0.0, 0.0, random.random(), 1.0)),
+            longest_padding=random.choice((0, 1000, 3000, 10_000)),
+            think_ms=(shortest_ms, shortest_ms * self._uniform(2.0, 15.0)),
+            timeout_ms=self._by_magnitude(300.0, 4000.0),
+            append_attempts=1 + random.randrange(4),
+        )
+
+    def _by_magnitude(self, low: float, high: float) -> float:
+        """Between the two, small and large ones alike."""
+        return float(low * (high / low) ** self._random.random())
+
+    def _often_none(self, low: float, high: float) -> float:
+        return 0.0 if self._random.random() < 0.35 else self._by_magnitude(low, high)
