@@ -7,13 +7,25 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+
+import pytest
 
 BETWEEN_S = 0.1
 PATIENCE_S = 300.0
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """What a shell starts in the background ignores Ctrl-C, and so does all that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_ctrl_c_ends_all_its_processes_pressed_twice_too() -> None:
     """A terminal sends it to every process of the group."""
     command = [
