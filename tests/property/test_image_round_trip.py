@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.controller.cluster_image import ClusterImage
@@ -18,7 +18,6 @@ records = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(records, max_size=30))
 def test_the_records_of_an_image_make_it_again(written: list[ConfigRecord | FeatureLevelRecord]) -> None:
     image, again = ClusterImage(), ClusterImage()

@@ -236,7 +236,7 @@ RARE = (
 INTERRUPTED = ("append", "truncate", "flush", "close_and_open", "snapshot", "delete_below", "install")
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(seed=st.integers(0, 2**32), length=st.integers(1, 60))
 @example(seed=0, length=200)
 def test_a_log_is_a_list_that_survives(seed: int, length: int) -> None:

@@ -22,7 +22,6 @@ MEMORY_PER_BYTE = 400
 @given(data=st.data())
 @settings(
     max_examples=4,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],
 )

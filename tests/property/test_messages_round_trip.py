@@ -12,7 +12,7 @@ from tests.support.message_strategies import all_versions, message_class, messag
 
 @pytest.mark.parametrize(("name", "version"), all_versions())
 @given(data=st.data())
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 def test_round_trip(name: str, version: int, data: st.DataObject) -> None:
     message = data.draw(message_values(name, version))
     encoded = encode(message, version)

@@ -66,7 +66,7 @@ def test_a_request_that_is_cut_off(cluster: Cluster, key: int, version: int) -> 
         send(cluster, 1, cut)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200), node_id=st.integers(1, 3))
 def test_any_bytes(cluster: Cluster, data: bytes, node_id: int) -> None:
     send(cluster, node_id, data)

@@ -122,7 +122,7 @@ def perform(world: World, name: str, argument: object) -> None:
         operation(argument)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(operations, min_size=8, max_size=40))
 def test_the_image_is_that_of_the_log(script: list[tuple[str, object]]) -> None:
     world = World()

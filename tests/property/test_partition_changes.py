@@ -119,5 +119,5 @@ class PartitionChanges(RuleBasedStateMachine):
         assert self.world.partition is before
 
 
-PartitionChanges.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+PartitionChanges.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestPartitionChanges = PartitionChanges.TestCase

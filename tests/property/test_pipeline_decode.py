@@ -35,7 +35,7 @@ CONTROL = {
     5: "KRaftVersionRecord",
     6: "VotersRecord",
 }
-QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 
 
 def check(data: bytes) -> pa.RecordBatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.controller.broker import Broker
@@ -31,7 +31,6 @@ def usable(brokers: list[Broker]) -> list[Broker]:
     return [broker for broker in brokers if not broker.in_controlled_shutdown]
 
 
-@settings(deadline=None)
 @given(data=st.data(), brokers=some_brokers(RACKS), seed=SEEDS)
 def test_replicas_differ_are_usable_and_begin_with_an_active_one(
     data: st.DataObject, brokers: list[Broker], seed: bytes
@@ -46,7 +45,6 @@ def test_replicas_differ_are_usable_and_begin_with_an_active_one(
         assert replicas[0] in active
 
 
-@settings(deadline=None)
 @given(data=st.data(), brokers=some_brokers(RACKS), seed=SEEDS)
 def test_replicas_are_on_as_many_racks_as_there_are_and_evenly(
     data: st.DataObject, brokers: list[Broker], seed: bytes
@@ -62,7 +60,6 @@ def test_replicas_are_on_as_many_racks_as_there_are_and_evenly(
         assert all(in_rack[rack] >= min(most - 1, size) for rack, size in sizes.items())
 
 
-@settings(deadline=None)
 @given(data=st.data(), brokers=some_brokers(ONE_RACK), seed=SEEDS)
 def test_without_racks_fenced_brokers_hold_only_what_no_other_can(
     data: st.DataObject, brokers: list[Broker], seed: bytes
@@ -74,7 +71,6 @@ def test_without_racks_fenced_brokers_hold_only_what_no_other_can(
         assert len(active.intersection(placement.replicas_of(number))) == min(factor, len(active))
 
 
-@settings(deadline=None)
 @given(data=st.data(), brokers=some_brokers(RACKS), seed=SEEDS)
 def test_leaders_are_spread_evenly_at_any_time(
     data: st.DataObject, brokers: list[Broker], seed: bytes
@@ -87,7 +83,6 @@ def test_leaders_are_spread_evenly_at_any_time(
         assert max(leads.values()) - min(leads.values()) <= 1
 
 
-@settings(deadline=None)
 @given(data=st.data(), count=st.integers(1, 15), seed=SEEDS)
 def test_without_racks_replicas_are_spread_evenly_at_any_time(
     data: st.DataObject, count: int, seed: bytes
@@ -101,7 +96,6 @@ def test_without_racks_replicas_are_spread_evenly_at_any_time(
         assert max(holds.values()) - min(holds.values()) <= 1
 
 
-@settings(deadline=None)
 @given(data=st.data(), brokers=some_brokers(RACKS), seed=SEEDS)
 def test_a_partition_goes_where_it_goes_in_whatever_order_brokers_and_partitions_come(
     data: st.DataObject, brokers: list[Broker], seed: bytes

@@ -41,7 +41,7 @@ def is_in_bands(outcome: Outcome) -> bool:
     return bool((held <= outcome.within.high)[alive].all() and (held >= outcome.within.low)[alive].all())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_every_plan_keeps_the_rules_and_is_even(seed: int) -> None:
     state, changes, lots = drawn(seed)
@@ -52,7 +52,7 @@ def test_every_plan_keeps_the_rules_and_is_even(seed: int) -> None:
     assert moves(outcome) >= outcome.bound, "the bound is one"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_a_plan_of_a_planned_state_does_nothing(seed: int) -> None:
     state, changes, _ = drawn(seed)
@@ -63,7 +63,7 @@ def test_a_plan_of_a_planned_state_does_nothing(seed: int) -> None:
     assert np.array_equal(again.old[:, :width], again.new[:, :width]), "not even another order"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32), st.sampled_from([1, 4]))
 def test_moves_are_the_bound_where_there_are_many_partitions(seed: int, shards: int) -> None:
     lots = Random(seed)
@@ -79,7 +79,7 @@ def test_moves_are_the_bound_where_there_are_many_partitions(seed: int, shards: 
     assert led.max() - led.min() <= 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_no_plan_needs_fewer_moves(seed: int) -> None:
     state, changes, lots = drawn(seed, most=40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.ids import OffsetAndEpoch
@@ -16,21 +16,18 @@ from tests.support.raft_quorum import voter_set
 offsets = st.lists(st.integers(-1, 20), min_size=1, max_size=7)
 
 
-@settings(deadline=None)
 @given(offsets)
 def test_reached_by_majority_is_the_best_that_some_majority_has(values: list[int]) -> None:
     majorities = combinations(values, majority(len(values)))
     assert reached_by_majority(values) == max(min(members) for members in majorities)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9))
 def test_two_majorities_always_meet(voters: int) -> None:
     assert 2 * majority(voters) > voters
     assert 2 * (majority(voters) - 1) <= voters
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(1, 7), min_size=1), st.lists(st.integers(1, 9), unique=True))
 def test_is_majority_counts_members(members: set[int], ids: list[int]) -> None:
     assert voter_set(*members).is_majority(ids) == (2 * len(members & set(ids)) > len(members))
@@ -39,7 +36,6 @@ def test_is_majority_counts_members(members: set[int], ids: list[int]) -> None:
 positions = st.builds(OffsetAndEpoch, st.integers(0, 9), st.integers(0, 9))
 
 
-@settings(deadline=None)
 @given(positions, positions, positions)
 def test_being_up_to_date_is_a_total_order(a: OffsetAndEpoch, b: OffsetAndEpoch, c: OffsetAndEpoch) -> None:
     assert a.at_least(b) or b.at_least(a)
@@ -59,7 +55,6 @@ def fetched(draw: st.DrawFn) -> tuple[FetchedBatch, ...]:
     return tuple(batches)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 8), st.integers(0, 4), st.integers(1, 5), fetched())
 def test_what_is_taken_of_a_fetch_continues_the_log(
     offset: int, last_epoch: int, epoch: int, batches: tuple[FetchedBatch, ...]

@@ -25,7 +25,6 @@ payloads = st.lists(st.binary(max_size=300), min_size=1, max_size=20)
 controls = st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=300)), min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(offsets, epochs, times, payloads)
 def test_a_data_batch_is_what_construct_builds_and_reads(
     base_offset: int, epoch: int, time: int, payload: list[bytes]
@@ -50,7 +49,6 @@ def test_a_data_batch_is_what_construct_builds_and_reads(
     )
 
 
-@settings(deadline=None)
 @given(offsets, epochs, times, payloads)
 def test_values_come_back(base_offset: int, epoch: int, time: int, payload: list[bytes]) -> None:
     data = encode_batch(base_offset, epoch, time, payload)
@@ -61,7 +59,6 @@ def test_values_come_back(base_offset: int, epoch: int, time: int, payload: list
     ]
 
 
-@settings(deadline=None)
 @given(offsets, epochs, times, controls)
 def test_a_control_batch_is_what_construct_builds_and_reads(
     base_offset: int, epoch: int, time: int, pairs: list[tuple[bytes, bytes]]
@@ -76,7 +73,6 @@ def test_a_control_batch_is_what_construct_builds_and_reads(
     assert values(data, header) == [value for _, value in pairs]
 
 
-@settings(deadline=None)
 @given(payloads, st.data())
 def test_a_flipped_bit_after_the_length_and_epoch_is_always_found(
     payload: list[bytes], draw: st.DataObject
@@ -87,7 +83,6 @@ def test_a_flipped_bit_after_the_length_and_epoch_is_always_found(
         validate(bytes(data))
 
 
-@settings(deadline=None)
 @given(payloads, st.data())
 def test_a_change_anywhere_is_found_or_changes_offset_or_epoch_only(
     payload: list[bytes], draw: st.DataObject
@@ -101,7 +96,6 @@ def test_a_change_anywhere_is_found_or_changes_offset_or_epoch_only(
     assert values(bytes(data), header) == payload
 
 
-@settings(deadline=None)
 @given(payloads, st.data())
 def test_a_prefix_is_never_taken_for_a_batch(payload: list[bytes], draw: st.DataObject) -> None:
     data = encode_batch(3, 1, 0, payload)
@@ -115,7 +109,7 @@ def test_a_prefix_is_never_taken_for_a_batch(payload: list[bytes], draw: st.Data
         validate(prefix)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.binary(max_size=120), st.integers(1, 4))
 @example(b"\xff\x80\x00", 1)
 @example(bytes.fromhex("90800000000100047869"), 1)
@@ -138,7 +132,6 @@ def test_records_of_any_bytes_are_values_or_malformed(body: bytes, count: int) -
         assert any(value is None for _, value in slow) or [o for o, _ in slow] != list(range(7, 7 + count))
 
 
-@settings(deadline=None)
 @given(st.lists(payloads, min_size=1, max_size=4), st.integers(0, 200), st.data())
 def test_scan_finds_exactly_the_batches_before_a_torn_tail(
     batches: list[list[bytes]], zeros: int, draw: st.DataObject

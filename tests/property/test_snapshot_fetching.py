@@ -103,7 +103,7 @@ class Life:
             assert self.store.size(snapshot) == len(ORIGINALS[snapshot])
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(seed=st.integers(0, 2**32), length=st.integers(1, 40))
 def test_what_is_shown_is_whole(seed: int, length: int) -> None:
     life = Life(seed)

@@ -13,8 +13,9 @@ from itertools import islice
 
 import pytest
 
+from tests.support.daemons import PATIENCE_S
+
 BETWEEN_S = 0.1
-PATIENCE_S = 300.0
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from quorumd.ids import OffsetAndEpoch
@@ -72,7 +71,6 @@ def test_done_once_there_is_nothing_more_to_do() -> None:
     assert begin_of_log(SEGMENTS[2:], SNAPSHOTS[1:], 50, replace(NEVER, retention_bytes=0), 10**9) is None
 
 
-@hypothesis_settings(deadline=None)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=12),
     st.sets(st.integers(1, 100)),

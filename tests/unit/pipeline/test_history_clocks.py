@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.pipeline.history.clocks import Clocks, shifts
@@ -52,7 +52,6 @@ def test_what_is_known_of_an_epoch_may_be_its_beginning_only() -> None:
     assert shifts(begins, starts, before_all, np.array([99])).tolist() == [0, 0, 2, 0]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), min_size=5, max_size=30),
     st.data(),

@@ -42,7 +42,7 @@ def check(placement: Placement) -> None:
         assert len({RACK_OF[broker] for broker in held}) == len(held)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_what_is_shed_finds_room_and_keeps_topics_spread(seed: int) -> None:
     placement = placement_of(seed)
@@ -59,7 +59,7 @@ def test_what_is_shed_finds_room_and_keeps_topics_spread(seed: int) -> None:
     assert (counts <= placement.limits).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_what_lacks_is_filled(seed: int) -> None:
     placement = placement_of(seed, width=4)

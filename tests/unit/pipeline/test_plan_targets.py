@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.errors import ConfigError
@@ -76,7 +76,6 @@ def test_brokers_that_leave_get_nothing() -> None:
     assert list(within.high) == [10, 0, 10]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=9), st.data())
 def test_settling_keeps_bounds_and_sum(start: list[int], data: st.DataObject) -> None:
     low = [data.draw(st.integers(0, value)) for value in start]
@@ -98,7 +97,6 @@ def test_settling_keeps_bounds_and_sum(start: list[int], data: st.DataObject) ->
         assert lowered.min() + 1 >= able.max(initial=lowered.min()), "the highest first"
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 50), min_size=6, max_size=6),
     st.integers(1, 3),

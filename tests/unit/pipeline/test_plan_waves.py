@@ -15,7 +15,7 @@ from quorumd.pipeline.plan.waves import RECORDS_OF_A_REQUEST, waves
 from scripts.uneven_states import uneven_state
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1_000), st.integers(1, 6))
 def test_no_broker_gets_loses_or_sends_more_than_the_limit(seed: int, limit: int) -> None:
     state = uneven_state(150, [f"r{n % 3}" for n in range(9)], seed=seed, skew=0.8)

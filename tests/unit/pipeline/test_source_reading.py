@@ -62,7 +62,7 @@ def test_the_columns_are_exactly_those_that_spark_demands(folder: Path, level: s
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_rows_do_not_depend_on_splits_whatever_is_damaged(
     data: st.DataObject, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -138,7 +138,7 @@ def passing(table: pa.Table, filters: list[Filter]) -> list[dict[str, object]]:
 
 
 @given(st.integers(0, 3_100), st.integers(0, 3_100))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_offsets_asked_for_are_given_exactly(folder: Path, log: GeneratedLog, low: int, high: int) -> None:
     table = read_table(folder, ("offset",), startingOffset=low, endingOffset=high, splitBytes=7_000)
     assert sorted(table.column("offset").to_pylist()) == list(range(low, min(high, log.end_offset)))

@@ -56,7 +56,7 @@ def test_offsets_are_json_of_whole_numbers_in_one_order(tmp_path: Path) -> None:
 
 
 @given(cuts=st.lists(st.integers(1, 400), min_size=1, max_size=12), zeros=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_micro_batches_have_each_record_once_whatever_was_seen_of_a_write(
     cuts: list[int], zeros: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

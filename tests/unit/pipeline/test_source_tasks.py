@@ -4,7 +4,7 @@ from itertools import pairwise
 from struct import pack as packed
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.pipeline.log_files import LogFolder, SegmentFile, SnapshotFile
@@ -79,7 +79,6 @@ def test_other_nodes_and_older_segments_are_not_read() -> None:
     assert may_hold(first, Selection(times=Interval(500)), None), "not known"
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(1, 10**9))
 def test_a_split_covers_every_byte_once(start: int, size: int, split_bytes: int) -> None:
     split_bytes = max(split_bytes, size // 1000 or 1)
@@ -90,7 +89,6 @@ def test_a_split_covers_every_byte_once(start: int, size: int, split_bytes: int)
     assert all(piece.size <= split_bytes for piece in pieces)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 300), max_size=30), st.integers(1, 1000))
 def test_packing_keeps_every_piece_once_in_order_and_as_full_as_can_be(sizes: list[int], limit: int) -> None:
     file = files()[0]
@@ -118,7 +116,6 @@ def test_an_index_is_read_up_to_its_preallocated_zeros_or_the_first_nonsense() -
     assert read_index(b"", 1000, 500) == OffsetIndex()
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_what_an_index_leaves_out_has_none_of_the_offsets(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=40))
@@ -147,7 +144,6 @@ def test_the_largest_timestamp_is_the_last_of_a_time_index_that_ascends() -> Non
     assert largest_timestamp(packed(">qI", 900, 3) + packed(">qI", 900, 7), 100, 110) is None
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 10**5))
 def test_ranges_of_offsets_cover_each_once(start: int, count: int, tasks: int, least: int) -> None:
     ranges = offset_ranges(start, start + count, tasks, least)

@@ -6,7 +6,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.ids import ZERO_UUID, ReplicaKey
@@ -144,7 +144,6 @@ def majorities_meet(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(ids & set(more) for ids in smallest for more in combinations(other, majority(len(other))))
 
 
-@settings(deadline=None)
 @given(IDS, IDS, st.randoms(use_true_random=False))
 def test_every_step_changes_one_voter_and_majorities_always_meet(
     current: tuple[int, ...], target: tuple[int, ...], random: Random
