@@ -33,7 +33,7 @@ from rich.table import Table
 
 from scripts.bench.processes import BenchError
 from scripts.bench.source_pass import tree_cpu_seconds
-from scripts.bench.summary import update_json
+from scripts.bench.summary import print_missed, update_json
 from scripts.generated_log import LogShape, generate
 
 COPIES = 3
@@ -55,7 +55,6 @@ COLD_TARGET_S = 60.0
 """Of a billion records."""
 MEMORY_SHARE = 0.6
 """Of the memory, which files may take to be read from there."""
-EPOCH_RECORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +145,7 @@ class AuditReport:
                 console.print(
                     f"{shape.bytes / 1e9:.1f} GB from the disk, which plain reading gets {speed:.2f} GB/s of"
                 )
-        for sentence in self.missed():
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not self.missed():
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
 
 
 def measure_audit(
@@ -164,10 +160,10 @@ def measure_audit(
     """
     shapes = []
     for batch_records, usual in RECORDS.items():
-        is_asked = records is not None and batch_records > 1
-        wanted = records if records is not None and is_asked else usual
+        asked = records if batch_records > 1 else None
+        wanted = usual if asked is None else asked
         shutil.rmtree(folder, ignore_errors=True)
-        copies = _copies(folder, wanted, batch_records, is_asked and linked, tell)
+        copies = _copies(folder, wanted, batch_records, asked is not None and linked, tell)
         folders, count, size = copies.folders, copies.records, copies.bytes
         is_from_disk = copies.distinct_bytes > _memory_bytes() * MEMORY_SHARE
         if is_from_disk:
@@ -217,7 +213,7 @@ def _copies(
             told = end_offset * 10 // each
             tell(f"generated {end_offset:,} of {each:,} records, {batch_records} a batch, {own} copies")
 
-    shape = LogShape(each, batch_records, segment_bytes=SEGMENT_BYTES, nodes=own, epoch_records=EPOCH_RECORDS)
+    shape = LogShape(each, batch_records, segment_bytes=SEGMENT_BYTES, nodes=own)
     log = generate(folder, shape, written)
     folders = dict(log.folders)
     for node in range(own + 1, copies + 1):

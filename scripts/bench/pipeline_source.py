@@ -26,7 +26,7 @@ from rich.table import Table
 from quorumd.pipeline.schemas import RECORDS as RECORDS_TABLE
 from scripts.bench.processes import BenchError
 from scripts.bench.source_pass import STREAMS
-from scripts.bench.summary import update_json
+from scripts.bench.summary import print_missed, update_json
 from scripts.generated_log import LogShape, generate
 
 PROGRAM = Path(__file__).with_name("source_pass.py").resolve()
@@ -112,10 +112,7 @@ class SourceReport:
             )
         console.print(table)
         console.print(f"log dump, one process: {self.dump / 1e6:.3f} Mrec/s; quorumd: {self.package}")
-        for sentence in self.missed():
-            console.print(f"[red]missed[/red]: {sentence}")
-        if not self.missed():
-            console.print("[green]every target reached[/green]")
+        print_missed(console, self.missed())
 
 
 def measure_source(
