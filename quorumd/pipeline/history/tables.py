@@ -2,6 +2,8 @@
 
 A file is written under a name of its own and never changed. It counts from the moment on when history.json, replaced
 atomically, names it: readers see all of a micro-batch or nothing, and what a crash left behind belongs to nothing.
+What it names survives a power failure: whoever writes a file flushes it, on whatever machine that is, and whoever
+publishes flushes the folders with the names of files before history.json names them.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -61,6 +63,11 @@ class Manifest:
         """Files of a table that are there: buckets without a partition have none."""
         return [path for path in self.files.get(table, []) if path]
 
+    @property
+    def named(self) -> set[str]:
+        """Files of all tables."""
+        return {path for table in self.files for path in self.paths(table)}
+
 
 def read_manifest(folder: Path) -> Manifest | None:
     """What belongs to the history in a folder, None where none was begun. Raises InputIncomplete."""
@@ -79,14 +86,24 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace it atomically and durably."""
+    """Replace it atomically and durably; the files that it names are flushed, `flush_folders` for the new ones."""
     path, temporary = folder / MANIFEST, folder / f".{MANIFEST}"
     with temporary.open("w", encoding="utf-8") as stream:
         json.dump({"format": FORMAT} | asdict(manifest), stream, indent=1)
-        stream.flush()
-        os.fsync(stream.fileno())
+    _flush(temporary)
     temporary.replace(path)
-    handle = os.open(folder, os.O_RDONLY)
+    _flush(folder)
+
+
+def flush_folders(folder: Path, paths: Iterable[str]) -> None:
+    """The names of these files, and of the folders that they are in, survive a power failure from here on."""
+    for inside in sorted({parent for path in paths for parent in Path(path).parents}):
+        _flush(folder / inside)
+
+
+def _flush(path: Path) -> None:
+    """A file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -96,7 +113,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """No other process writes this history while the block runs. Raises ConfigError if one does."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,10 +122,17 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield
 
 
+def _make(folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        _flush(made.parent)
+
+
 def remove_leftovers(folder: Path, manifest: Manifest) -> None:
     """Remove what a run that was killed left behind: files that the manifest does not name."""
     shutil.rmtree(folder / STAGING, ignore_errors=True)
-    known = {path for paths in manifest.files.values() for path in paths} | set(manifest.obsolete)
+    known = manifest.named | set(manifest.obsolete)
     for table in HISTORY_TABLES:
         for file in (folder / table).rglob("*.parquet*"):
             if str(file.relative_to(folder)) not in known:
@@ -148,7 +172,7 @@ def path_in(table: str, low: int, name: str) -> str:
 
 
 def write_table(folder: Path, path: str, table: Any) -> None:
-    """Write a pyarrow.Table, whole or not at all."""
+    """Write a pyarrow.Table, whole or not at all; what is in the file survives a power failure."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -169,6 +193,7 @@ def write_table(folder: Path, path: str, table: Any) -> None:
         # A dictionary is what is written, not what is read.
         store_schema=False,
     )
+    _flush(temporary)
     temporary.replace(target)
 
 

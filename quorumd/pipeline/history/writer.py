@@ -23,6 +23,7 @@ from quorumd.pipeline.history.tables import (
     Manifest,
     as_micros,
     as_time,
+    flush_folders,
     path_in,
     read_rows,
     remove_leftovers,
@@ -206,7 +207,7 @@ class HistoryWriter:
             if table in files:
                 files[table], merged = merge_small(self.folder, table, files[table], low)
                 obsolete.extend(merged)
-        named = {path for paths in before.files.values() for path in paths}
+        named = before.named
         self.manifest = Manifest(
             begin=before.begin if before.end else high if is_seed else low,
             end=high,
@@ -217,6 +218,7 @@ class HistoryWriter:
             files=files,
             obsolete=[path for path in obsolete if path in named],
         )
+        flush_folders(self.folder, self.manifest.named - named)
         write_manifest(self.folder, self.manifest)
         remove_obsolete(self.folder, [path for path in obsolete if path not in named])
         remove_obsolete(self.folder, before.obsolete)

@@ -1,0 +1,66 @@
+"""What a power failure leaves of a folder: what was flushed, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_ISDIR
+
+import pytest
+
+
+class FlushedDisk:
+    """Files and folders as they were when they were flushed last, by their numbers (inodes).
+
+    Of a folder that is the names in it: what was created or renamed since has its old name, or none.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[int, bytes] = {}
+        self._folders: dict[int, dict[str, tuple[int, bool]]] = {}
+        self.handles: list[int] = []
+
+    def flushed(self, handle: int) -> None:
+        """This file or folder was."""
+        # While it is open no other file is given its number.
+        self.handles.append(os.dup(handle))
+        status = os.fstat(handle)
+        if S_ISDIR(status.st_mode):
+            with os.scandir(handle) as inside:
+                names = {each.name: (each.inode(), each.is_dir()) for each in inside}
+            self._folders[status.st_ino] = names
+        else:
+            self._files[status.st_ino] = os.pread(handle, status.st_size, 0)
+
+    def leave(self, folder: Path, into: Path) -> Path:
+        """Make `into` what is left of `folder`."""
+        self._leave(folder.stat().st_ino, into)
+        return into
+
+    def _leave(self, number: int, into: Path) -> None:
+        into.mkdir(parents=True)
+        for name, (inside, is_folder) in self._folders.get(number, {}).items():
+            if is_folder:
+                self._leave(inside, into / name)
+            else:
+                (into / name).write_bytes(self._files.get(inside, b""))
+
+
+@contextmanager
+def flushed_disk() -> Iterator[FlushedDisk]:
+    """What `os.fsync` makes durable while the block runs."""
+    disk, fsync = FlushedDisk(), os.fsync
+
+    def flush(handle: int) -> None:
+        fsync(handle)
+        disk.flushed(handle)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", flush)
+        try:
+            yield disk
+        finally:
+            for handle in disk.handles:
+                os.close(handle)

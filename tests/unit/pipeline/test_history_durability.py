@@ -1,0 +1,50 @@
+"""A power failure at any moment leaves a history that was published, with every file of it whole."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from quorumd.pipeline.history import merging, writer
+from quorumd.pipeline.history.tables import Manifest, only_writer, write_manifest
+from quorumd.pipeline.history.writer import HistoryWriter
+from tests.support.history_content import content
+from tests.support.history_logs import history
+from tests.support.history_writing import add, write_seed
+from tests.support.power_failure import flushed_disk
+
+
+def test_what_a_manifest_names_is_on_the_disk_before_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rename may reach the disk at any moment; and what it no longer names goes only behind it."""
+    folder, numbers, removed = tmp_path / "history", count(), writer.remove_obsolete
+
+    def publish(folder: Path, manifest: Manifest) -> None:
+        left = disk.leave(folder, tmp_path / f"left-{next(numbers)}")
+        for name in sorted(manifest.named):
+            assert (left / name).exists(), f"{name} has no name in what is left"
+            assert (left / name).read_bytes() == (folder / name).read_bytes(), f"{name} is torn"
+        write_manifest(folder, manifest)
+
+    def remove(folder: Path, paths: list[str]) -> None:
+        assert content(disk.leave(folder, tmp_path / f"left-{next(numbers)}")) == content(folder)
+        removed(folder, paths)
+
+    monkeypatch.setattr(writer, "write_manifest", publish)
+    monkeypatch.setattr(writer, "remove_obsolete", remove)
+    monkeypatch.setattr(merging, "MANY", 4)
+    log, image = history(4, 120)
+    with flushed_disk() as disk, only_writer(folder):
+        made = HistoryWriter(folder, Manifest())
+        for start in range(0, 100, 20):
+            add(made, log[start : start + 20])
+        assert any("merged" in name for name in made.manifest.named)
+        write_seed(folder, image, log[-1])
+
+
+def test_the_folder_of_a_history_is_on_the_disk_however_deep_it_is(tmp_path: Path) -> None:
+    with flushed_disk() as disk, only_writer(tmp_path / "of" / "one"):
+        assert (disk.leave(tmp_path, tmp_path / "left") / "of" / "one").exists()
