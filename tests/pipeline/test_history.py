@@ -18,7 +18,7 @@ from quorumd.pipeline.history import writer
 from quorumd.pipeline.history.build import Summary, build
 from quorumd.pipeline.history.history import History, open_history, register_views
 from quorumd.pipeline.history.questions import isr_churn, leader_flaps, under_min_isr
-from quorumd.pipeline.history.tables import Manifest, read_manifest
+from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, read_manifest
 from scripts.generated_log import GeneratedLog, LogShape, generate
 from tests.support.history_content import by
 from tests.support.history_logs import history, read_log, write_segment, write_snapshot_of
@@ -43,8 +43,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> GeneratedLog:
 
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, log: GeneratedLog, tmp_path_factory: pytest.TempPathFactory) -> History:
-    """Of the whole log, by two runs: the first died when a micro-batch was in the history and not yet checked off, so
-    that it is replayed."""
+    """Of the whole log, by two runs: the first died when a micro-batch was in the history and not yet checked off, as
+    the power failed: what Spark wrote down of its stream is torn."""
     folder = tmp_path_factory.mktemp("history")
     path = ",".join(f"{node}={folder}" for node, folder in log.folders.items())
     source = {"path": path, "maxOffsetsPerTrigger": "2500"}
@@ -60,6 +60,9 @@ def built(spark: SparkSession, log: GeneratedLog, tmp_path_factory: pytest.TempP
         with pytest.raises(PySparkException, match="Died"):
             build(spark, source, folder)
     assert SHAPE.records // 2 < open_history(folder).manifest.end < SHAPE.records
+    for name in ("metadata", "offsets/0", "commits/0"):
+        (folder / CHECKPOINT / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / CHECKPOINT / name).touch()
     build(spark, source, folder)
     return open_history(folder)
 

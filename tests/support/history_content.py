@@ -16,7 +16,13 @@ def content(folder: Path) -> dict[str, list[Any]]:
     for table in HISTORY_TABLES:
         rows = read_files(folder, manifest.paths(table), table).to_pylist()
         found[table] = sorted(rows, key=repr)
-    found["manifest"] = [manifest.begin, manifest.end, manifest.cluster_id, manifest.min_isr]
+    found["manifest"] = [
+        manifest.begin,
+        manifest.end,
+        manifest.end_epoch,
+        manifest.cluster_id,
+        manifest.min_isr,
+    ]
     return found
 
 

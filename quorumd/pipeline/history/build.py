@@ -1,7 +1,7 @@
 """`history build`: a stream of the log into the folder of a history, to its end or on and on.
 
-The stream's checkpoint says where it is; the history says itself which offsets it has, so that what comes twice is
-left out. The checkpoint is never ahead: a micro-batch is in the history before it is checked off.
+The history says itself up to where it has the log: each run is a new stream from there on. Spark's checkpoint, which
+no power failure is kept from, is of that run only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from quorumd.errors import ConfigError
 from quorumd.pipeline.history.lag import lag_of
 from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
-from quorumd.pipeline.history.staging_source import NAME, StagingSource, staging_options
+from quorumd.pipeline.history.staging_source import NAME, Staging, StagingSource, staging_options
 from quorumd.pipeline.history.tables import CHECKPOINT, STAGING, Manifest, only_writer, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
 from quorumd.pipeline.progress import doing
@@ -101,7 +101,8 @@ def _nothing_put_aside_behind(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        shutil.rmtree(folder / STAGING, ignore_errors=True)
+        for name in (STAGING, CHECKPOINT):
+            shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _begin(
@@ -112,9 +113,6 @@ def _begin(
     tell: Callable[[str], None],
 ) -> HistoryWriter:
     """A writer that has all up to where the log is to be read from."""
-    if manifest.transaction is not None or found:
-        # It is ahead of the history, or at offsets that are gone.
-        shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     writer = HistoryWriter(folder, manifest)
     if found:
         seed, source = found
@@ -124,7 +122,7 @@ def _begin(
                 "history goes on from the snapshot behind them, see the table gaps"
             )
         doing(f"reading the snapshot of offset {seed.end}")
-        options = source | staging_options(writer.staging, seed=seed)
+        options = source | staging_options(Staging(writer.staging, seed=seed))
         writer.seed(session.read.format(NAME).options(**options).load(), seed)
     return writer
 
@@ -136,9 +134,10 @@ def _stream(
     follow: bool,
     stop: threading.Event,
 ) -> None:
+    shutil.rmtree(writer.folder / CHECKPOINT, ignore_errors=True)
+    end, epoch = writer.manifest.end, writer.manifest.end_epoch
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
-    options |= {"startingOffset": str(writer.manifest.end)}
-    options |= staging_options(writer.staging, writer.manifest.end)
+    options |= {"startingOffset": str(end)} | staging_options(Staging(writer.staging, end, epoch))
     frame = session.readStream.format(NAME).options(**options).load()
     adding = threading.Lock()
     lag = lag_of(source)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -19,7 +19,7 @@ from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.schemas import EVENTS, Table
 from quorumd.pipeline.source.options import REPORT, SourceOptions, parse_options
 from quorumd.pipeline.source.reader import PlainReader, TaskReader
-from quorumd.pipeline.source.stream import StreamReader
+from quorumd.pipeline.source.stream import Offset, StreamReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,10 +31,20 @@ STAGED = "staged BINARY"
 RECORD_COLUMNS = tuple(name for name in EVENTS.names if name != "cluster_id")
 
 
-def staging_options(folder: Path, start: int = 0, seed: Seed | None = None) -> dict[str, str]:
-    """Options beside those of the source `quorumd`: where to put aside what there is from offset `start` on; for a
-    batch, which snapshot."""
-    found = {"stagingFolder": str(folder), "stagingStart": str(start)}
+class Staging(NamedTuple):
+    """Where to put aside what there is from offset `start` on; of which epoch the record before that was, -1 where it
+    is not known; of a batch, which snapshot."""
+
+    folder: Path
+    start: int = 0
+    epoch: int = -1
+    seed: Seed | None = None
+
+
+def staging_options(staging: Staging) -> dict[str, str]:
+    """Options beside those of the source `quorumd`."""
+    folder, start, epoch, seed = staging
+    found = {"stagingFolder": str(folder), "stagingStart": str(start), "stagingEpoch": str(epoch)}
     if seed is not None:
         found["stagingSeed"] = json.dumps([seed.end, seed.epoch, seed.ts.isoformat()])
     return found
@@ -56,9 +66,9 @@ class StagingSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return _StagingStreamReader(*self._parsed("records"))
 
-    def _parsed(self, level: str) -> tuple[SourceOptions, Table, Path, int, Seed | None]:
+    def _parsed(self, level: str) -> tuple[SourceOptions, Table, Staging]:
         given = {name.lower(): value for name, value in self.options.items()}
-        folder, start = Path(given.pop("stagingfolder")), int(given.pop("stagingstart"))
+        folder, start, epoch = (given.pop(f"staging{name}") for name in ("folder", "start", "epoch"))
         seed = None
         if text := given.pop("stagingseed", None):
             end, epoch, ts = json.loads(text)
@@ -67,26 +77,27 @@ class StagingSource(DataSource):
         if options.on_corrupt == REPORT:
             raise ConfigError("a history has no rows for damage: onCorrupt may be fail or skip")
         columns = RECORD_COLUMNS if seed is None else ("snapshot_offset", *RECORD_COLUMNS)
-        return options, options.table.select(columns), folder, start, seed
+        return options, options.table.select(columns), Staging(Path(folder), int(start), int(epoch), seed)
 
 
 class _StagingReader(TaskReader):
     """Of both readers: rows go to files, and Spark gets what `staging.stage` tells of them."""
 
-    def __init__(
-        self, options: SourceOptions, table: Table, folder: Path, start: int, seed: Seed | None
-    ) -> None:
+    def __init__(self, options: SourceOptions, table: Table, staging: Staging) -> None:
         super().__init__(options, table)
-        self._staging = folder, start, seed
+        self.staging = staging
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from quorumd.pipeline.history.staging import stage
 
-        yield from stage(self.rows(partition), *self._staging)
+        folder, start, _, seed = self.staging
+        yield from stage(self.rows(partition), folder, start, seed)
 
 
 class _StagingStreamReader(_StagingReader, StreamReader):
-    pass
+    def initialOffset(self) -> Offset:
+        """As the stream's, with the epoch: the log has to be the one that was read up to there."""
+        return super().initialOffset() | {"epoch": self.staging.epoch}
 
 
 class _SnapshotReader(_StagingReader, PlainReader):

@@ -23,7 +23,7 @@ from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.schemas import HISTORY_TABLES
 
 MANIFEST = "history.json"
-FORMAT = 1
+FORMAT = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAGING = "staging"
 CHECKPOINT = "checkpoint"
@@ -51,9 +51,8 @@ class Manifest:
     """min.insync.replicas where it is set at `end`, by the name of the topic, "" for the default of all."""
     end_ts_us: int = 0
     """When the last record was written, in microseconds since 1970."""
-    transaction: int | None = None
-    """Where a transaction begins that was not over when the log was read last: what is around it waits for its end,
-    and the stream's checkpoint may be ahead of the history."""
+    end_epoch: int = -1
+    """Of the record before `end`; a log that has another epoch there is not the one that was read."""
     files: dict[str, list[str]] = field(default_factory=dict)
     """Paths below the folder by table; of partition_current by bucket."""
     obsolete: list[str] = field(default_factory=list)
@@ -76,7 +75,8 @@ def read_manifest(folder: Path) -> Manifest | None:
         version = document.pop("format")
         if version != FORMAT:
             raise ConfigError(
-                f"{folder / MANIFEST} has format {version}, only {FORMAT} is known: build it anew"
+                f"{folder / MANIFEST} has format {version}, only {FORMAT} is known: build the history anew, in "
+                "another folder"
             )
         return Manifest(**document)
     except FileNotFoundError:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import ClusterState, Row
@@ -41,6 +40,14 @@ SMALL = 50_000
 CLUSTER_TABLES = ("topics", "brokers", "epochs", "voters")
 
 Run = Callable[[Sequence[EventsJob | FoldJob]], Iterable[Done]]
+
+
+class End(NamedTuple):
+    """Where what was read ends: the offset behind the last record, its epoch, and when it was written."""
+
+    offset: int
+    epoch: int
+    ts_us: int
 
 
 class HistoryWriter:
@@ -93,27 +100,19 @@ class HistoryWriter:
         if not staged:
             return
         self._check_continuity(staged)
-        open_since = settle([row for part in staged for row in part.cluster_rows]).open
-        if open_since is not None:
-            self._wait(staged, open_since)
+        if settle([row for part in staged for row in part.cluster_rows]).open is not None:
+            self._waiting = staged
             return
         self._waiting = []
-        low, high = staged[0].low, staged[-1].high
+        low, last = staged[0].low, staged[-1]
         around = self._fold_cluster(staged)
         micro_batch = self._micro_batch(low)
         events = [EventsJob(micro_batch, part.name, part.file(self.staging, "events")) for part in staged]
         folds = self._fold_jobs(staged, low, around)
         done = list(run([*events, *folds]))
-        last_ts_us = staged[-1].last_ts_us
-        self._publish(low, high, last_ts_us, done, lag(as_time(last_ts_us), high))
+        end = End(last.high, last.epochs[-1].epoch, last.last_ts_us)
+        self._publish(low, end, done, lag(as_time(end.ts_us), end.offset))
         shutil.rmtree(self.staging)
-
-    def _wait(self, staged: list[Staged], open_since: int) -> None:
-        """Whoever goes on after a crash must not believe the stream's checkpoint."""
-        self._waiting = staged
-        if self.manifest.transaction != open_since:
-            self.manifest = replace(self.manifest, transaction=open_since)
-            write_manifest(self.folder, self.manifest)
 
     def add_seed(self, staged: list[Staged], run: Run, seed: Seed) -> None:
         """Begin, or go on behind a gap, with what tasks put aside of a snapshot; nothing of one that is gone."""
@@ -125,7 +124,8 @@ class HistoryWriter:
         around = self._fold_cluster(staged, seed)
         around.snapshot_offset = seed.end - 1
         done = list(run(self._fold_jobs(staged, seed.end - 1, around)))
-        self._publish(seed.end - 1, seed.end, as_micros(seed.ts), done, [], is_seed=True)
+        end = End(seed.end, seed.epoch, as_micros(seed.ts))
+        self._publish(seed.end - 1, end, done, [], is_seed=True)
         shutil.rmtree(self.staging)
 
     def _micro_batch(self, low: int) -> MicroBatch:
@@ -175,9 +175,7 @@ class HistoryWriter:
         around.name({each: state.topics[each]["topic"] for each in mentioned if each in state.topics})
         return around
 
-    def _publish(
-        self, low: int, high: int, last_ts_us: int, done: list[Done], lag: list[Row], is_seed: bool = False
-    ) -> None:
+    def _publish(self, low: int, end: End, done: list[Done], lag: list[Row], is_seed: bool = False) -> None:
         """Write what is left, and let all of it count at once."""
         state, before = self._state, self.manifest
         files = {table: list(paths) for table, paths in before.files.items()}
@@ -198,7 +196,7 @@ class HistoryWriter:
                 files[table] = [path_in(table, low, "all")]
                 write_rows(self.folder, files[table][0], table, _rows_of(state, table), state.cluster_id)
         state.changed.clear()
-        gap = [] if not (is_seed and before.end) else [_gap(before, high, last_ts_us)]
+        gap = [] if not (is_seed and before.end) else [_gap(before, end)]
         for table, rows in {"lag": lag, "gaps": gap}.items():
             if rows:
                 files.setdefault(table, []).append(path_in(table, low, "all"))
@@ -209,9 +207,10 @@ class HistoryWriter:
                 obsolete.extend(merged)
         named = before.named
         self.manifest = Manifest(
-            begin=before.begin if before.end else high if is_seed else low,
-            end=high,
-            end_ts_us=last_ts_us,
+            begin=before.begin if before.end else end.offset if is_seed else low,
+            end=end.offset,
+            end_epoch=end.epoch,
+            end_ts_us=end.ts_us,
             cluster_id=state.cluster_id,
             kraft_version=state.kraft_version,
             min_isr=dict(state.min_isr),
@@ -224,12 +223,12 @@ class HistoryWriter:
         remove_obsolete(self.folder, before.obsolete)
 
 
-def _gap(before: Manifest, end: int, end_ts_us: int) -> Row:
+def _gap(before: Manifest, end: End) -> Row:
     return {
         "from_offset": before.end,
-        "to_offset": end,
+        "to_offset": end.offset,
         "from_ts": before.end_ts_us,
-        "to_ts": end_ts_us,
+        "to_ts": end.ts_us,
     }
 
 

@@ -123,6 +123,8 @@ def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
 
 def run_history(spark: SparkSession, log: str, folder: Path, fuse: Fuse) -> dict[str, Any]:
     checkpoint, publish = folder / CHECKPOINT, writer.write_manifest
+    # Of a run that was killed: each begins a new one, with the same names in it.
+    shutil.rmtree(checkpoint, ignore_errors=True)
     fuse.watch(
         {
             "offsets": named(checkpoint / "offsets"),

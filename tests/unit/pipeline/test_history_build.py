@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.build import build
-from quorumd.pipeline.history.tables import STAGING, Manifest, only_writer, write_manifest
+from quorumd.pipeline.history.staging_source import Staging, StagingSource, staging_options
+from quorumd.pipeline.history.tables import STAGING, Manifest, only_writer, read_manifest, write_manifest
 from tests.support.history_logs import history, write_segment
+from tests.support.history_writing import write
 
 NO_SPARK: Any = None
 
@@ -35,3 +38,23 @@ def test_the_history_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
     write_manifest(tmp_path / "history", Manifest(cluster_id="one"))
     with pytest.raises(ConfigError, match="the history of cluster one, and this log is of another"):
         build(NO_SPARK, {"path": f"1={folder}"}, tmp_path / "history")
+
+
+def test_a_history_never_goes_on_with_a_log_that_lost_what_it_has(tmp_path: Path) -> None:
+    """Whatever is left of the stream that read it: the history says itself where it ends, and in which epoch."""
+    log, _ = history(1, 80)
+    write(tmp_path / "history", log[:60])
+    manifest = read_manifest(tmp_path / "history")
+    assert manifest is not None
+    begin = Staging(tmp_path / "staging", manifest.end, manifest.end_epoch)
+
+    def look(folder: Path) -> int:
+        options = {"path": f"1={folder}", "startingOffset": str(manifest.end)} | staging_options(begin)
+        reader = StagingSource(options).streamReader(NO_SPARK)
+        end: int = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["offset"]
+        return end
+
+    assert look(write_segment(tmp_path / "same", log)) == log[-1].offset + 1
+    led_by_another = [each._replace(epoch=each.epoch + 1) for each in log[50:]]
+    with pytest.raises(InputIncomplete, match="was not committed then, and is lost"):
+        look(write_segment(tmp_path / "other", log[:50] + led_by_another))
