@@ -138,8 +138,8 @@ def partitions(
 ) -> None:
     """Who led a partition, who was in sync and who eligible, from when to when, and why.
 
-    CAUSE: created, snapshot, leader, unclean, isr_shrink, isr_expand, elr, reassign_start, reassign_done, min_isr,
-    deleted, other.
+    CAUSE: created, snapshot, leader, unclean, isr_shrink, isr_expand, elr, reassign_start, reassign_done,
+    reassign_cancelled, min_isr, deleted, other.
 
     \b
     Example:
@@ -222,7 +222,8 @@ def sql(query: str, folder: Path, spark: SparkOptions, output: str) -> None:
       churn               how often the ISR of each partition changed
       leader_flaps        how often the leader of each partition changed
       under_min_isr       each spell with too few in sync, in seconds
-      reassignments       each reassignment, in seconds, and how it ended
+      reassignments       each reassignment, in seconds, and its outcome: done, cancelled, replaced by another one,
+                          deleted with its topic, running
     `describe TABLE` tells the columns.
 
     \b

@@ -21,9 +21,9 @@ from quorumd.pipeline.history.questions import isr_churn, leader_flaps, under_mi
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, read_manifest
 from scripts.generated_log import GeneratedLog, LogShape, generate
 from tests.support.history_content import by
-from tests.support.history_logs import history, read_log, write_segment, write_snapshot_of
+from tests.support.history_logs import history, read_log, reassigned, write_segment, write_snapshot_of
 from tests.support.history_rows import plain_states
-from tests.support.history_writing import write_with_wrong_clock
+from tests.support.history_writing import write, write_with_wrong_clock
 from tests.support.naive_history import NaiveHistory
 
 SHAPE = LogShape(records=6_000, segment_bytes=100_000, nodes=2, epoch_records=2_000, topics=6, partitions=8)
@@ -158,6 +158,7 @@ def test_reassignments_have_an_end_each(views: SparkSession, built: History) -> 
     causes = [state["cause"] for state in built.states(["cause"]).to_pylist()]
     assert outcomes.total() == causes.count("reassign_start")
     assert outcomes["done"] == causes.count("reassign_done")
+    assert outcomes["cancelled"] == causes.count("reassign_cancelled")
     for row in (row for row in reassignments if row.outcome == "done"):
         assert set(row.replicas_after) == set(row.replicas_before) - set(row.removing) | set(row.adding)
         assert row.seconds >= 0
@@ -173,6 +174,24 @@ def test_reassignments_have_an_end_each(views: SparkSession, built: History) -> 
     known = before.keys() & first.keys()
     assert known
     assert {key: first[key] for key in known} == {key: before[key] for key in known}
+
+
+def test_reassignments_end_in_every_way(spark: SparkSession, tmp_path: Path) -> None:
+    log = reassigned()
+    # What is under way is known from one micro-batch to the next.
+    for start in range(0, len(log), 3):
+        write(tmp_path, log[start : start + 3])
+    register_views(spark, open_history(tmp_path))
+    rows = spark.sql("select * from reassignments order by topic, partition, from_offset").collect()
+    assert [(row.topic, row.partition, row.outcome, row.replicas_before, row.seconds) for row in rows] == [
+        ("t", 0, "done", [1, 2, 3], 2),
+        ("t", 1, "cancelled", [1, 2, 3], 2),
+        ("t", 2, "replaced", [1, 2, 3], 1),
+        ("t", 2, "cancelled", [1, 2, 3, 4], 1),
+        ("t", 3, "cancelled", [1, 2, 3], 1),
+        ("t", 4, "running", [1, 2, 3], 4),
+        ("u", 0, "deleted", [1, 2, 3], 1),
+    ]
 
 
 def test_sql_has_the_right_times_of_records_too(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.log.snapshot_file import SnapshotWriter
 from quorumd.pipeline.log_files import read_folders
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
 from quorumd.protocol.record_batch import headers, records
@@ -59,6 +62,37 @@ def history(seed: int, length: int = RECORDS) -> tuple[list[Logged], ClusterImag
             log.append(Logged(offset, offset // 50, offset * 1000, message))
             offset += 1
     return log, image
+
+
+def reassigned() -> list[Logged]:
+    """Partitions 0 to 4 of topic `t`, and one of `u`: a reassignment of each, and how it ends."""
+    topic_ids = {name: KafkaUuid(bytes(15) + name.encode()) for name in "tu"}
+    begin = {"replicas": [4, 2, 3, 1], "adding": [4], "removing": [1]}
+    done = {"replicas": [4, 2, 3], "adding": [], "removing": []}
+    back = {"replicas": [1, 2, 3], "adding": [], "removing": []}
+    # What was added meanwhile is in sync, and stays until the other reassignment is done.
+    another = {"replicas": [1, 2, 5, 3, 4], "adding": [5], "removing": [3, 4]}
+    lives: dict[tuple[str, int], list[dict[str, Any]]] = {
+        ("t", 0): [begin, {"isr": [1, 2]}, done],
+        ("t", 1): [begin, {"isr": [1, 2]}, back],
+        ("t", 2): [begin, another, back],
+        ("t", 3): [begin, back | {"isr": [2], "leader": 2, "recovering": 1}],
+        ("t", 4): [begin, {"isr": [1, 2]}],
+        ("u", 0): [begin],
+    }
+    messages: list[Any] = [TopicRecord(name, topic_id) for name, topic_id in topic_ids.items()]
+    for (topic, number), changes in lives.items():
+        topic_id = topic_ids[topic]
+        messages.append(PartitionRecord(number, topic_id, [1, 2, 3], [1, 2, 3], [], [], 1, 0, 0, 0, []))
+        for change in changes:
+            record = PartitionChangeRecord(number, topic_id, change.get("isr"))
+            record.leader = change.get("leader", -2)
+            record.leader_recovery_state = change.get("recovering", -1)
+            record.replicas = change.get("replicas")
+            record.adding_replicas, record.removing_replicas = change.get("adding"), change.get("removing")
+            messages.append(record)
+    messages.append(RemoveTopicRecord(topic_ids["u"]))
+    return [Logged(offset, 1, offset * 1_000_000, message) for offset, message in enumerate(messages)]
 
 
 def write_segment(folder: Path, log: list[Logged]) -> Path:

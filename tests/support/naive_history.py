@@ -170,7 +170,10 @@ def why(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
         return "unclean"
     moves = {name: after[name] for name in ("adding", "removing")}
     if moves != {name: before[name] for name in moves}:
-        return "reassign_start" if any(moves.values()) else "reassign_done"
+        if any(moves.values()):
+            return "reassign_start"
+        target = set(before["replicas"]) - set(before["removing"])
+        return "reassign_done" if set(after["replicas"]) == target else "reassign_cancelled"
     if leader != before["leader"]:
         return "leader"
     if set(before["isr"]) - set(isr):

@@ -1,18 +1,22 @@
 """Why a partition came to be as it is: what the record did, the first of these that holds.
 
-deleted         its topic was removed; ends at once
-snapshot        the log begins behind a snapshot that has it so
-created         a record made it
-unclean         a leader was elected that may lack committed records: it begins to recover (KIP-704), or, before
-                that was recorded, it was neither in sync nor eligible and is now alone in the ISR
-reassign_start  replicas are added or removed that were not before: a reassignment began, or another took its place
-reassign_done   none are any more: it was completed or cancelled
-leader          another one leads, or none, whatever else that did to the ISR
-isr_shrink      somebody left the ISR
-isr_expand      somebody joined the ISR
-elr             who is eligible though not in sync has changed (KIP-966)
-min_isr         another min.insync.replicas: enough are in sync now, or no longer; no record of the partition
-other           anything else: directories, the order of replicas, the end of a recovery
+deleted             its topic was removed; ends at once
+snapshot            the log begins behind a snapshot that has it so
+created             a record made it
+unclean             a leader was elected that may lack committed records: it begins to recover (KIP-704), or, before
+                    that was recorded, it was neither in sync nor eligible and is now alone in the ISR
+reassign_start      replicas are to be added or removed: a reassignment began, or another took its place
+reassign_done       none are any more, and the replicas are those that were to be
+reassign_cancelled  none are any more, and the replicas are not those: they are what they were before, as a rule
+leader              another one leads, or none, whatever else that did to the ISR
+isr_shrink          somebody left the ISR
+isr_expand          somebody joined the ISR
+elr                 who is eligible though not in sync has changed (KIP-966)
+min_isr             another min.insync.replicas: enough are in sync now, or no longer; no record of the partition
+other               anything else: directories, the order of replicas, the end of a recovery
+
+Where a reassignment is replaced by one that is done at once (to fewer replicas, all of them in sync), that is the end
+of the first one: cancelled.
 """
 
 from __future__ import annotations
@@ -26,8 +30,8 @@ from quorumd.pipeline.history.packed import Flags, Ints, PackedLists
 from quorumd.pipeline.history.partition_rows import CREATE, MIN_ISR, NO_LEADER, REMOVE, Rows
 
 CAUSES = (
-    *("deleted", "snapshot", "created", "unclean", "reassign_start", "reassign_done", "leader"),
-    *("isr_shrink", "isr_expand", "elr", "min_isr", "other"),
+    *("deleted", "snapshot", "created", "unclean", "reassign_start", "reassign_done", "reassign_cancelled"),
+    *("leader", "isr_shrink", "isr_expand", "elr", "min_isr", "other"),
 )
 
 
@@ -80,6 +84,8 @@ def causes_of(t: Transitions) -> Causes:
         t.lists["removing"].lengths[t.said["removing"]] > 0
     )
     target_changed = t.changed("adding") | t.changed("removing")
+    ended = ~reassigning & target_changed
+    reached = _target_reached(t, ended)
     is_seed = np.zeros(len(t.rows), np.bool_)
     if t.snapshot_offset is not None:
         is_seed = (t.rows.kind == CREATE) & (t.rows.offset == t.snapshot_offset)
@@ -89,7 +95,8 @@ def causes_of(t: Transitions) -> Causes:
         "created": t.first,
         "unclean": _unclean(t, leader_before),
         "reassign_start": reassigning & target_changed,
-        "reassign_done": ~reassigning & target_changed,
+        "reassign_done": reached,
+        "reassign_cancelled": ended & ~reached,
         "leader": t.leader != leader_before,
         "isr_shrink": left > 0,
         "isr_expand": joined > 0,
@@ -110,6 +117,20 @@ def _isr_moves(t: Transitions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.in
     left[rows], joined[rows] = t.lists["isr"].exchanged(isr[rows - 1], isr[rows])
     left[t.rows.kind == REMOVE] = 0
     return left, joined
+
+
+def _target_reached(t: Transitions, ended: Flags) -> Flags:
+    """Where a reassignment ended with the replicas that were to be: those before, but for the ones to be removed."""
+    rows = np.flatnonzero(ended)
+    replicas, removing = t.lists["replicas"], t.lists["removing"]
+    before, after = t.said["replicas"][rows - 1], t.said["replicas"][rows]
+    removed = t.said["removing"][rows - 1]
+    lost, joined = replicas.exchanged(before, after)
+    is_target = (joined == 0) & (lost == replicas.shared(before, removing, removed))
+    is_target &= replicas.shared(after, removing, removed) == 0
+    reached = np.zeros(len(ended), np.bool_)
+    reached[rows] = is_target
+    return reached
 
 
 def _unclean(t: Transitions, leader_before: npt.NDArray[np.int32]) -> Flags:

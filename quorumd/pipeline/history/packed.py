@@ -54,17 +54,22 @@ class PackedLists:
 
     def exchanged(self, before: Ints, after: Ints) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """How many ids of the list in each row of `before` are not in that in the row of `after`; and the other way
-        round. A list has no id twice."""
-        shared = np.zeros(len(before), np.int32)
-        # By portions: a few long lists shall not make all wide.
-        for start in range(0, len(before), _PORTION):
-            portion = slice(start, start + _PORTION)
-            these = self._places(after[portion], -2)
-            for place in self._places(before[portion], -1):
-                for other in these:
-                    shared[portion] += place == other
+        round."""
+        shared = self.shared(before, self, after)
         lost = self.lengths[before] - shared
         return lost.astype(np.int32), (self.lengths[after] - shared).astype(np.int32)
+
+    def shared(self, rows: Ints, others: PackedLists, other_rows: Ints) -> npt.NDArray[np.int32]:
+        """How many ids the list in each row has in common with that in the row of others. A list has no id twice."""
+        shared = np.zeros(len(rows), np.int32)
+        # By portions: a few long lists shall not make all wide.
+        for start in range(0, len(rows), _PORTION):
+            portion = slice(start, start + _PORTION)
+            these = others._places(other_rows[portion], -2)
+            for place in self._places(rows[portion], -1):
+                for other in these:
+                    shared[portion] += place == other
+        return shared
 
     def _places(self, rows: Ints, padding: int) -> list[npt.NDArray[np.int32]]:
         """The first ids of the lists of these rows, the second ones, and so on; `padding` where there is none."""

@@ -18,7 +18,7 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.history_logs import history
+from tests.support.history_logs import history, reassigned
 from tests.support.history_rows import no_states, partition_records, plain_states, surroundings
 from tests.support.naive_history import Logged, NaiveHistory
 from tests.support.record_lots import partitions_of
@@ -68,6 +68,22 @@ def image_states(image: ClusterImage) -> dict[tuple[bytes, int], dict[str, Any]]
         facts += [len(partition.isr) < required]
         states[where.topic_id, where.number] = dict(zip(FACTS, facts, strict=True))
     return states
+
+
+def test_a_reassignment_that_was_cancelled_is_told_from_one_that_was_done() -> None:
+    folded = fold(no_states(), partition_records(reassigned()), surroundings(ClusterState(), reassigned()))
+    tables = [table.cast(STATES.arrow()) for table in (folded.closed, folded.open)]
+    causes: dict[tuple[str, int], list[str]] = {}
+    for state in by_time(plain_states(pa.concat_tables(tables))):
+        causes.setdefault((state["topic"], state["partition"]), []).append(state["cause"])
+    assert causes == {
+        ("t", 0): ["created", "reassign_start", "isr_shrink", "reassign_done"],
+        ("t", 1): ["created", "reassign_start", "isr_shrink", "reassign_cancelled"],
+        ("t", 2): ["created", "reassign_start", "reassign_start", "reassign_cancelled"],
+        ("t", 3): ["created", "reassign_start", "unclean"],
+        ("t", 4): ["created", "reassign_start", "isr_shrink"],
+        ("u", 0): ["created", "reassign_start", "deleted"],
+    }
 
 
 def test_a_log_without_partitions_gives_no_states() -> None:
