@@ -82,8 +82,9 @@ def build(
     """Add to a history what is in the log and not in it yet.
 
     Interrupted or killed at any moment, it goes on where it was when it is run again. Of several folders that copy is
-    read which is most up to date. A log that begins behind a snapshot is read from that snapshot on; where it was
-    deleted before it was read, the history goes on from the next snapshot, and tells of the gap.
+    read which is most up to date, and the next best one, with a warning, where that is damaged. A log that begins
+    behind a snapshot is read from that snapshot on; where it was deleted before it was read, the history goes on from
+    the next snapshot, and tells of the gap.
 
     \b
     Examples:

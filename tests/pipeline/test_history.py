@@ -20,8 +20,15 @@ from quorumd.pipeline.history.history import History, open_history, register_vie
 from quorumd.pipeline.history.questions import isr_churn, leader_flaps, under_min_isr
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, read_manifest
 from scripts.generated_log import GeneratedLog, LogShape, generate
-from tests.support.history_content import by
-from tests.support.history_logs import history, read_log, reassigned, write_segment, write_snapshot_of
+from tests.support.history_content import by, content
+from tests.support.history_logs import (
+    damage_middle,
+    history,
+    read_log,
+    reassigned,
+    write_segment,
+    write_snapshot_of,
+)
 from tests.support.history_rows import plain_states
 from tests.support.history_writing import write, write_with_wrong_clock
 from tests.support.naive_history import NaiveHistory
@@ -125,6 +132,24 @@ def test_a_history_that_is_followed_goes_on_behind_what_was_deleted_before_it_wa
     assert by(since, *KEY) == by(expected, *KEY)
     seeded = {state["from_offset"] for state in states if state["cause"] == "snapshot"}
     assert seeded == {first - 1, high - 1}
+
+
+def test_of_several_copies_a_damaged_one_is_left_out_and_told(spark: SparkSession, tmp_path: Path) -> None:
+    log, _ = history(5, 120)
+    folders = {node: write_segment(tmp_path / f"node-{node}", log) for node in (1, 2)}
+    damage_middle(folders[1])
+    told = list[str]()
+    path = ",".join(f"{node}={folder}" for node, folder in folders.items())
+    summary = build(spark, {"path": path}, tmp_path / "history", tell=told.append)
+    assert (summary.records, summary.end) == (120, log[-1].offset + 1)
+    (warning,) = told
+    assert warning.startswith(
+        f"the copy of node 1 is damaged, that of node 2 is read, to offset {summary.end}: "
+    )
+    write(tmp_path / "expected", log)
+    found, expected = content(tmp_path / "history"), content(tmp_path / "expected")
+    for table in ("partition_states", "partition_current", "topics", "brokers"):
+        assert found[table] == expected[table]
 
 
 def wait_for(folder: Path, offset: int, following: Future[Summary]) -> None:

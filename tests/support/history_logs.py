@@ -103,6 +103,14 @@ def write_segment(folder: Path, log: list[Logged]) -> Path:
     return folder
 
 
+def damage_middle(folder: Path, ending: str = ".log") -> None:
+    """Flip a bit in the middle of the file of a data folder whose name ends so."""
+    (file,) = (folder / PARTITION_FOLDER).glob(f"*{ending}")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
 def write_snapshot_of(folder: Path, image: ClusterImage, end: Logged) -> None:
     """The snapshot that holds `image`; `end` is the last record that it contains."""
     values = [encode_record(record, record_version(record, METADATA_LEVEL)) for record in records_of(image)]

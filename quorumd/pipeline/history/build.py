@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from quorumd.errors import ConfigError
+from quorumd.pipeline.history.copies import what_is_read, without_damaged
 from quorumd.pipeline.history.lag import lag_of
 from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
 from quorumd.pipeline.history.staging_source import NAME, Staging, StagingSource, staging_options
@@ -60,9 +61,10 @@ def build(
     told to end (SIGINT, SIGTERM), or until `stop` is set.
 
     Where the log was deleted before it was read, up to a snapshot, the history goes on from that: the gap is in the
-    table gaps, and is told. `source`: `path` or `bootstrap`, and other options of the source. Raises InputIncomplete
-    where the log is not all there, RequestFailed where a cluster does not answer, ConfigError for the history of
-    another cluster and where another build is writing it.
+    table gaps, and is told. So is a copy that is damaged, where another one is whole and read instead. `source`:
+    `path` or `bootstrap`, and other options of the source. Raises InputIncomplete where the log is not all there,
+    RequestFailed where a cluster does not answer, ConfigError for the history of another cluster and where another
+    build is writing it.
     """
     started = time.monotonic()
     with only_writer(folder), _nothing_put_aside_behind(folder):
@@ -76,18 +78,21 @@ def build(
         session.dataSource.register(StagingSource)
         records, orphans = 0, 0
         stop = stop or threading.Event()
-        found, is_behind = find_seed(session, source, manifest.end), True
+        found, is_behind = find_seed(session, source, manifest.end, tell), True
         while is_behind:
             writer = _begin(session, folder, manifest, found, tell)
             try:
                 _stream(session, source, writer, follow, stop)
                 is_behind = False
             except PySparkException:
-                # Deleted while it was read, or since the last look at it.
                 manifest = read_manifest(folder) or Manifest()
-                found = find_seed(session, source, manifest.end)
+                # Deleted while it was read, or since the last look at it.
+                found = find_seed(session, source, manifest.end, tell)
                 if found is None:
-                    raise
+                    whole = without_damaged(source, manifest.end, tell)
+                    if whole is None:
+                        raise
+                    source = whole
             records += writer.records
             orphans += writer.orphans
         made = writer.manifest
@@ -138,6 +143,7 @@ def _stream(
     end, epoch = writer.manifest.end, writer.manifest.end_epoch
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
     options |= {"startingOffset": str(end)} | staging_options(Staging(writer.staging, end, epoch))
+    doing(what_is_read(source))
     frame = session.readStream.format(NAME).options(**options).load()
     adding = threading.Lock()
     lag = lag_of(source)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quorumd.errors import InputIncomplete
 from quorumd.pipeline.log_files import parse_folders, read_folders
 from quorumd.protocol.control_record import ControlType
 
@@ -26,15 +27,15 @@ class Seed:
 
 
 def find_seed(
-    session: SparkSession, source: Mapping[str, str], known: int = 0
+    session: SparkSession, source: Mapping[str, str], known: int, tell: Callable[[str], None]
 ) -> tuple[Seed, dict[str, str]] | None:
     """The snapshot that the log goes on from, and the source that has it, for who has all below offset `known`; None
-    where the log has what comes next, and where no snapshot reaches the beginning of the log. Raises InputIncomplete,
-    RequestFailed."""
+    where the log has what comes next, and where no snapshot reaches the beginning of the log. One that is damaged is
+    told and left out, if there is another. Raises InputIncomplete, RequestFailed."""
     source = dict(source)
     end = None
     if "path" in source:
-        found = _snapshot_of_folders(source["path"], known)
+        found = _snapshot_of_folders(source["path"], known, tell)
         if found is None:
             return None
         source["path"], end = found
@@ -51,9 +52,13 @@ def find_seed(
     return Seed(header.snapshot_offset, header.snapshot_epoch, ts), source
 
 
-def _snapshot_of_folders(path: str, known: int) -> tuple[str, int] | None:
+def _snapshot_of_folders(path: str, known: int, tell: Callable[[str], None]) -> tuple[str, int] | None:
     """(ID=FOLDER of a node, end offset) of the oldest snapshot that reaches the log that is followed."""
+    # Where Spark plans, Arrow and numpy are not needed: half a second of imports.
+    from quorumd.pipeline.history.copies import first_damage
     from quorumd.pipeline.source.followed import FollowedFolders
+    from quorumd.pipeline.source.options import EVERY_OFFSET
+    from quorumd.pipeline.source.tasks import files_of
 
     folders = parse_folders(path)
     copies = FollowedFolders(folders)
@@ -61,16 +66,22 @@ def _snapshot_of_folders(path: str, known: int) -> tuple[str, int] | None:
     start = copies.copies[reached.node].start_offset
     if start <= known:
         return None
-    snapshots = [
-        (snapshot.end_offset, snapshot.node)
-        for folder in read_folders(folders)
-        for snapshot in folder.snapshots
-        if start <= snapshot.end_offset <= reached.offset
-    ]
-    if not snapshots:
-        return None
-    end, node = min(snapshots)
-    return f"{node}={folders[node]}", end
+    reaching = {
+        (file.snapshot[0], file.node): file
+        for file in files_of(read_folders(folders), "snapshot")
+        if file.snapshot is not None and start <= file.snapshot[0] <= reached.offset
+    }
+    for (end, node), file in sorted(reaching.items()):
+        damage = first_damage([file], EVERY_OFFSET)
+        if damage is None:
+            return f"{node}={folders[node]}", end
+        tell(f"a snapshot is damaged, another one is looked for: {damage}")
+    if reaching:
+        raise InputIncomplete(
+            f"the log begins at offset {start}, and all snapshots that reach it are damaged. Name the folder of one "
+            "more copy"
+        )
+    return None
 
 
 def _begins_behind(bootstrap: str, known: int) -> bool:

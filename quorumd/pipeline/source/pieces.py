@@ -170,10 +170,15 @@ def _selected(
 
 
 def describe(origin: Origin, fault: Fault) -> str:
-    """One line that names file, position and offset; what was fetched has no position."""
+    """What is wrong, where, and what to do, in one line."""
+    return (
+        f"{what_and_where(origin, fault)} (name the folder of another copy, which may be sound; the data source's "
+        "option onCorrupt=skip reads on behind it)"
+    )
+
+
+def what_and_where(origin: Origin, fault: Fault) -> str:
+    """File, position and offset, and what is wrong there; what was fetched has no position."""
     places = [f"position {fault.position}"] if origin.segment is not None else []
     places += [f"offset {fault.offset}"] if fault.offset >= 0 else []
-    return (
-        f"{', '.join([origin.path, *places])}: {fault} "
-        "(another copy may be sound; the data source's option onCorrupt=skip reads on behind it)"
-    )
+    return f"{', '.join([origin.path, *places])}: {fault}"

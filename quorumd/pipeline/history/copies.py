@@ -1,0 +1,64 @@
+"""Which copies of a log a history is made of: a damaged one is left out where another is whole, and that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from quorumd.errors import InputIncomplete
+from quorumd.pipeline.log_files import parse_folders
+from quorumd.pipeline.source.followed import FollowedFolders, most_up_to_date
+from quorumd.pipeline.source.options import Interval, Selection
+from quorumd.pipeline.source.pieces import Wanted, read_piece, what_and_where
+from quorumd.pipeline.source.tasks import File, Piece, may_hold
+
+Tell = Callable[[str], None]
+
+
+def what_is_read(source: Mapping[str, str]) -> str:
+    """For people: of several copies the one that is most up to date."""
+    folders = parse_folders(source["path"]) if "path" in source else {}
+    node = FollowedFolders(folders).look().node if len(folders) > 1 else None
+    return "reading the log" if node is None else f"reading the copy of node {node}"
+
+
+def without_damaged(source: Mapping[str, str], known: int, tell: Tell) -> dict[str, str] | None:
+    """The source without the copies that are damaged at or behind offset `known`; None where none is.
+
+    Raises InputIncomplete where all of several are.
+    """
+    if "path" not in source:
+        return None
+    folders = FollowedFolders(parse_folders(source["path"]))
+    reached = {each.node: each for each in folders.look_at_each()}
+    found = {
+        node: first_damage(folders.copies[node].files, Interval(known, each.offset))
+        for node, each in reached.items()
+    }
+    damaged = {node: text for node, text in found.items() if text is not None}
+    whole = {node: path for node, path in parse_folders(source["path"]).items() if node not in damaged}
+    if not damaged or len(reached) == 1:
+        return None
+    if not whole:
+        raise InputIncomplete(
+            f"all copies are damaged behind offset {known}, where the history ends: {'; '.join(damaged.values())}. "
+            "Name the folder of one more copy"
+        )
+    next_best = most_up_to_date(reached[node] for node in whole)
+    for node, text in damaged.items():
+        tell(
+            f"the copy of node {node} is damaged, that of node {next_best.node} is read, to offset "
+            f"{next_best.offset}: {text}"
+        )
+    return dict(source) | {"path": ",".join(f"{node}={path}" for node, path in whole.items())}
+
+
+def first_damage(files: Iterable[File], offsets: Interval) -> str | None:
+    """What is damaged first in the files of a copy, as far as it is about these offsets, and where; None if nothing
+    is. Raises InputIncomplete where a file cannot be read."""
+    asked = Selection(offsets=offsets)
+    for file in files:
+        if may_hold(file, asked, None):
+            for read in read_piece(Piece(file, 0, file.size), Wanted(asked)):
+                if read.faults:
+                    return what_and_where(read.origin, read.faults[0])
+    return None
