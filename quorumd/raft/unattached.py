@@ -25,8 +25,15 @@ def timer_fired(replica: Replica, state: Unattached, event: TimerFired) -> None:
 
 
 def look_for_leader(replica: Replica, state: Unattached | Resigned) -> None:
-    """Fetch from anybody: the answer says who leads, and if it was the leader it costs nothing."""
+    """Fetch from somebody: the answer says who leads, and if it was the leader it costs nothing.
+
+    Every other time, the first one included, from one of the voters: the leader is among them, and the others hear of
+    it first. In between from anybody, as the voters that the own log knows may be long gone.
+    """
     peers = replica.known_peers()
+    if state.attempts % 2 == 0:
+        voters = replica.voter_set.ids
+        peers = [peer for peer in peers if peer in voters] or peers
     if peers:
         state.fetch = replica.fetch_from(peers[replica.below(len(peers))], max_wait_ms=0)
     else:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from math import inf
+from random import Random
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
@@ -42,6 +43,23 @@ def test_asks_again_with_growing_pauses() -> None:
             bench.answer(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 3))
         pauses.append(bench.engine.deadline - bench.now)
     assert pauses == [16, 32, 64]
+
+
+def test_asks_a_voter_first_and_every_other_time_anybody() -> None:
+    """Among many observers that lost their leader at the same moment, chance would rarely find a voter."""
+    asked = []
+    for seed in range(40):
+        bench = Single((1,), QuorumState(3), me=key(9), below=Random(seed).randrange)
+        for observer in range(20, 40):
+            bench.discover(key(observer))
+        for _ in range(4):
+            while not bench.requests(FetchRequest):
+                bench.fire()
+            (peer,) = bench.requests(FetchRequest)
+            asked.append(peer)
+            bench.fail(peer)
+    assert set(asked[::2]) == {1, 2, 3}
+    assert len(set(asked[1::2])) > 15
 
 
 def test_without_anybody_to_ask_it_waits_for_an_address() -> None:
