@@ -174,7 +174,7 @@ def make(
 
     Every broker gets as many replicas as the others, one more or less, and leads as many partitions. Partitions keep
     their replicas in different racks; where racks differ in size, brokers of a rack that would need more than one
-    replica of a partition get fewer. No plan can do with fewer moves than the bound that is told.
+    replica of a partition get fewer. No plan that is as even can do with fewer moves than the bound that is told.
 
     \b
     Examples:
@@ -333,9 +333,11 @@ def show_figures(found: Plan, output: str) -> None:
     by_bytes = figures["bytes"] is not None
     amount = f"{figures['moves']:,} replicas are copied"
     if by_bytes:
-        amount += f", {figures['bytes']:,} bytes (no plan needs less than {figures['lower_bound_bytes']:,})"
+        amount += (
+            f", {figures['bytes']:,} bytes (no plan as even needs less than {figures['lower_bound_bytes']:,})"
+        )
     else:
-        amount += f" (no plan needs less than {figures['lower_bound']:,})"
+        amount += f" (no plan as even needs less than {figures['lower_bound']:,})"
     changed = f"{figures['changed_partitions']:,} of {figures['partitions']:,} partitions change"
     noun = "wave" if figures["waves"] == 1 else "waves"
     click.echo(f"{changed}, {amount}, in {figures['waves']:,} {noun}\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +14,7 @@ from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
 from scripts.uneven_states import uneven_state
 from tests.support.cheapest_moves import fewest_moves
+from tests.support.every_placement import every_placement, tiny_cluster
 from tests.support.plan_checks import after, check, leads, loads, moves
 
 
@@ -49,7 +52,18 @@ def test_every_plan_keeps_the_rules_and_is_even(seed: int) -> None:
     check(outcome)
     assert is_in_bands(outcome)
     assert loads(outcome).sum() == outcome.wanted.sum()
-    assert moves(outcome) >= outcome.bound, "the bound is one"
+    assert moves(outcome) == outcome.bound
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32))
+def test_no_plan_by_bytes_moves_less_than_is_told(seed: int) -> None:
+    """Also where replicas are too heavy for any plan to be as even as the bands are."""
+    state, changes, _ = drawn(seed, most=40)
+    sizes = np.random.default_rng(seed).lognormal(20, 1.5, len(state)).astype(np.int64)
+    outcome = make_outcome(state, replace(changes, sizes=sizes))
+    check(outcome)
+    assert moves(outcome) >= outcome.bound
 
 
 @settings(max_examples=40)
@@ -87,3 +101,20 @@ def test_no_plan_needs_fewer_moves(seed: int) -> None:
     fewest = fewest_moves(outcome)
     assert outcome.bound <= fewest <= moves(outcome)
     assert moves(outcome) == fewest
+
+
+@pytest.mark.parametrize("hundred", range(20))
+def test_tiny_plans_need_exactly_what_is_told(hundred: int) -> None:
+    """Of all placements none that is as even needs fewer moves, none is more even, and the bound says so."""
+    for seed in range(100 * hundred, 100 * (hundred + 1)):
+        outcome = make_outcome(*tiny_cluster(seed))
+        check(outcome)
+        assert is_in_bands(outcome)
+        reachable, alive = every_placement(outcome), outcome.cast.alive
+        even = (reachable.loads >= outcome.within.low[alive]) & (
+            reachable.loads <= outcome.within.high[alive]
+        )
+        fewest = int(reachable.moves[even.all(1)].min())
+        assert moves(outcome) == fewest, seed
+        assert outcome.bound == fewest, seed
+        assert np.ptp(loads(outcome)[alive]) == np.ptp(reachable.loads, axis=1).min(), seed

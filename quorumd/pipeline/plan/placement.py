@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, fractions, mixed, rank_within, sum_before
+from quorumd.pipeline.plan.arrays import (
+    NONE,
+    Ints,
+    Mask,
+    Rows,
+    fractions,
+    mixed,
+    not_in,
+    rank_within,
+    sum_before,
+)
 from quorumd.pipeline.plan.targets import RackRules
 
 _BLOCK_CELLS = 8_000_000
@@ -58,6 +70,15 @@ class Placement:
         totals = np.bincount(self.topics, self.wanted, self._topic_count)
         fullest = self.of_topic.reshape(self._topic_count, self.brokers).max(1)
         return np.asarray(np.maximum(np.ceil(totals / alive).astype(np.int64), fullest))
+
+    def copy(self) -> Placement:
+        found = copy(self)
+        found.rows, found.loads, found.of_topic = self.rows.copy(), self.loads.copy(), self.of_topic.copy()
+        return found
+
+    def moved_from(self, original: Rows) -> int:
+        """What all replicas weigh that are on other brokers than in these rows."""
+        return int((not_in(self.rows, original).sum(1) * self.weights).sum())
 
     def put(self, partitions: Ints, columns: Ints, brokers: Ints) -> None:
         """Let these brokers, or NONE, have the replicas at these places; each place at most once."""

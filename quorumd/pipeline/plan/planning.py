@@ -9,7 +9,8 @@ import numpy as np
 
 from quorumd.errors import ConfigError
 from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
-from quorumd.pipeline.plan.bound import lower_bound
+from quorumd.pipeline.plan.bound import lower_bound, priced_bound
+from quorumd.pipeline.plan.exchanges import Exchanges
 from quorumd.pipeline.plan.leaders import balanced_leaders, packed
 from quorumd.pipeline.plan.leaving import release
 from quorumd.pipeline.plan.moves import fill
@@ -21,6 +22,8 @@ from quorumd.pipeline.plan.state import ClusterState
 from quorumd.pipeline.plan.targets import Bands, RackRules, bands, targets
 
 _FORCED_ROUNDS = 8
+_PROVABLE = 100_000_000
+"""Replicas times racks: with more, a proof that fewer moves will not do takes longer than the plan."""
 BYTES_TOLERANCE = 0.02
 """Of a plan by bytes, unless said: replicas cannot be cut to make it even."""
 
@@ -66,8 +69,8 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Rows of indexes of `cast`, for the partitions at `index` of the state. `bound`: moves that no plan can avoid,
-    in the unit of `weights`."""
+    """Rows of indexes of `cast`, for the partitions at `index` of the state. `bound`: moves that no plan that is as
+    even can avoid, in the unit of `weights`."""
 
     state: ClusterState
     cast: Cast
@@ -104,7 +107,7 @@ def make_outcome(
         _without_leaving(old, wanted, cast), wanted, weights, topics.astype(np.int64), cast.rack_of, rules
     )
     _respect_present_spread(placement, old)
-    bound = lower_bound(placement, within)
+    start = placement.copy()
     goal = targets(placement.loads, cast.rack_of, within)
     release(placement, goal)
     _put_successors(placement, old, cast, goal)
@@ -115,7 +118,7 @@ def make_outcome(
         placement = Placement(
             placement.rows, wanted, weights, placement.topics, cast.rack_of, rules, placement.limits
         )
-    _finish(placement, old, goal, within, bound, cast.successors)
+    bound = _finish(placement, start, old, goal, within, cast.successors)
     new = balanced_leaders(packed(placement.rows), cast.alive)
     return Outcome(state, cast, index, old, new, weights, within, goal, rules, wanted, bound, not whole)
 
@@ -130,9 +133,15 @@ def _respect_present_spread(placement: Placement, old: Rows) -> None:
 
 
 def _finish(
-    placement: Placement, old: Rows, goal: Ints, within: Bands, bound: int, successors: Mapping[int, int]
-) -> None:
-    """Place all that is to be placed, first by the rules of taste too, then by those of racks and loads only."""
+    placement: Placement,
+    start: Placement,
+    old: Rows,
+    goal: Ints,
+    within: Bands,
+    successors: Mapping[int, int],
+) -> int:
+    """Place all that is to be placed, first by the rules of taste too, then by those of racks and loads only. Returns
+    what `_save_moves` does; `start` is what there was of it before."""
     alive = placement.rack_of >= 0
     for keep_spread in (True, False):
         surplus = np.where(alive, np.maximum(placement.loads - goal, 0), 0)
@@ -145,8 +154,23 @@ def _finish(
         fill(placement, np.where(alive, heaviest, 0).astype(np.int64), keep_spread=False)
     repair.fill_anyhow()
     repair.run()
-    repair.save_moves(bound)
+    bound = _save_moves(placement, start, old, within, repair)
     spread_out(placement, old, successors)
+    return bound
+
+
+def _save_moves(placement: Placement, start: Placement, old: Rows, within: Bands, repair: Repair) -> int:
+    """Take back what need not move; returns what no plan that is as even needs less than."""
+    bound = lower_bound(start, within.reaching(placement.loads))
+    if placement.moved_from(old) <= bound:
+        return bound
+    # Exchanges of unlike weights would change loads.
+    if int(placement.weights.max()) > 1 or placement.rows.size * placement.racks > _PROVABLE:
+        repair.save_moves(bound)
+        return lower_bound(start, within.reaching(placement.loads))
+    reached = within.reaching(placement.loads)
+    prices = Exchanges(placement, old, reached).save_moves()
+    return max(bound, priced_bound(start, reached, prices))
 
 
 def cast_of(state: ClusterState, changes: Changes) -> Cast:

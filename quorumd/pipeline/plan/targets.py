@@ -11,7 +11,7 @@ Weights are replicas, or bytes; the bounds of a rack are in the same unit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from quorumd.pipeline.plan.arrays import Floats, Ints
 
 _ROUNDS = 500
 _CLOSE = 1e-9
+_NEAR = 1e-6
+"""A share that is so near to a whole number is that number; shares are fractions of brokers, not of millions."""
 
 
 def rack_bounds(sizes: Ints, replication_factor: int) -> tuple[Ints, Ints]:
@@ -68,6 +70,10 @@ class Bands:
     share: Floats
     total: int
 
+    def reaching(self, loads: Ints) -> Bands:
+        """These bands, and as far beyond as these loads are: what is out of reach binds nobody."""
+        return replace(self, low=np.minimum(self.low, loads), high=np.maximum(self.high, loads))
+
 
 def bands(
     rack_of: Ints, rules: RackRules, weight_by_factor: Mapping[int, int], tolerance: float, *, whole: bool
@@ -83,9 +89,8 @@ def bands(
     high = weights[:, None] * rules.most[factors]
     of_rack = rack_shares(sizes, low, high, weights * factors)
     share = np.where(rack_of >= 0, (of_rack / np.maximum(sizes, 1))[np.maximum(rack_of, 0)], 0.0)
-    near = _CLOSE * np.maximum(share, 1)
-    lowest = np.floor(share * (1 - tolerance) + near)
-    highest = np.ceil(share * (1 + tolerance) - near)
+    lowest = np.floor(share * (1 - tolerance) + _NEAR)
+    highest = np.ceil(share * (1 + tolerance) - _NEAR)
     if whole:
         highest = np.minimum(highest, weights.sum())
     return Bands(
@@ -111,7 +116,7 @@ def rack_shares(sizes: Ints, low: Ints, high: Ints, totals: Ints) -> Floats:
         for index, total in enumerate(totals):
             others = held.sum(0) - held[index]
             held[index] = _filled_evenly(sizes, others, low[index], high[index], int(total))
-        if np.allclose(held, before, rtol=0, atol=1e-7):
+        if np.allclose(held, before, rtol=0, atol=_CLOSE):
             break
     return np.asarray(held.sum(0))
 
