@@ -87,6 +87,11 @@ class ClusterClient:
         self._connections: dict[Address, NodeConnection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
 
+    @property
+    def addresses(self) -> list[Address]:
+        """Where the cluster is looked for: as it was given, and where its nodes are by the last answer."""
+        return list(dict.fromkeys([*self._bootstrap, *self._nodes.values()]))
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -187,8 +192,7 @@ class ClusterClient:
 
     async def _connection_to(self, node: Target) -> NodeConnection:
         if node is None:
-            addresses = list(dict.fromkeys([*self._bootstrap, *self._nodes.values()]))
-            return await self._connection(addresses[self._turn % len(addresses)])
+            return await self._connection(self.addresses[self._turn % len(self.addresses)])
         if node == "leader":
             leader = self._leader
             node = leader if leader is not None else (await self._learn_leader()).id

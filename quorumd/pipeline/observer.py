@@ -147,12 +147,18 @@ class Observer:
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self._bootstrap = tuple(bootstrap)
+        self._voters: tuple[Address, ...] = ()
         self._replica_id = NO_NODE if committed_only else OBSERVER_ID
         self._timeout_s = timeout_s
         self._node: _NodeConnection | None = None
         self._leader: Address | None = None
         self._epoch = 0
         self._turn = random.randrange(len(self._bootstrap))
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where the cluster is looked for: as it was given, and where its voters were by the last answer."""
+        return tuple(dict.fromkeys((*self._bootstrap, *self._voters)))
 
     def __enter__(self) -> Self:
         return self
@@ -229,6 +235,7 @@ class Observer:
             raise _Moved("the leader is new")
         self._check(partition.error_code, "DescribeQuorum")
         self._epoch = max(self._epoch, partition.leader_epoch)
+        self._voters = tuple((each.host, each.port) for node in answer.nodes for each in node.listeners)
         if partition.high_watermark < 0:
             raise _Moved("the leader does not know yet what is committed")
         if self._replica_id != NO_NODE:
@@ -328,7 +335,7 @@ class Observer:
         return self._connected().ask(request)
 
     def _target(self) -> Address:
-        return self._leader or self._bootstrap[self._turn % len(self._bootstrap)]
+        return self._leader or self.addresses[self._turn % len(self.addresses)]
 
     def _moved(self, leader: int, epoch: int, endpoints: Iterable[_Endpoint]) -> NoReturn:
         """Note what an answer says of the leader, and ask again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from quorumd.pipeline.log_files import parse_folders
 
 if TYPE_CHECKING:
     from quorumd.pipeline.source.followed import FollowedFolders
+    from quorumd.protocol.messages.describe_quorum_response import PartitionData
 
 Row = dict[str, Any]
 
@@ -23,7 +24,7 @@ LagRows = Callable[[datetime, int], list[Row]]
 def lag_of(source: Mapping[str, str]) -> LagRows:
     """For as long as a history is built; of folders there are rows only once the history is at the end of the log."""
     if "path" not in source:
-        return lambda as_of, end: asyncio.run(_of_cluster(source["bootstrap"]))
+        return _ClusterLag(source["bootstrap"])
     from quorumd.pipeline.source.followed import FollowedFolders
 
     # What was walked of a segment at one micro-batch is not walked again at the next.
@@ -41,12 +42,28 @@ def _of_folders(folders: FollowedFolders, as_of: datetime, end: int) -> list[Row
     return [_row(as_of, each.node, "folder", each.offset, farthest - each.offset) for each in reached]
 
 
-async def _of_cluster(bootstrap: str) -> list[Row]:
-    from quorumd.client.admin import AdminClient
-    from quorumd.pipeline.source.options import parse_bootstrap
+class _ClusterLag:
+    """As its leader says it; the nodes that were found once are asked when the ones that were given are gone."""
 
-    async with AdminClient(parse_bootstrap(bootstrap)) as admin:
-        quorum = await admin.describe_quorum()
+    def __init__(self, bootstrap: str) -> None:
+        from quorumd.pipeline.source.options import parse_bootstrap
+
+        self._addresses: Sequence[tuple[str, int]] = parse_bootstrap(bootstrap)
+
+    def __call__(self, as_of: datetime, end: int) -> list[Row]:
+        del as_of, end
+        return _of_cluster(asyncio.run(self._described()))
+
+    async def _described(self) -> PartitionData:
+        from quorumd.client.admin import AdminClient
+
+        async with AdminClient(self._addresses) as admin:
+            quorum = await admin.describe_quorum()
+            self._addresses = admin.addresses
+        return quorum
+
+
+def _of_cluster(quorum: PartitionData) -> list[Row]:
     now = datetime.now(UTC)
     voters, observers = quorum.current_voters, quorum.observers
     end = max((each.log_end_offset for each in voters if each.replica_id == quorum.leader_id), default=0)

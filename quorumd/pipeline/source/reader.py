@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from quorumd.ids import OffsetAndEpoch
-from quorumd.pipeline.observer import Observer
+from quorumd.pipeline.observer import Address, Observer
 from quorumd.pipeline.scan import Place
 from quorumd.pipeline.schemas import Table
 from quorumd.pipeline.source.filters import selection_of
@@ -30,10 +30,11 @@ class PieceTask(InputPartition):
 
 
 class LiveTask(InputPartition):
-    """A range of offsets of a live log."""
+    """A range of offsets of a live log, and where its nodes are by now."""
 
-    def __init__(self, offsets: Interval) -> None:
+    def __init__(self, offsets: Interval, addresses: tuple[Address, ...]) -> None:
         self.offsets = offsets
+        self.addresses = addresses
 
 
 class SnapshotTask(InputPartition):
@@ -69,7 +70,7 @@ class TaskReader:
             reads = (read for piece in task.pieces for read in read_piece(piece, wanted))
         elif isinstance(task, LiveTask):
             wanted = self.wanted(task.offsets)
-            reads = _read_live(options, task.offsets, wanted)
+            reads = _read_live(options, task, wanted)
         elif isinstance(task, SnapshotTask):
             wanted = self.wanted(EVERY_OFFSET)
             reads = _read_live_snapshot(options, task.snapshot, wanted)
@@ -101,7 +102,9 @@ class Reader(TaskReader, DataSourceReader):
             return [PieceTask(pieces) for pieces in plan_files(options, wanted)]
         if options.level == "snapshot":
             return [SnapshotTask(newest_snapshot(options))]
-        return [LiveTask(Interval(start, end)) for start, end in plan_live(options, wanted)]
+        return [
+            LiveTask(Interval(start, end), options.bootstrap) for start, end in plan_live(options, wanted)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self.rows(partition)
@@ -113,11 +116,11 @@ class PlainReader(Reader):
     pushFilters = DataSourceReader.pushFilters
 
 
-def _read_live(options: SourceOptions, offsets: Interval, wanted: Wanted) -> Iterator[Read]:
-    with Observer(options.bootstrap, committed_only=options.committed_only) as observer:
+def _read_live(options: SourceOptions, task: LiveTask, wanted: Wanted) -> Iterator[Read]:
+    with Observer(task.addresses, committed_only=options.committed_only) as observer:
         answers = (
             (Origin(fetched.node, None, f"the log of node {fetched.node}"), fetched.data)
-            for fetched in observer.read(offsets.low, offsets.high)
+            for fetched in observer.read(task.offsets.low, task.offsets.high)
         )
         yield from read_fetched(answers, wanted)
 

@@ -200,7 +200,8 @@ class LiveLog:
         return -1
 
     def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:
-        return [LiveTask(Interval(a, b)) for a, b in live_ranges(start.offset, end.offset)]
+        ranges = live_ranges(start.offset, end.offset)
+        return [LiveTask(Interval(low, high), self._observer.addresses) for low, high in ranges]
 
     def close(self) -> None:
         self._observer.close()

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import pytest
+
+from quorumd.ids import METADATA_TOPIC
 from quorumd.pipeline.history.lag import lag_of
 from quorumd.pipeline.history.tables import as_time
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import describe_quorum_response as describe
+from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+from quorumd.protocol.wire import Message
+from tests.support.fake_node import FakeNode
 from tests.support.history_logs import history, write_segment
 
 NOW = as_time(5)
@@ -24,3 +34,24 @@ def test_copies_are_behind_the_farthest_one_once_the_history_is_there(tmp_path: 
     write_segment(two, log[:60])
     behind = [(row["ts"], row["role"], row["lag"]) for row in lag(NOW, end + 20)]
     assert behind == [(NOW, "folder", 20), (NOW, "folder", 0)]
+
+
+@pytest.mark.asyncio
+async def test_nodes_that_were_found_tell_when_the_one_that_was_given_is_gone() -> None:
+    def answer(request: Request) -> Message:
+        if request.api_key == ApiKey.METADATA:
+            return MetadataResponse(brokers=[MetadataResponseBroker(2, *leader.address)], controller_id=2)
+        voters = [describe.ReplicaState(2, log_end_offset=12), describe.ReplicaState(3, log_end_offset=9)]
+        partition = describe.PartitionData(0, 0, None, 2, 4, 9, voters)
+        return describe.DescribeQuorumResponse(0, None, [describe.TopicData(METADATA_TOPIC, [partition])])
+
+    async with FakeNode(answer) as leader:
+        async with FakeNode(answer) as given:
+            lag = lag_of({"bootstrap": f"127.0.0.1:{given.address[1]}"})
+            first = await asyncio.to_thread(lag, NOW, 9)
+        again = await asyncio.to_thread(lag, NOW, 9)
+    for rows in (first, again):
+        assert [(row["node_id"], row["role"], row["lag"]) for row in rows] == [
+            (2, "leader", 0),
+            (3, "voter", 3),
+        ]

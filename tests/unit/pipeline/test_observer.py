@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -13,6 +13,10 @@ from quorumd.errors import ErrorCode, InputIncomplete, MalformedMessage, Request
 from quorumd.ids import METADATA_TOPIC, OffsetAndEpoch
 from quorumd.pipeline import observer as real_observer
 from quorumd.pipeline.observer import OBSERVER_ID, Observer, whole_batches
+from quorumd.pipeline.source.followed import Reached
+from quorumd.pipeline.source.options import parse_options
+from quorumd.pipeline.source.reader import LiveTask
+from quorumd.pipeline.source.stream import LiveLog
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_quorum_response as describe
@@ -47,11 +51,16 @@ def fetched(
     return fetch.FetchResponse(responses=topics, node_endpoints=endpoints)
 
 
-def described(hw: int, error: int = 0) -> describe.DescribeQuorumResponse:
+def described(
+    hw: int, error: int = 0, *, voters: Sequence[tuple[str, int]] = ()
+) -> describe.DescribeQuorumResponse:
     partition = describe.PartitionData(
         0, error, None, 1, 4, hw, [describe.ReplicaState(1, log_end_offset=12)]
     )
-    return describe.DescribeQuorumResponse(0, None, [describe.TopicData(METADATA_TOPIC, [partition])])
+    nodes = [
+        describe.Node(number, [describe.Listener("CONTROLLER", *at)]) for number, at in enumerate(voters)
+    ]
+    return describe.DescribeQuorumResponse(0, None, [describe.TopicData(METADATA_TOPIC, [partition])], nodes)
 
 
 def piece(data: bytes, position: int, size: int, error: int = 0) -> snapshot.FetchSnapshotResponse:
@@ -151,6 +160,23 @@ async def test_a_node_that_is_gone_is_passed_over_and_one_without_leader_asked_a
         got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0), gone.address))
         assert got.data == DATA
         assert [partition_of(request).current_leader_epoch for request in node.requests[-2:]] == [5, 5]
+
+
+@pytest.mark.asyncio
+async def test_the_nodes_that_are_found_are_asked_when_the_one_that_was_given_is_gone() -> None:
+    """A stream lives longer than a node: its plans, and the tasks of them, which are read elsewhere."""
+    async with FakeNode(lambda request: script(there)(request)) as other:
+        there = {ApiKey.FETCH: [fetched()], ApiKey.DESCRIBE_QUORUM: [described(9, voters=[other.address])]}
+        here = there | {ApiKey.DESCRIBE_QUORUM: [described(7, voters=[other.address])]}
+        async with FakeNode(script(here)) as given:
+            host, port = given.address
+            log = LiveLog(parse_options({"bootstrap": f"{host}:{port}"}))
+            assert (await asyncio.to_thread(log.look)).offset == 7
+        assert (await asyncio.to_thread(log.look)).offset == 9
+        (task,) = log.tasks(Reached(-1, 7, -1), Reached(-1, 9, -1))
+        assert isinstance(task, LiveTask)
+        assert task.addresses == (given.address, other.address)
+        log.close()
 
 
 @pytest.mark.asyncio
