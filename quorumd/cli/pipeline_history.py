@@ -92,7 +92,7 @@ def build(
       quorumd pipeline history build --bootstrap 127.0.0.1:9192 --to history --follow
     """
     if (path is None) == (bootstrap is None):
-        raise click.UsageError("give either --from ID=FOLDER,... or --bootstrap HOST:PORT,...")
+        raise click.UsageError("give one of --from ID=FOLDER,... and --bootstrap HOST:PORT")
     if follow and once:
         raise click.UsageError("--follow and --once exclude each other")
     from dataclasses import asdict

@@ -1,6 +1,6 @@
 """How far Spark's jobs are: its status tracker, asked a few times a second from a thread of its own.
 
-That works without Spark's web interface. Streams are asked for what they read, which no tracker knows.
+That works without Spark's web interface.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quorumd.pipeline.session import SparkSession
@@ -44,19 +44,10 @@ def doing(text: str) -> None:
     _doing = text
 
 
-def progress_of(text: str, stages: Sequence[Stage], streams: Sequence[dict[str, Any]]) -> Progress:
-    """One line from the stages at work and the last progress reports of the streams."""
-    parts = [text] if text else []
-    rows = [stream for stream in streams if stream]
-    if rows:
-        read = sum(int(stream.get("numInputRows") or 0) for stream in rows)
-        rate = sum(float(stream.get("processedRowsPerSecond") or 0.0) for stream in rows)
-        batch = max(int(stream.get("batchId") or 0) for stream in rows)
-        parts.append(f"micro-batch {batch}: {read:,} rows, {rate:,.0f}/s")
+def progress_of(text: str, stages: Sequence[Stage]) -> Progress:
+    """One line from the stages at work."""
     return Progress(
-        ", ".join(parts) or "working",
-        sum(stage.done for stage in stages),
-        sum(stage.tasks for stage in stages),
+        text or "working", sum(stage.done for stage in stages), sum(stage.tasks for stage in stages)
     )
 
 
@@ -93,5 +84,4 @@ def _asked(session: SparkSession) -> Progress:
         info = tracker.getStageInfo(number)
         if info is not None:
             stages.append(Stage(info.numTasks, info.numCompletedTasks))
-    streams = [dict(query.lastProgress or {}) for query in session.streams.active]
-    return progress_of(_doing, stages, streams)
+    return progress_of(_doing, stages)

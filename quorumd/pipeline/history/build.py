@@ -150,9 +150,12 @@ def _stream(
 
     def add(batch: DataFrame, number: int) -> None:
         del number
+        began, before = time.monotonic(), writer.records
         with adding:
             writer.add(batch, lag)
-        doing(f"up to offset {writer.manifest.end:,}")
+        took, added = time.monotonic() - began, writer.records - before
+        if added:
+            doing(f"up to offset {writer.manifest.end:,}, the last {added:,} records in {took:.1f} s")
 
     stream = frame.writeStream.foreachBatch(add).option(
         "checkpointLocation", str((writer.folder / CHECKPOINT).absolute())

@@ -27,13 +27,16 @@ def partition_rows(
 ) -> list[Row]:
     """The states that overlap [since, until), in the order of topics, partitions and time; `lasted` is text.
 
-    Raises ConfigError for a topic that never was.
+    Raises ConfigError for a topic or partition that never was.
     """
     wanted, bucket = None, None
     if topic is not None:
-        topics = history.read("topics", ["topic_id"], pc.field("topic") == topic)
+        topics = history.read("topics", ["topic_id", "partitions"], pc.field("topic") == topic)
         if not len(topics):
             raise ConfigError(f"the history knows no topic {topic!r}")
+        count = pc.max(topics["partitions"]).as_py()
+        if partition is not None and partition >= count:
+            raise ConfigError(f"the history knows {count} partitions of topic {topic!r}, and no {partition}")
         wanted = pc.field("topic") == topic
         if partition is not None and len(topics) == 1:
             bucket = int(bucket_of(topics["topic_id"], pa.array([partition], pa.int32()))[0])

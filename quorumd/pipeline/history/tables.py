@@ -231,15 +231,23 @@ def with_micros(table: Any) -> Any:
 def read_files(
     folder: Path, paths: list[str], table: str, columns: list[str] | None = None, filters: Any = None
 ) -> Any:
-    """The rows of these files as a pyarrow.Table; those that pass `filters`, an expression of pyarrow."""
+    """The rows of these files as a pyarrow.Table; those that pass `filters`, an expression of pyarrow.
+
+    Raises InputIncomplete for a file that is not there.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = HISTORY_TABLES[table].arrow()
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
-    parts = [
-        pq.read_table(folder / path, columns=schema.names, filters=filters, partitioning=None)
-        for path in paths
-    ]
+    try:
+        parts = [
+            pq.read_table(folder / path, columns=schema.names, filters=filters, partitioning=None)
+            for path in paths
+        ]
+    except FileNotFoundError as error:
+        raise InputIncomplete(
+            f"{error} is not there any more: ask again where the history is being built, else build it anew"
+        ) from None
     return pa.concat_tables(parts).select(schema.names) if parts else schema.empty_table()

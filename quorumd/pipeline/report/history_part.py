@@ -37,6 +37,8 @@ class HistoryData:
     lag: pa.Table
     moved_epochs: int = 0
     """Epochs led with a wrong clock, whose times were put right: see `pipeline.history.clocks`."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Offsets [from, to) of which only the snapshot behind them was read."""
 
 
 def span_of_history(data: HistoryData) -> tuple[float, float] | None:
@@ -77,13 +79,15 @@ def about_history(data: HistoryData) -> str:
     if span is None:
         return offsets
     length = duration_text(span[1] - span[0])
+    gaps = "".join(
+        f"; offsets {low:,} to {high:,} are missing, they were deleted before they were read"
+        for low, high in data.gaps
+    )
     moved = counted(data.moved_epochs, "epoch")
     clocks = (
-        f"; the clock of the leader was wrong in {moved}, their times are put right"
-        if data.moved_epochs
-        else ""
+        f"; the leader's clock was wrong in {moved}, what it said is put right" if data.moved_epochs else ""
     )
-    return f"{moment_text(span[0])} to {moment_text(span[1])} UTC ({length}), {offsets}{clocks}"
+    return f"{moment_text(span[0])} to {moment_text(span[1])} UTC ({length}), {offsets}{gaps}{clocks}"
 
 
 def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
@@ -113,7 +117,7 @@ def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
             "bad" if unclean else "good",
         ),
         Tile(
-            "Under-replicated",
+            "Under-replicated now",
             count_text(lacking),
             below,
             "bad" if under else "warn" if lacking else "good",

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from quorumd.errors import InputIncomplete, JobFailed
-from quorumd.pipeline.history.history import open_history
+from quorumd.pipeline.history.history import History, open_history
 from quorumd.pipeline.plan.files import read_plan_folder
 from quorumd.pipeline.report.audit_part import audit_part
 from quorumd.pipeline.report.history_part import HistoryData, about_history, history_part
@@ -119,11 +119,15 @@ def read_history(folder: Path) -> HistoryData:
             topics,
             lag,
             history.clocks.moved,
+            _gaps(history),
         )
-    except FileNotFoundError as error:
-        raise InputIncomplete(f"{error.filename or error}: a file of this history is gone") from None
     except pa.ArrowException as error:
         raise InputIncomplete(f"{folder}: a file of this history cannot be read: {error}") from None
+
+
+def _gaps(history: History) -> tuple[tuple[int, int], ...]:
+    rows = history.read("gaps", ["from_offset", "to_offset"]).sort_by("from_offset").to_pylist()
+    return tuple((row["from_offset"], row["to_offset"]) for row in rows)
 
 
 def read_plan(folder: Path) -> PlanData:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.history import History, open_history
 from quorumd.pipeline.history.questions import isr_churn, partition_rows, table_rows
 from quorumd.pipeline.history.tables import as_time, read_files
-from tests.support.history_writing import write_with_wrong_clock
+from tests.support.history_logs import reassigned
+from tests.support.history_writing import write, write_with_wrong_clock
 
 WRONG_EPOCH, WRONG_BY = 3, timedelta(days=1)
 """Of eight epochs of fifty offsets and fifty milliseconds each."""
@@ -75,3 +77,22 @@ def test_times_are_moved_alike_in_sql(histories: tuple[History, History]) -> Non
     """What Spark makes of it is seen in tests/pipeline."""
     assert histories[1].clocks.sql("t", "o").startswith("timestamp_micros(unix_micros(t) + CASE WHEN o >= ")
     assert histories[1].clocks.sql("t", "o").count("WHEN") == 1
+
+
+def test_what_never_was_is_said(tmp_path: Path) -> None:
+    write(tmp_path, reassigned())
+    opened = open_history(tmp_path)
+    assert partition_rows(opened, "u", 0, None, None)
+    with pytest.raises(ConfigError, match="knows no topic 'v'"):
+        partition_rows(opened, "v", 0, None, None)
+    with pytest.raises(ConfigError, match="knows 5 partitions of topic 't', and no 5"):
+        partition_rows(opened, "t", 5, None, None)
+
+
+def test_a_file_that_is_gone_is_named_with_what_to_do(tmp_path: Path) -> None:
+    write(tmp_path, reassigned())
+    opened = open_history(tmp_path)
+    gone = tmp_path / opened.manifest.paths("topics")[0]
+    gone.unlink()
+    with pytest.raises(InputIncomplete, match=f"{gone} is not there any more: ask again"):
+        table_rows(opened, "topics", None)

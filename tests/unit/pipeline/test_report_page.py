@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,8 +15,11 @@ from quorumd.cli import root
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_table
 from quorumd.pipeline.plan.files import Plan, write_plan
+from quorumd.pipeline.report.history_part import about_history
 from quorumd.pipeline.report.report import Inputs, page_of, read_audit, read_history, read_plan, write_report
 from quorumd.pipeline.schemas import HISTORY_TABLES
+from tests.support.history_logs import history as happened
+from tests.support.history_writing import write, write_seed
 from tests.support.report_data import MORNING, a_day, a_plan, history, state, table
 
 NOW = datetime(2026, 3, 16, 12, tzinfo=UTC)
@@ -168,6 +172,17 @@ def test_files_become_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert made == expected
 
 
+def test_what_is_missing_in_a_history_and_wrong_clocks_are_said_at_the_top(tmp_path: Path) -> None:
+    log, image = happened(3, 200)
+    write(tmp_path, log[:100])
+    write_seed(tmp_path, image, log[-1])
+    about = about_history(read_history(tmp_path))
+    low, high = log[99].offset + 1, log[-1].offset + 1
+    assert f"offsets {low:,} to {high:,} are missing, they were deleted before they were read" in about
+    assert "clock" not in about
+    assert "the leader's clock was wrong in 1 epoch, what" in about_history(replace(a_day(), moved_epochs=1))
+
+
 def test_nothing_to_report_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["pipeline", "report"]) == 2
     assert "give at least one of --history, --plan and --audit" in capsys.readouterr().err
@@ -188,7 +203,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="a file of this history cannot be read"):
         read_history(folder)
     damaged.unlink()
-    with pytest.raises(InputIncomplete, match="a file of this history is gone"):
+    with pytest.raises(InputIncomplete, match="is not there any more"):
         read_history(folder)
 
 
