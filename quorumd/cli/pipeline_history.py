@@ -223,8 +223,8 @@ def sql(query: str, folder: Path, spark: SparkOptions, output: str) -> None:
       churn               how often the ISR of each partition changed
       leader_flaps        how often the leader of each partition changed
       under_min_isr       each spell with too few in sync, in seconds
-      reassignments       each reassignment, in seconds, and its outcome: done, cancelled, replaced by another one,
-                          deleted with its topic, running
+      reassignments       each reassignment, in seconds, and its outcome: done, cancelled,
+                          replaced (by another one), deleted (with its topic), running
     `describe TABLE` tells the columns.
 
     \b
