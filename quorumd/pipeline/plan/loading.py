@@ -21,6 +21,7 @@ from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_
 from quorumd.pipeline.log_files import LogFolder, read_folders
 from quorumd.pipeline.plan.arrays import Ints, Rows
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows, rows_of
+from quorumd.pipeline.source.followed import FollowedCopy, Reached, most_up_to_date
 from quorumd.pipeline.source.pieces import Wanted, read_piece
 from quorumd.pipeline.source.tasks import File, Piece, files_of, segments_of
 from quorumd.protocol import record_batch
@@ -82,9 +83,9 @@ def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
 
 
 def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
-    """The end of the copy that reaches farthest, by the node's own state machine. Raises InputIncomplete."""
-    copies = read_folders(folders)
-    folder = max(copies, key=_reach)
+    """The end of the copy that is most up to date, by the node's own state machine. Raises InputIncomplete."""
+    copies = {copy.node: copy for copy in read_folders(folders)}
+    folder = copies[most_up_to_date(end for copy in copies.values() for end in _ends(copy)).node]
     image = ClusterImage()
     for value, place in _values(folder):
         try:
@@ -98,10 +99,11 @@ def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
     return state_of_image(image)
 
 
-def _reach(folder: LogFolder) -> tuple[int, int]:
-    last = folder.segments[-1] if folder.segments else None
-    newest = folder.snapshots[-1].end_offset if folder.snapshots else 0
-    return max(newest, last.base_offset if last else 0), last.size if last else 0
+def _ends(folder: LogFolder) -> Iterator[Reached]:
+    """Of its log and of its newest snapshot."""
+    yield FollowedCopy(folder.node).look(segments_of(folder.segments))
+    for snapshot in folder.snapshots[-1:]:
+        yield Reached(folder.node, snapshot.end_offset, snapshot.epoch)
 
 
 def _values(folder: LogFolder) -> Iterator[tuple[bytes, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from struct import Struct
 
 from quorumd.pipeline.log_files import LogFolder, SegmentFile, SnapshotFile
@@ -81,11 +81,11 @@ def files_of(folders: Iterable[LogFolder], level: str) -> list[File]:
 
 
 def segments_of(segments: Sequence[SegmentFile]) -> list[File]:
-    """Segments of one copy, in order."""
+    """Segments of one copy, in order; a copy that is a snapshot has none."""
     ends = [segment.base_offset for segment in segments[1:]]
     return [
         File(segment.node, segment.path, segment.size, segment.base_offset, end, may_be_torn=end is None)
-        for segment, end in zip(segments, [*ends, None], strict=True)
+        for segment, end in zip_longest(segments, ends)
     ]
 
 

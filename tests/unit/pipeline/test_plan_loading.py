@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from quorumd.pipeline.plan.loading import sizes_of_file, state_of_history, state_of_image, state_of_logs
 from quorumd.pipeline.plan.state import BrokerState, ClusterState
@@ -118,6 +119,23 @@ def test_the_end_of_a_log_is_that_of_the_node(tmp_path: Path) -> None:
     write_snapshot_of(tmp_path, at_the_snapshot, log[249])
     first.unlink()
     assert layout(state_of_logs({1: str(tmp_path)})) == expected
+
+
+def test_a_copy_of_a_newer_epoch_is_more_up_to_date_than_a_longer_one(tmp_path: Path) -> None:
+    """What a leader that was deposed wrote and nobody took is more, and is not what the cluster is."""
+    log, image = history(2, 400)
+    longer = [*log, *(one._replace(offset=log[-1].offset + 1 + n) for n, one in enumerate(log[:200]))]
+    newer = [*log[:-1], log[-1]._replace(epoch=log[-1].epoch + 1)]
+    write_segment(tmp_path / "1", longer)
+    write_segment(tmp_path / "2", newer)
+    assert layout(state_of_logs({n: str(tmp_path / str(n)) for n in (1, 2)})) == layout(state_of_image(image))
+    # A node that just fetched a snapshot has nothing else.
+    (tmp_path / "3" / PARTITION_FOLDER).mkdir(parents=True)
+    write_snapshot_of(tmp_path / "3", image, newer[-1])
+    write_segment(tmp_path / "2", log[:300])
+    assert layout(state_of_logs({n: str(tmp_path / str(n)) for n in (1, 2, 3)})) == layout(
+        state_of_image(image)
+    )
 
 
 @pytest.mark.parametrize(
