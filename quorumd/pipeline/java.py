@@ -38,7 +38,8 @@ def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | 
     """
     too_old = None
     for home in _candidates(environment, SYSTEM_FOLDERS if system_folders is None else system_folders):
-        java = read_java(home)
+        # One Java has many names, and should be the same one by whichever it was found.
+        java = read_java(os.path.realpath(home))
         if java is None:
             continue
         if java.feature >= OLDEST_JAVA:

@@ -45,6 +45,16 @@ def test_a_link_on_path_leads_to_the_java_it_is(tmp_path: Path) -> None:
     assert find_java({"PATH": str(tmp_path / "bin")}, ()).home == str(home)
 
 
+def test_a_java_is_the_same_by_whichever_of_its_names_it_is_found(tmp_path: Path) -> None:
+    """A session looks for the class-data archive of this Java by its home."""
+    home = installed(tmp_path / "jvm" / "java-17", "17.0.15")
+    alias = tmp_path / "jvm" / "a-name-of-it"
+    alias.symlink_to(home)
+    system = (str(tmp_path / "jvm"),)
+    by_path, by_system = find_java({"PATH": str(home / "bin")}, system), find_java({"PATH": ""}, system)
+    assert find_java({"JAVA_HOME": str(alias)}, ()) == by_system == by_path
+
+
 def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
     home = installed(tmp_path / "java", None)
     (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"18.0.2\" 2022' >&2\n")
