@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.errors import ConfigError
+from quorumd.log.snapshot_file import PART, SUFFIX
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.scan import Fault
-
-_PART = ".part"
+    from quorumd.pipeline.scan import Fault, Scanned
 
 
 def dump_rows(files: Iterable[Path], output: str) -> Iterator[str]:
@@ -43,20 +42,35 @@ def dump_rows(files: Iterable[Path], output: str) -> Iterator[str]:
 
 
 def has_records(file: Path) -> bool:
-    return file.suffix in (".log", ".checkpoint", _PART)
+    return file.suffix in (".log", SUFFIX, PART)
 
 
 def _pieces(file: Path, names: tuple[str, ...], output: str) -> Iterator[tuple[list[str], list[Fault]]]:
     from quorumd.pipeline.decode import bad_records, decode_records, with_faults
     from quorumd.pipeline.row_text import csv_lines, json_lines
-    from quorumd.pipeline.scan import read_pieces
 
-    digits = re.match(r"\d+", file.name) if file.suffix == ".log" else None
-    for data, position, scanned in read_pieces(file, base_offset=int(digits.group()) if digits else 0):
+    for data, position, scanned in _scanned(file):
         faults = [
-            fault for fault in scanned.faults if not (file.suffix == _PART and fault.code == "TORN_TAIL")
+            fault for fault in scanned.faults if not (file.suffix == PART and fault.code == "TORN_TAIL")
         ]
         rows: Any = decode_records(data, scanned.batches, 0, str(file), position, names)
         unreadable = bad_records(rows)
         rows = with_faults(rows, faults, 0, str(file))
         yield json_lines(rows) if output == "jsonl" else csv_lines(rows), [*faults, *unreadable]
+
+
+def _scanned(file: Path) -> Iterator[tuple[bytes, int, Scanned]]:
+    """As `scan.read_pieces`; a snapshot that lacks its footer has one more piece, that says so."""
+    from quorumd.pipeline.scan import Place, read_pieces, scan
+    from quorumd.pipeline.source.pieces import is_footer, lacking_footer
+
+    digits = re.match(r"\d+", file.name) if file.suffix == ".log" else None
+    place, is_finished = Place(expected_offset=0), False
+    for data, position, scanned in read_pieces(file, base_offset=int(digits.group()) if digits else 0):
+        place = scanned.next
+        if len(scanned.batches):
+            is_finished = is_footer(data, int(scanned.batches.position[-1]))
+        yield data, position, scanned
+    missing = lacking_footer(place, is_finished) if file.suffix == SUFFIX else None
+    if missing is not None:
+        yield b"", place.position, scan(b"")._replace(faults=[missing])

@@ -105,16 +105,16 @@ def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
     for data, position, scanned in scan_piece(piece):
         place = scanned.next
         if file.snapshot is not None and len(scanned.batches):
-            is_finished = _is_footer(data, int(scanned.batches.position[-1]))
+            is_finished = is_footer(data, int(scanned.batches.position[-1]))
         is_told = not file.may_be_torn or wanted.with_torn_tail
         faults = [fault for fault in scanned.faults if is_told or fault.code != "TORN_TAIL"]
         yield _selected(origin, data, position, scanned.batches, faults, wanted)
-    wrong = _seam(file, place) if file.snapshot is None else _lacking_footer(place, is_finished)
+    wrong = _seam(file, place) if file.snapshot is None else lacking_footer(place, is_finished)
     if wrong is not None:
         yield _selected(origin, b"", place.position, scan(b"").batches, [wrong], wanted)
 
 
-def _is_footer(data: bytes, position: int) -> bool:
+def is_footer(data: bytes, position: int) -> bool:
     """Whether a batch is that with which a snapshot ends (KIP-630)."""
     header = read_header(data, position)
     if not header.is_control:
@@ -126,7 +126,7 @@ def _is_footer(data: bytes, position: int) -> bool:
     return types[-1:] == [ControlType.SNAPSHOT_FOOTER]
 
 
-def _lacking_footer(place: Place, is_finished: bool) -> Fault | None:
+def lacking_footer(place: Place, is_finished: bool) -> Fault | None:
     """A snapshot that ends between batches shows that it is cut by its last one only."""
     if is_finished or place.expected_offset < 0:
         return None

@@ -144,6 +144,24 @@ def test_damage_is_a_row_at_its_place_and_told_at_the_end(
     ] * 2
 
 
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_snapshot_without_its_footer_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
+) -> None:
+    """Batches are whole, and yet it was cut; one that is still fetched may end anywhere."""
+    path = tmp_path / f"{5:020}-{1:010}.checkpoint"
+    path.write_bytes(encode_batch(0, 1, 0, [encode_record(TopicRecord("t"), 0)]) * size)
+    position = path.stat().st_size
+    assert run(["log", "dump", "--output", "jsonl", str(path)]) == 1
+    captured = capsys.readouterr()
+    last = json.loads(captured.out.splitlines()[-1])
+    assert (last["position"], last["fault"]) == (position, "TORN_TAIL: the snapshot ends without its footer")
+    assert captured.err == (
+        f"error: {path}, position {position} (offset {size}): TORN_TAIL: the snapshot ends without its footer\n"
+    )
+    dumped(capsys, "jsonl", path.rename(f"{path}.part"))
+
+
 def test_an_unreadable_record_is_a_finding_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(encode_batch(0, 1, 0, [b"\1\3\1cut", encode_record(TopicRecord("t"), 0)]))
