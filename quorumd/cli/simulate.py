@@ -16,6 +16,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.output import Progress, print_json, progress
+from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,9 +56,12 @@ class FaultNumbers(click.ParamType):  # type: ignore[type-arg]  # as above
         if isinstance(value, tuple):
             return value
         try:
-            return () if value == "none" else tuple(int(number) for number in value.split(","))
+            numbers = () if value == "none" else tuple(int(number) for number in value.split(","))
         except ValueError:
+            numbers = (-1,)
+        if min(numbers, default=0) < 0:
             self.fail(f"{value!r} is neither `none` nor numbers with commas between them", param, ctx)
+        return numbers
 
 
 @click.command()
@@ -137,6 +141,7 @@ def simulate(
         _set_logging(verbose)
         span_ms = (from_ms or 0.0, inf if to_ms is None else to_ms)
         report = explain_run(first, change, span_ms, explain, html, output)
+        change.check_drawn(report)
         raise click.exceptions.Exit(0 if report.ok else 1)
     if from_ms is not None or to_ms is not None:
         raise click.UsageError("--from-ms and --to-ms go with --explain or --html")
@@ -145,6 +150,7 @@ def simulate(
     shorter: dict[int, str] = {}
     with progress(f"simulating seed {first}") as show:
         for report in _reports(first, count, change, min(count, jobs or os.cpu_count() or 1), verbose):
+            change.check_drawn(report)
             reports.append(report)
             if not report.ok:
                 _tell_broken(report, None if no_shrink else shrink_s, output, show, shorter)
@@ -188,6 +194,19 @@ class Change:
     safety_ms: float | None
     observers: int | None
     clients: int | None
+
+    def check_drawn(self, report: Report) -> None:
+        """Raises ConfigError where a fault was asked for that this seed never draws. A run that broke was over before
+        all were drawn."""
+        if not report.ok:
+            return
+        unknown = [number for number in self.only_faults or () if number >= report.drawn_faults]
+        if unknown:
+            drawn = f"faults 0 to {report.drawn_faults - 1}" if report.drawn_faults else "no faults"
+            raise ConfigError(
+                f"--only-faults {','.join(map(str, unknown))}: seed {report.seed} draws {drawn} in its "
+                f"{report.options.safety_ms:g} ms; `--output json` without --only-faults lists those that happen"
+            )
 
     def options(self, seed: int) -> SimulationOptions:
         from quorumd.simulator.drawing import draw_options

@@ -37,6 +37,8 @@ class Report:
     """What happened, by name: elections, commits, faults and what they cost."""
     injected: tuple[tuple[int, float, str], ...] = ()
     """Number, virtual time and name of each fault that happened."""
+    drawn_faults: int = 0
+    """How many were drawn, from 0: also those that nothing could come of, or that `only_faults` left out."""
 
     @property
     def ok(self) -> bool:

@@ -107,6 +107,7 @@ class Simulation:
             violations,
             self._counters(),
             tuple(self._injected),
+            self._drawn_faults,
         )
 
     def call_at(self, time_ms: float, look: Callable[[], None]) -> None:
