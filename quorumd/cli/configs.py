@@ -31,6 +31,10 @@ SOURCES = {
 }
 """Kafka's names of where a value comes from."""
 
+OWN_SOURCES = {"topic": 1, "broker": 2, "client-metrics": 7, "group": 8}
+"""The source of what is set on the resource itself."""
+DEFAULT_OF_BROKERS = 3
+
 
 def _resource(command: F) -> F:
     """`--type` and `--name`: what the configs belong to."""
@@ -111,13 +115,19 @@ def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str
 @_resource
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...]) -> None:
-    """Delete configs of one resource: their defaults hold again.
+    """Delete configs of one resource, all or none: their defaults hold again. Exit code 1 if one of them is not set.
 
     \b
     Example:
       quorumd configs delete --bootstrap-server 127.0.0.1:9192 --type group --name orders \\
         consumer.session.timeout.ms
     """
+    found = ask(servers, lambda admin: admin.describe_configs(TYPES[kind], name, list(keys)))
+    # A value that holds because it is set elsewhere, or by default, is not this resource's to delete.
+    own = OWN_SOURCES[kind] if name or kind != "broker" else DEFAULT_OF_BROKERS
+    missing = sorted(set(keys) - {config.name for config in found if config.config_source == own})
+    if missing:
+        raise RequestFailed(f"{kind} {name!r} has not set {', '.join(missing)}: nothing is deleted")
     ask(servers, lambda admin: admin.alter_configs(TYPES[kind], name, dict.fromkeys(keys)))
     click.echo(f"committed: {kind} {name!r}, deleted {', '.join(keys)}")
 

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.client.admin import AdminClient, ItemError, TopicPartition
 
+SHOWN = 10
+"""Partitions that a warning names."""
+
 
 @click.command()
 @click.option("--preferred", is_flag=True, help="The first of the replicas, if it is in sync.")
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Where nobody leads: any replica that is there, even if committed records are lost with it.",
+    help="Where nobody leads: any replica that is up. What was acknowledged and it lacks is lost.",
 )
 @click.option("--topic", help="The topic of the partitions.")
 @click.option(
@@ -45,6 +48,10 @@ def elect(
 ) -> None:
     """Elect leaders anew. Where it is not needed nothing happens. Exit code 1 if somewhere it did not work.
 
+    --unclean is for partitions without a leader whose in-sync replicas will not come back. A replica leads then that
+    may lack records that producers were told are written: these are lost for good, and the other replicas cut theirs
+    as well, when they are back. If one that is in sync can be brought back, do that instead: it leads by itself.
+
     \b
     Examples:
       quorumd partitions elect --bootstrap-server 127.0.0.1:9192 --preferred --all
@@ -58,6 +65,8 @@ def elect(
         raise click.UsageError("--partition is one of a --topic")
     results = ask(servers, lambda admin: hold(admin, unclean, topic, numbers))
     show(results, output)
+    if unclean:
+        warn_of_loss(results)
     failed = [where for where, error in results.items() if _is_failure(error)]
     if failed:
         raise RequestFailed(f"{len(failed)} of {len(results)} partitions have no new leader")
@@ -78,6 +87,18 @@ async def hold(
     return await admin.elect_leaders(
         election, [TopicPartition(topic, number) for number in dict.fromkeys(numbers)]
     )
+
+
+def warn_of_loss(results: dict[TopicPartition, ItemError | None]) -> None:
+    """Say where records may be missing now."""
+    elected = [f"{where.topic}-{where.partition}" for where, error in results.items() if error is None]
+    if elected:
+        more = f" and {len(elected) - SHOWN} more" if len(elected) > SHOWN else ""
+        click.echo(
+            f"warning: acknowledged records may be lost in {', '.join(elected[:SHOWN])}{more}: "
+            "what the new leader lacks is cut from the other replicas too",
+            err=True,
+        )
 
 
 def show(results: dict[TopicPartition, ItemError | None], output: str) -> None:

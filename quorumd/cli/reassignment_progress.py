@@ -31,22 +31,28 @@ class State(StrEnum):
 
 class PartitionProgress(NamedTuple):
     """`now`: the replicas it has, or goes to if it is being moved elsewhere. `waits_for`: brokers that are to be
-    added and are not in sync yet; empty where only the last step is to come."""
+    added and are not in sync yet; empty where only the last step is to come.
+
+    Without a leader nothing is copied: `leaderless`, and `may_lead` are the brokers of which one must come back.
+    """
 
     where: TopicPartition
     target: tuple[int, ...]
     state: State
     now: tuple[int, ...] = ()
     waits_for: tuple[int, ...] = ()
+    leaderless: bool = False
+    may_lead: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
         """What it is about, for people."""
         if self.state is State.MOVING:
+            if self.leaderless:
+                return f"moving, has no leader{_until(self.may_lead)}"
             if not self.waits_for:
                 return "moving, enough replicas must be in sync"
-            noun = "broker" if len(self.waits_for) == 1 else "brokers"
-            return f"moving, waits for {noun} {', '.join(map(str, self.waits_for))} to be in sync"
+            return f"moving, waits for {_named(self.waits_for)} to be in sync"
         if self.state in (State.ELSEWHERE, State.NOT_MOVED):
             return (
                 f"{self.state}, {'to' if self.state is State.ELSEWHERE else 'it has'} {listed_ids(self.now)}"
@@ -62,6 +68,7 @@ class PartitionProgress(NamedTuple):
             "target": list(self.target),
             "replicas": list(self.now),
             "waitsFor": list(self.waits_for),
+            "leaderless": self.leaderless,
         }
 
 
@@ -116,11 +123,46 @@ def _progress(
     if heading_for != target:
         return PartitionProgress(where, target, State.ELSEWHERE, heading_for)
     missing = tuple(r for r in ongoing.adding_replicas if r not in partition.isr_nodes)
-    return PartitionProgress(where, target, State.MOVING, tuple(ongoing.replicas), missing)
+    may_lead = tuple(sorted({*partition.isr_nodes, *(partition.eligible_leader_replicas or ())}))
+    return PartitionProgress(
+        where,
+        target,
+        State.MOVING,
+        tuple(ongoing.replicas),
+        missing,
+        partition.leader_id < 0,
+        may_lead,
+    )
+
+
+def _named(brokers: Sequence[int]) -> str:
+    return f"{'broker' if len(brokers) == 1 else 'brokers'} {', '.join(map(str, brokers))}"
+
+
+def _until(may_lead: Sequence[int]) -> str:
+    if not may_lead:
+        return ""
+    return f" until {'one of ' if len(may_lead) > 1 else ''}{_named(may_lead)} is back"
 
 
 def summary(progress: Sequence[PartitionProgress]) -> str:
-    """Whom the partitions that are moving wait for: `waiting for broker 4 (12 partitions), 5 (3)`."""
+    """Whom the partitions that are moving wait for: `waiting for broker 4 (12 partitions), 5 (3)`.
+
+    Those that nobody leads wait for a leader first, and are told of apart: `2 partitions have no leader until broker
+    1 is back`.
+    """
+    leaderless = [each for each in progress if each.leaderless]
+    others = _waiting([each for each in progress if not each.leaderless])
+    if not leaderless:
+        return others
+    have = "partition has" if len(leaderless) == 1 else "partitions have"
+    alike = {each.may_lead for each in leaderless}
+    text = f"{len(leaderless)} {have} no leader{_until(alike.pop()) if len(alike) == 1 else ''}"
+    moving = any(each.state is State.MOVING and not each.leaderless for each in progress)
+    return f"{text}; {others}" if moving else text
+
+
+def _waiting(progress: Sequence[PartitionProgress]) -> str:
     counts: dict[int, int] = {}
     for each in progress:
         for broker in each.waits_for:

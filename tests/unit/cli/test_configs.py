@@ -26,6 +26,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     def describe(kind: int, name: str, keys: list[str] | None) -> list[DescribeConfigsResourceResult]:
         made.append(("describe", kind, name, keys))
         values = {"b": "2", "a": "1"}
+        if keys == ["inherited"]:
+            return [DescribeConfigsResourceResult("inherited", "3", False, 5)]
         return [
             DescribeConfigsResourceResult(key, values[key], False, 8)
             for key in keys or values
@@ -55,7 +57,21 @@ def test_what_is_no_assignment_is_refused(wrong: list[str]) -> None:
 def test_set_and_delete_are_one_change_each(calls: list[tuple[Any, ...]]) -> None:
     assert run(["configs", "set", *RESOURCE, "a=1", "b=2"]) == 0
     assert run(["configs", "delete", *RESOURCE, "a"]) == 0
-    assert calls == [("alter", 32, "orders", {"a": "1", "b": "2"}), ("alter", 32, "orders", {"a": None})]
+    assert [call for call in calls if call[0] == "alter"] == [
+        ("alter", 32, "orders", {"a": "1", "b": "2"}),
+        ("alter", 32, "orders", {"a": None}),
+    ]
+
+
+def test_what_is_not_set_cannot_be_deleted(
+    calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As with Kafka's own tool: a name that is misspelt is not taken for done."""
+    assert run(["configs", "delete", *RESOURCE, "a", "d", "c"]) == 1
+    assert capsys.readouterr() == ("", "error: group 'orders' has not set c, d: nothing is deleted\n")
+    # Group orders shows it, as broker 1 would show the default of all brokers; it is not its own.
+    assert run(["configs", "delete", *RESOURCE, "inherited"]) == 1
+    assert {call[0] for call in calls} == {"describe"}
 
 
 def test_get_prints_all_in_order(calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]) -> None:

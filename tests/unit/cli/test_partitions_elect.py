@@ -67,6 +67,21 @@ def test_what_came_of_it_is_shown(admin: Admin, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "no partition needs an election\n"
 
 
+def test_an_unclean_election_says_where_records_may_be_lost(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["partitions", "elect", *SERVER, "--unclean", "--topic", "orders"]) == 0
+    assert capsys.readouterr().err == (
+        "warning: acknowledged records may be lost in orders-0: "
+        "what the new leader lacks is cut from the other replicas too\n"
+    )
+    admin.results = {SECOND: NOT_NEEDED}
+    assert run(["partitions", "elect", *SERVER, "--unclean", "--topic", "orders"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["partitions", "elect", "--help"]) == 0
+    assert "lost for good" in capsys.readouterr().out
+
+
 def test_a_failure_is_an_exit_code(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.results = {FIRST: LAGS, SECOND: NOT_NEEDED}
     assert run(["partitions", "elect", *SERVER, "--preferred", "--all", "--output", "json"]) == 1

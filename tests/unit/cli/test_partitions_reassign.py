@@ -81,6 +81,7 @@ def test_verify_fails_until_all_are_done(
         "target": [4, 2],
         "replicas": [4, 2, 1],
         "waitsFor": [4],
+        "leaderless": False,
     }
     finish(admin, FIRST, SECOND)
     assert run(verify) == 0
@@ -224,3 +225,21 @@ def test_a_plan_that_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.Captu
     file.write_text('{"version": 1, "partitions": []}')
     assert run(["partitions", "reassign", *SERVER, "--plan", str(file), "--execute"]) == 2
     assert capsys.readouterr().err == f"error: {file}: partitions: expected at least one\n"
+
+
+def test_a_partition_without_a_leader_waits_for_one_and_not_for_who_copies(
+    admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can copy what nobody leads: broker 4 may be up and well."""
+    admin.topics["orders"][0] = partition(0, [4, 2, 1], isr=[1], leader=-1)
+    admin.topics["orders"][1] = partition(1, [5, 4, 2, 1], isr=[], leader=-1)
+    admin.topics["orders"][1].eligible_leader_replicas = [2, 1]
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
+    out, err = capsys.readouterr()
+    assert "moving, has no leader until broker 1 is back\n" in out
+    assert "moving, has no leader until one of brokers 1, 2 is back\n" in out
+    assert "; 2 partitions have no leader" in err
+    assert "waiting for" not in err
+    admin.topics["orders"][1] = partition(1, [5, 4, 2, 1], isr=[2, 1], leader=2)
+    assert run(["partitions", "reassign", *SERVER, "--plan", plan, "--verify"]) == 1
+    assert "; 1 partition has no leader until broker 1 is back; waiting for broker" in capsys.readouterr().err
