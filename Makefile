@@ -19,6 +19,9 @@ HISTORIES ?= 1000
 # How often `make stream-kills` kills streams into Parquet; ten of them are among the tests.
 KILLS ?= 100
 
+# More for `make stock-tools`: --only brokers is a part of it, --kafka 4.2.0 another version of the tools.
+STOCK ?=
+
 # Within so many seeds the simulator must catch each planted bug.
 MUTANT_SEEDS ?= 2000
 
@@ -35,7 +38,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup standalone stream-kills test test-compiled
+.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
@@ -50,6 +53,7 @@ help:
 	@echo "make chaos-reassign  change the voters of five nodes 100 times while they are killed, report to build/chaos-reassign/"
 	@echo "make audit-histories  audit what simulated nodes stored, HISTORIES seeds of it (1000), and plant faults"
 	@echo "make standalone  a Spark master and two workers on loopback: the pipeline's source and commands give there what they give here"
+	@echo "make stock-tools  Kafka's own tools and brokers (from Maven) on quorumd's plans, logs and nodes; the speed of its log dump"
 	@echo "make stream-kills  kill -9 streams into Parquet KILLS times (100), count that every record is there once"
 	@echo "make mutants   plant bugs into the code, each must be caught by the simulator; table in tests/README.md"
 	@echo "make clean     remove what was built (not .venv)"
@@ -115,6 +119,9 @@ chaos-reassign: $(READY)
 
 standalone: $(READY)
 	$(PYTHON_BIN)/python -m tests.pipeline.standalone
+
+stock-tools: $(READY)
+	$(PYTHON_BIN)/python -m tests.interop.stock_tools $(STOCK)
 
 stream-kills: $(READY)
 	$(PYTHON_BIN)/python -m tests.pipeline.stream_kills --kills $(KILLS)

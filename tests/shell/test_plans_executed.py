@@ -16,6 +16,7 @@ from quorumd.pipeline.plan.loading import state_of_cluster, state_of_logs
 from tests.support.broker_stand_in import BrokerStandIn, brokers
 from tests.support.copying_brokers import copying
 from tests.support.daemons import Cluster, run_quorumd
+from tests.support.placement import placed
 
 BROKERS = (101, 102, 103, 104, 105, 106)
 RACKS = ("a", "b", "c", "a", "b", "c")
@@ -45,18 +46,6 @@ def plan(*arguments: str | Path, exits: int = 0) -> subprocess.CompletedProcess[
 
 def rows(*arguments: str | Path, exits: int = 0) -> Any:
     return json.loads(plan(*arguments, "--output", "json", exits=exits).stdout)
-
-
-def placed(cluster: Cluster) -> dict[str, list[int]]:
-    async def ask() -> dict[str, list[int]]:
-        async with AdminClient(cluster.addresses) as admin:
-            return {
-                f"{topic.name}-{partition.partition_index}": partition.replica_nodes
-                for topic in await admin.describe_topics()
-                for partition in topic.partitions
-            }
-
-    return asyncio.run(ask())
 
 
 def test_a_plan_is_applied_in_waves_and_taken_back(

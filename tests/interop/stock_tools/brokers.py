@@ -1,0 +1,114 @@
+"""What Kafka's own brokers, clients and tools do on a quorum of quorumd: no record is lost or seen twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Sequence
+
+from tests.interop.stock_tools.claims import Step, expect
+from tests.interop.stock_tools.kafka_brokers import KafkaBroker
+from tests.interop.stock_tools.tools import LEADER_ELECTION, TOPICS, StockTools
+from tests.interop.stock_tools.traffic import Traffic
+from tests.support.daemons import Cluster, run_quorumd, wait_for
+from tests.support.placement import partitions
+
+ORDERS = "orders"
+CROWDED = ("101:102:103", "102:103:101", "103:101:102", "101:103:102", "102:101:103", "103:102:101")
+"""The replicas of the topics' partitions: none on the fourth broker."""
+SIZES = {ORDERS: 6, "payments": 90}
+"""Partitions of the topics. Only the first gets records; the other fills segments of the quorum's log."""
+RECORDS = 10_000
+"""That the first topic begins with, 2 MB."""
+
+
+class Brokers:
+    """Four brokers, and topics on three of them."""
+
+    def __init__(
+        self, tools: StockTools, cluster: Cluster, brokers: Sequence[KafkaBroker], traffic: Traffic
+    ) -> None:
+        self._tools = tools
+        self._cluster = cluster
+        self._brokers = brokers
+        self._traffic = traffic
+        self._bootstrap = ("--bootstrap-server", ",".join(broker.address for broker in brokers))
+
+    def beginning(self) -> list[Step]:
+        """What everything else needs."""
+        return [
+            (f"{len(self._brokers)} brokers start on {len(self._cluster.daemons)} daemons", self.start),
+            ("kafka-topics makes topics; what is produced is consumed", self.produce),
+        ]
+
+    def steps(self) -> list[Step]:
+        return [
+            ("kafka-leader-election gives every partition its preferred leader", self.elect),
+            ("a broker is killed with kill -9: others lead, and it comes back in sync", self.kill),
+            ("a broker is told to stop: it leads nothing any more, ends, and comes back", self.shut_down),
+        ]
+
+    def start(self) -> str:
+        self._wait_for_running()
+        return ", ".join(str(broker.broker_id) for broker in self._brokers)
+
+    def produce(self) -> str:
+        for topic, size in SIZES.items():
+            replicas = ",".join(CROWDED[number % len(CROWDED)] for number in range(size))
+            named = ("--create", "--topic", topic, "--replica-assignment", replicas)
+            self._tools.run(TOPICS, *self._bootstrap, *named)
+        with self._traffic.producing(RECORDS):
+            pass
+        return self._traffic.check()
+
+    def elect(self) -> str:
+        which = ("--election-type", "preferred", "--all-topic-partitions")
+        self._tools.run(LEADER_ELECTION, *self._bootstrap, *which)
+        found = partitions(self._cluster)
+        preferred = {name: partition.replica_nodes[0] for name, partition in found.items()}
+        wait_for("the preferred leaders", lambda: self._leaders() == preferred)
+        return f"{len(preferred)} partitions"
+
+    def kill(self) -> str:
+        broker = self._brokers[0]
+        with self._traffic.producing():
+            broker.end(signal.SIGKILL)
+            wait_for("the others to lead", lambda: broker.broker_id not in self._leaders().values())
+            self._bring_back(broker)
+        return self._traffic.check()
+
+    def shut_down(self) -> str:
+        broker = self._brokers[1]
+        with self._traffic.producing():
+            began = time.monotonic()
+            broker.end(signal.SIGTERM)
+            seconds = time.monotonic() - began
+            led = [name for name, leader in self._leaders().items() if leader == broker.broker_id]
+            expect("partitions that it leads", led, [])
+            self._bring_back(broker)
+        return f"gone after {seconds:.1f} s; {self._traffic.check()}"
+
+    def _bring_back(self, broker: KafkaBroker) -> None:
+        broker.start()
+        self._wait_for_running()
+        wait_for("all replicas to be in sync", self._are_in_sync)
+
+    def _wait_for_running(self) -> None:
+        def are_running() -> bool:
+            done = run_quorumd(
+                "brokers", "list", "--bootstrap-server", self._cluster.bootstrap, "--output", "json"
+            )
+            states = [broker["state"] for broker in json.loads(done.stdout or "[]")]
+            return states == ["running"] * len(self._brokers)
+
+        wait_for("all brokers to run", are_running)
+
+    def _leaders(self) -> dict[str, int]:
+        return {name: partition.leader_id for name, partition in partitions(self._cluster).items()}
+
+    def _are_in_sync(self) -> bool:
+        return all(
+            set(partition.isr_nodes) == set(partition.replica_nodes)
+            for partition in partitions(self._cluster).values()
+        )

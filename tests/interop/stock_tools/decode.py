@@ -1,0 +1,27 @@
+"""Decodes a log in a Spark session of its own; `speed` starts it.
+
+    python -m tests.interop.stock_tools.decode FOLDER all | usual
+
+Prints the last offset and the CPU seconds of all its processes, Java and Python workers among them, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from quorumd.pipeline.session import spark_session
+from scripts.bench.source_pass import USUAL_COLUMNS, tree_cpu_seconds
+
+
+def main(folder: str, columns: str) -> None:
+    with spark_session("local[2]") as spark:
+        source = spark.read.format("quorumd").option("path", folder)
+        frame = (source.schema(USUAL_COLUMNS) if columns == "usual" else source).load()
+        ((last,),) = frame.agg({"offset": "max"}).collect()
+        print(json.dumps({"last": last, "cpu_s": tree_cpu_seconds(os.getpid())}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

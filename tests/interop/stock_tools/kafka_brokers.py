@@ -1,0 +1,90 @@
+"""Kafka's own brokers, with data, on a quorum of quorumd: processes that are started, hurt and stopped."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.interop.stock_tools.tools import BROKER, StockTools
+from tests.support.daemons import PATIENCE_S, Cluster, free_port
+
+HEAP = ("-Xms128M", "-Xmx384M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SETTINGS = {
+    "process.roles": "broker",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    # In small pieces: a throttle is noticed at once.
+    "replica.fetch.max.bytes": "10000",
+    "replica.fetch.response.max.bytes": "10000",
+    "auto.create.topics.enable": "false",
+}
+
+
+class KafkaBroker:
+    """One broker: its folder and, while it runs, its process."""
+
+    def __init__(self, tools: StockTools, cluster: Cluster, broker_id: int, rack: str, folder: Path) -> None:
+        self.broker_id = broker_id
+        self.port = free_port()
+        self.output = folder / "broker.log"
+        self._config = folder / "server.properties"
+        self._tools = tools
+        self._child: subprocess.Popen[bytes] | None = None
+        data = folder / "data"
+        data.mkdir(parents=True)
+        voters = ",".join(f"{daemon.node_id}@127.0.0.1:{daemon.port}" for daemon in cluster)
+        settings = SETTINGS | {
+            "node.id": str(broker_id),
+            "broker.rack": rack,
+            "listeners": f"PLAINTEXT://{self.address}",
+            "controller.quorum.voters": voters,
+            "log.dirs": str(data),
+        }
+        self._config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        identity = {"version": "1", "cluster.id": cluster.cluster_id(), "node.id": str(broker_id)}
+        (data / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in identity.items()))
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        with self.output.open("ab") as output:
+            command = self._tools.command(BROKER, self._config, java=HEAP)
+            self._child = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal and wait until the process is gone."""
+        assert self._child is not None
+        self._child.send_signal(number)
+        self._child.wait(PATIENCE_S)
+
+    def stop(self) -> None:
+        """Whatever state it is in, it does not run afterwards."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.kill()
+            self._child.wait()
+
+
+@contextmanager
+def kafka_brokers(
+    tools: StockTools, cluster: Cluster, racks: Mapping[int, str], folder: Path
+) -> Iterator[list[KafkaBroker]]:
+    """Brokers of these ids, started; they may not be ready yet."""
+    started = [
+        KafkaBroker(tools, cluster, broker_id, rack, folder / f"broker-{broker_id}")
+        for broker_id, rack in racks.items()
+    ]
+    try:
+        for broker in started:
+            broker.start()
+        yield started
+    finally:
+        for broker in started:
+            broker.stop()

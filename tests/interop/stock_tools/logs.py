@@ -1,0 +1,170 @@
+"""Segments, snapshots and indexes of quorumd, read by the stock kafka-dump-log.
+
+Of nodes that were stopped: a node at work allocates ahead, and the tool ends with an error where those
+zeros begin, after all records.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
+from tests.interop.stock_tools.tools import StockTools
+from tests.support.daemons import Cluster, run_quorumd
+
+CONTROL_RECORDS = {
+    "LeaderChange": "LeaderChangeMessage",
+    "KRaftVersion": "KRaftVersionRecord",
+    "KRaftVoters": "VotersRecord",
+    "SnapshotHeader": "SnapshotHeaderRecord",
+    "SnapshotFooter": "SnapshotFooterRecord",
+}
+"""The tool's names of records, and those of their schemas."""
+COMPLAINTS = ("isvalid: false", "Error at", "Non-consecutive", "Mismatches", "Index offset", "Exception")
+_FILE = re.compile(r"^Dumping (.+)$", re.M)
+_RECORD = re.compile(r"^\| offset: (\d+) .* headerKeys: \[\] (?:payload: |(\w+):? )(\{.*\})$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A record as a tool shows it; control records have no version here."""
+
+    offset: int
+    type: str
+    version: int | None
+    data: Any
+
+
+class Logs:
+    """The folders of a cluster's nodes."""
+
+    def __init__(self, tools: StockTools, cluster: Cluster, scratch: Path) -> None:
+        self._tools = tools
+        self._cluster = cluster
+        self._scratch = scratch
+
+    def steps_at_work(self) -> list[Step]:
+        """To be tried while the nodes run."""
+        return [("each node builds a snapshot", self.take_snapshots)]
+
+    def steps(self) -> list[Step]:
+        """To be tried once they are stopped."""
+        return [
+            ("each segment has the records and contents that `quorumd log dump` shows", self.segments),
+            ("each snapshot likewise", self.snapshots),
+            ("each index agrees with its segment", self.indexes),
+            ("one bit that was turned is noticed", self.damage),
+        ]
+
+    def take_snapshots(self) -> str:
+        for daemon in self._cluster:
+            done = run_quorumd("snapshot", "--config", daemon.config)
+            expect(f"exit code of quorumd snapshot: {done.stderr}", done.returncode, 0)
+        return f"{len(self._cluster.daemons)} snapshots"
+
+    def segments(self) -> str:
+        files = self._files(".log")
+        if len(files) <= len(self._cluster.daemons):
+            raise ClaimBroken(f"one segment a node, expected more: {files}")
+        return self._compared(files)
+
+    def snapshots(self) -> str:
+        return self._compared(self._files(".checkpoint"))
+
+    def indexes(self) -> str:
+        files = self._files(".index") + self._files(".timeindex")
+        said = self._dumped(*files)
+        entries = len(re.findall(r"^(?:offset|timestamp): ", said, re.M))
+        if not entries:
+            raise ClaimBroken(f"no entries in {len(files)} indexes")
+        return f"{entries} entries in {len(files)} indexes"
+
+    def damage(self) -> str:
+        segment = self._files(".log")[0]
+        data = bytearray(segment.read_bytes())
+        # Of the last record: its batch's CRC covers it, as it does not all of a batch's header.
+        data[-1] ^= 1
+        copy = self._scratch / segment.name
+        copy.write_bytes(data)
+        done = self._tools.ask(self._tools.dump_log, "--cluster-metadata-decoder", "--files", copy)
+        found = _complaints(done.stdout + done.stderr)
+        if not found:
+            raise ClaimBroken("a damaged segment is read without complaint")
+        return ", ".join(sorted(set(found)))
+
+    def _compared(self, files: Sequence[Path]) -> str:
+        records = size = 0
+        said = self._dumped(*files)
+        parts = _FILE.split(said)[1:]
+        expect("files that were read", parts[::2], [str(file) for file in files])
+        for file, text in zip(files, parts[1::2], strict=True):
+            theirs, ours = stock_reads(text), quorumd_reads(file)
+            expect(f"{file}: number of records", len(theirs), len(ours))
+            for stock, own in zip(theirs, ours, strict=True):
+                if not is_same(stock, own):
+                    raise ClaimBroken(f"{file}: {stock} for kafka-dump-log, {own} for quorumd")
+            records += len(theirs)
+            size += file.stat().st_size
+        return f"{records:,} records of {len(files)} files, {size:,} bytes"
+
+    def _dumped(self, *files: Path) -> str:
+        names = ",".join(map(str, files))
+        said = self._tools.run(self._tools.dump_log, "--cluster-metadata-decoder", "--files", names)
+        expect("complaints", _complaints(said), [])
+        return said
+
+    def _files(self, suffix: str) -> list[Path]:
+        files = [file for daemon in self._cluster for file in sorted(daemon.log_folder.glob(f"*{suffix}"))]
+        if len(files) < len(self._cluster.daemons):
+            raise ClaimBroken(f"{len(files)} files *{suffix}, expected one a node at least")
+        return files
+
+
+def stock_reads(text: str) -> list[Read]:
+    """The records in what kafka-dump-log prints of a file."""
+    found = []
+    for offset, control, document in _RECORD.findall(text):
+        data = json.loads(document)
+        if control:
+            found.append(Read(int(offset), CONTROL_RECORDS.get(control, control), None, data))
+        else:
+            name = "".join(word.capitalize() for word in data["type"].split("_"))
+            found.append(Read(int(offset), name, data["version"], data["data"]))
+    lines = len(re.findall(r"^\| offset: ", text, re.M))
+    expect("lines of records that can be read", len(found), lines)
+    return found
+
+
+def quorumd_reads(file: Path) -> list[Read]:
+    """The records in what `quorumd log dump` prints of a file."""
+    done = run_quorumd("log", "dump", "--output", "json", file)
+    expect(f"exit code of quorumd log dump {file}: {done.stderr}", done.returncode, 0)
+    return [
+        Read(record["offset"], record["type"], record.get("version"), record["data"])
+        for batch in json.loads(done.stdout)
+        for record in batch.get("records", ())
+    ]
+
+
+def is_same(stock: Read, own: Read) -> bool:
+    """Whether both tools saw the same record; the stock one leaves out what has its default."""
+    return (stock.offset, stock.type, stock.version) == (own.offset, own.type, own.version) and _has(
+        own.data, stock.data
+    )
+
+
+def _has(own: Any, stock: Any) -> bool:
+    if isinstance(own, dict) and isinstance(stock, dict):
+        return all(key in own and _has(own[key], value) for key, value in stock.items())
+    if isinstance(own, list) and isinstance(stock, list):
+        return len(own) == len(stock) and all(map(_has, own, stock))
+    return bool(own == stock)
+
+
+def _complaints(text: str) -> list[str]:
+    return [word for line in text.splitlines() for word in COMPLAINTS if word in line]

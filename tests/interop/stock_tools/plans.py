@@ -1,0 +1,134 @@
+"""What the stock kafka-reassign-partitions makes of a plan, with Kafka's own brokers and their records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
+from tests.interop.stock_tools.stock_plan import Assignment, StockPlan, assignment, named
+from tests.interop.stock_tools.traffic import Traffic
+from tests.support.daemons import Cluster, wait_for
+from tests.support.placement import placed
+
+LEAVES = "103"
+MOVE_LIMIT = "40"
+"""Several waves: the leader of the quorum is killed between the first and the last."""
+THROTTLE = "1"
+"""A byte a second: no replica with records gets them while we look."""
+
+
+class Plans:
+    """Two plans that empty a broker: a trial, begun and cancelled, of the partitions that have records, and one of
+    all, executed and taken back. In the end all is as it was."""
+
+    def __init__(self, cluster: Cluster, trial: StockPlan, plan: StockPlan, traffic: Traffic) -> None:
+        self._cluster = cluster
+        self._trial = trial
+        self._plan = plan
+        self._traffic = traffic
+        self._before: Assignment = {}
+
+    def steps(self) -> list[Step]:
+        """Everything that the tool can do with a plan."""
+        return [
+            ("--verify calls nothing complete that was not begun", self.not_begun),
+            ("--execute refuses a plan that was cut or names a broker that is not there", self.damaged),
+            ("--execute --throttle begins a plan; the way back it prints is the rollback file", self.begin),
+            ("--list shows its moves, asked by --bootstrap-server and --bootstrap-controller", self.listed),
+            ("--verify says that all of them are in progress", self.in_progress),
+            ("--cancel brings every replica back and leaves no throttle", self.cancel),
+            (
+                "all waves end, --verify and `plan verify` agree; meanwhile the leader is killed -9",
+                self.execute,
+            ),
+            ("the rollback files, last first, bring every replica back", self.roll_back),
+        ]
+
+    def not_begun(self) -> str:
+        self._before = placed(self._cluster)
+        self._trial.make("--remove", LEAVES, "--topics", self._traffic.topic)
+        (wave,) = self._trial.waves
+        said = self._trial.reassign("--verify", wave)
+        names = named(said, r"There is no active reassignment of partition (\S+), but .*")
+        expect("not begun", set(names), set(assignment(wave)))
+        expect("completed", named(said, ".* is completed.*"), [])
+        return f"no active reassignment of {len(names)} partitions"
+
+    def damaged(self) -> str:
+        (wave,) = self._trial.waves
+        whole = wave.read_text()
+        unknown = json.loads(whole)
+        unknown["partitions"][0]["replicas"][0] = 999
+        damaged = wave.parents[1] / "damaged.json"
+        for text in (whole[: len(whole) // 2], json.dumps(unknown)):
+            damaged.write_text(text)
+            done = self._trial.attempt("--execute", damaged)
+            if done.returncode == 0:
+                raise ClaimBroken(f"a damaged plan was executed: {done.stdout}")
+        expect("replicas after refused plans", placed(self._cluster), self._before)
+        return done.stdout.strip().splitlines()[0]
+
+    def begin(self) -> str:
+        (wave,), (way_back,) = self._trial.waves, self._trial.rollbacks
+        return f"{self._trial.begin(wave, way_back, '--throttle', THROTTLE)} partitions"
+
+    def listed(self) -> str:
+        (wave,) = self._trial.waves
+        moves = {
+            name: (set(replicas) - set(self._before[name]), set(self._before[name]) - set(replicas))
+            for name, replicas in assignment(wave).items()
+        }
+        expect("moves listed by brokers", self._trial.listed(), moves)
+        expect("moves listed by controllers", self._trial.listed(by_controllers=True), moves)
+        return f"{len(moves)} moves, each with what it adds and removes"
+
+    def in_progress(self) -> str:
+        (wave,) = self._trial.waves
+        said = self._trial.reassign("--verify", wave, "--preserve-throttles")
+        names = named(said, r"Reassignment of partition (\S+) is still in progress\.")
+        expect("in progress", set(names), set(assignment(wave)))
+        expect("topics with a throttle", self._trial.throttled(), {self._traffic.topic})
+        return f"{len(names)} partitions, their topic has the throttle"
+
+    def cancel(self) -> str:
+        (wave,) = self._trial.waves
+        said = self._trial.reassign("--cancel", wave)
+        names = named(said, r"Successfully cancelled partition reassignments for: (\S+)")
+        expect("cancelled", set(",".join(names).split(",")), set(assignment(wave)))
+        expect("moves that are left", self._trial.listed(), {})
+        expect("replicas after the cancel", placed(self._cluster), self._before)
+        expect("topics with a throttle", self._trial.throttled(), set())
+        return f"{len(self._before)} partitions as before"
+
+    def execute(self) -> str:
+        self._plan.make("--remove", LEAVES, "--move-limit", MOVE_LIMIT)
+        with self._traffic.producing(), self._leader_killed():
+            self._plan.execute()
+        target = self._plan.target()
+        expect("replicas", placed(self._cluster), self._before | target)
+        moved = f"{len(target)} partitions in {len(self._plan.waves)} waves"
+        return f"{moved}; {self._traffic.check()}"
+
+    def roll_back(self) -> str:
+        with self._traffic.producing():
+            self._plan.roll_back()
+        expect("replicas after the rollback", placed(self._cluster), self._before)
+        return f"{len(self._before)} partitions as before; {self._traffic.check()}"
+
+    @contextmanager
+    def _leader_killed(self) -> Iterator[None]:
+        """The leading daemon is killed as soon as something is moved, and started again."""
+        with ThreadPoolExecutor(1) as threads:
+            killed = threads.submit(self._kill_leader)
+            yield
+            killed.result()
+
+    def _kill_leader(self) -> None:
+        wait_for("a move", lambda: placed(self._cluster) != self._before)
+        leader = self._cluster.leader()
+        leader.kill()
+        self._cluster.leader(besides=leader.node_id)
+        leader.start()

@@ -1,0 +1,156 @@
+"""How fast a log is decoded in Spark, and by the stock kafka-dump-log: the same logs, in turns, on two cores.
+
+A command as a whole, with the start of Java and of Spark, over a shorter and a longer log; and what a record
+more takes, by the difference: compilers are warm then, on both sides. The tool prints text for each record,
+here to nowhere; Spark makes columns, and the largest offset of them. On a busy machine look at CPU seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.pipeline.schemas import RECORDS
+from scripts.generated_log import GeneratedLog, LogShape, generate
+from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
+from tests.interop.stock_tools.tools import StockTools
+
+DUMP = "kafka-dump-log"
+USUAL = "Spark, 14 columns"
+ALL = f"Spark, all {len(RECORDS.names)} columns"
+SHARE = 12
+"""The shorter log is this part of the longer one."""
+LESS_CPU = 2.0
+"""So many times the CPU time of Spark, for fourteen columns of a record more, the tool takes at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds of wall-clock and of CPU time."""
+
+    wall: float
+    cpu: float
+
+
+class Speed:
+    """Two logs of the same shape, and what reading them took, in each round."""
+
+    def __init__(
+        self, tools: StockTools, folder: Path, records: int, rounds: int, tell: Callable[[str], None]
+    ) -> None:
+        self._tools = tools
+        self._folder = folder
+        self._sizes = (records // SHARE, records)
+        self._rounds = rounds
+        self._tell = tell
+        self._logs: dict[int, GeneratedLog] = {}
+        self._costs: dict[tuple[str, int], list[Cost]] = {}
+
+    def steps(self) -> list[Step]:
+        return [
+            ("the tool reads all records of a generated log without complaint", self.count),
+            (f"{USUAL}: a record more takes less than half of the CPU time of {DUMP}", self.measure),
+        ]
+
+    def count(self) -> str:
+        for records in self._sizes:
+            # One file: the tool takes files, not folders.
+            self._logs[records] = generate(
+                self._folder / str(records), LogShape(records, segment_bytes=2**31 - 1)
+            )
+        log = self._logs[self._sizes[0]]
+        said = self._tools.run(self._tools.dump_log, *_arguments(log))
+        expect("records", len(re.findall(r"^\| offset: ", said, re.M)), log.end_offset)
+        expect("batches that are not valid", said.count("isvalid: false"), 0)
+        return f"{log.end_offset:,} records"
+
+    def measure(self) -> str:
+        for number in range(1, self._rounds + 1):
+            for records, log in self._logs.items():
+                self._add(DUMP, records, _dump(self._tools, log))
+                self._add(USUAL, records, _decode(log, "usual"))
+                self._add(ALL, records, _decode(log, "all"))
+            self._tell(f"speed: round {number} of {self._rounds}")
+        further, dump = self.further(USUAL), self.further(DUMP)
+        by_cpu, by_clock = dump.cpu / further.cpu, dump.wall / further.wall
+        seen = f"{by_cpu:.1f} times less, and {by_clock:.1f} times less by the clock"
+        if by_cpu < LESS_CPU:
+            raise ClaimBroken(seen)
+        return seen
+
+    def further(self, name: str) -> Cost:
+        """A record of those that the longer log has more."""
+        short, long = (self._best(name, records) for records in self._sizes)
+        more = self._logs[self._sizes[1]].end_offset - self._logs[self._sizes[0]].end_offset
+        return Cost((long.wall - short.wall) / more, (long.cpu - short.cpu) / more)
+
+    def show(self, console: Console) -> None:
+        """All figures; nothing where nothing was measured."""
+        if not self._costs:
+            return
+        table = Table(title=f"Decoding a log, best of {self._rounds} rounds", box=box.SIMPLE_HEAD)
+        table.add_column("", no_wrap=True)
+        for records in self._sizes:
+            table.add_column(f"{records:,}\nrecords s", justify="right")
+            table.add_column("CPU s", justify="right")
+        for heading in ("a record\nmore µs", "CPU µs", "the tool\nover it", "by CPU"):
+            table.add_column(heading, justify="right")
+        dump = self.further(DUMP)
+        for name in (DUMP, USUAL, ALL):
+            wholes = [self._best(name, records) for records in self._sizes]
+            further = self.further(name)
+            table.add_row(
+                name,
+                *(f"{seconds:.1f}" for whole in wholes for seconds in (whole.wall, whole.cpu)),
+                *(f"{seconds * 1e6:.2f}" for seconds in (further.wall, further.cpu)),
+                *(f"{dump.wall / further.wall:.1f}x", f"{dump.cpu / further.cpu:.1f}x"),
+            )
+        console.print(table)
+
+    def _add(self, name: str, records: int, cost: Cost) -> None:
+        self._costs.setdefault((name, records), []).append(cost)
+
+    def _best(self, name: str, records: int) -> Cost:
+        costs = self._costs[name, records]
+        return Cost(min(cost.wall for cost in costs), min(cost.cpu for cost in costs))
+
+
+def _arguments(log: GeneratedLog) -> tuple[str | Path, ...]:
+    (segment,) = (log.folders[1] / PARTITION_FOLDER).glob("*.log")
+    return ("--cluster-metadata-decoder", "--files", segment)
+
+
+def _dump(tools: StockTools, log: GeneratedLog) -> Cost:
+    began = time.perf_counter()
+    child = subprocess.Popen(tools.command(tools.dump_log, *_arguments(log)), stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    expect(f"exit code of {DUMP}", child.returncode, 0)
+    return Cost(time.perf_counter() - began, used.ru_utime + used.ru_stime)
+
+
+def _decode(log: GeneratedLog, columns: str) -> Cost:
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.interop.stock_tools.decode", str(log.folders[1]), columns],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seconds = time.perf_counter() - began
+    expect(f"exit code of a decode in Spark: {done.stderr}", done.returncode, 0)
+    told = json.loads(done.stdout)
+    expect("last offset in Spark", told["last"], log.end_offset - 1)
+    return Cost(seconds, told["cpu_s"])
