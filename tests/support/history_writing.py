@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import records_of
-from quorumd.pipeline.history.jobs import run_job
+from quorumd.pipeline.history.jobs import run_jobs
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.staging import Staged, stage
 from quorumd.pipeline.history.tables import Manifest, as_time, read_manifest
-from quorumd.pipeline.history.writer import HistoryWriter
+from quorumd.pipeline.history.writer import HistoryWriter, Run
 from tests.support.history_logs import history
 from tests.support.history_rows import batches
 from tests.support.naive_history import Logged
@@ -27,13 +27,13 @@ def write(folder: Path, log: list[Logged], tasks: int = 1) -> None:
     add(writer, log, tasks)
 
 
-def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1) -> None:
+def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1, run: Run = run_jobs) -> None:
     staging = writer.new_staging()
     bounds = [len(log) * i // tasks for i in range(tasks + 1)]
     parts = [log[low:high] for low, high in pairwise(bounds)]
     told = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
     staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
-    writer.add_staged(staged, lambda jobs: map(run_job, jobs))
+    writer.add_staged(staged, run)
 
 
 def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
@@ -49,7 +49,7 @@ def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
     )
     told = stage(of_snapshot, writer.new_staging(), 0, seed)
     staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in told]
-    writer.add_seed(staged, lambda jobs: map(run_job, jobs), seed)
+    writer.add_seed(staged, run_jobs, seed)
 
 
 def write_with_wrong_clock(folder: Path, epoch: int, wrong_by: timedelta) -> None:

@@ -34,6 +34,10 @@ class FlushedDisk:
         else:
             self._files[status.st_ino] = os.pread(handle, status.st_size, 0)
 
+    def has(self, file: Path) -> bool:
+        """Whether all that is in a file was flushed."""
+        return self._files.get(file.stat().st_ino) == file.read_bytes()
+
     def leave(self, folder: Path, into: Path) -> Path:
         """Make `into` what is left of `folder`."""
         self._leave(folder.stat().st_ino, into)

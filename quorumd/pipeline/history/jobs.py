@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pyarrow.compute as pc
 from quorumd.pipeline.history.packed import pack, unpack
 from quorumd.pipeline.history.partition_fold import STATES, fold
 from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, Surroundings
-from quorumd.pipeline.history.tables import path_in, read_files, write_table
+from quorumd.pipeline.history.tables import FLUSHES, flush, path_in, read_files, write_table
 from quorumd.pipeline.schemas import EVENTS, INTS, PARTITION_STATES, Table
 
 AROUND = "surroundings"
@@ -61,6 +63,21 @@ class Done:
     orphans: int = 0
     partition_counts: dict[bytes, int] = field(default_factory=dict)
     """See partition_fold.Folded."""
+
+
+def run_jobs(jobs: Iterable[EventsJob | FoldJob]) -> list[Done]:
+    """Run jobs, one after the other; the files of each are flushed while the next ones are made."""
+    found = []
+    with ThreadPoolExecutor(FLUSHES) as threads:
+        flushes = []
+        for job in jobs:
+            done = run_job(job)
+            found.append(done)
+            for path in filter(None, (done.path, done.current)):
+                flushes.append(threads.submit(flush, job.micro_batch.folder / path))
+        for each in flushes:
+            each.result()
+    return found
 
 
 def run_job(job: EventsJob | FoldJob) -> Done:

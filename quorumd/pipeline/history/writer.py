@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.cluster_fold import ClusterState, Row
-from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, MicroBatch, run_job
+from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, MicroBatch, run_jobs
 from quorumd.pipeline.history.lag import LagRows
 from quorumd.pipeline.history.merging import GROWING, merge_small
 from quorumd.pipeline.history.partition_rows import Surroundings
@@ -22,7 +22,7 @@ from quorumd.pipeline.history.tables import (
     Manifest,
     as_micros,
     as_time,
-    flush_folders,
+    flush_new,
     path_in,
     read_rows,
     remove_leftovers,
@@ -217,7 +217,7 @@ class HistoryWriter:
             files=files,
             obsolete=[path for path in obsolete if path in named],
         )
-        flush_folders(self.folder, self.manifest.named - named)
+        flush_new(self.folder, self.manifest.named - named)
         write_manifest(self.folder, self.manifest)
         remove_obsolete(self.folder, [path for path in obsolete if path not in named])
         remove_obsolete(self.folder, before.obsolete)
@@ -242,12 +242,12 @@ def _runner(frame: DataFrame, staged: list[Staged]) -> Run:
 
     def run(jobs: Sequence[EventsJob | FoldJob]) -> Iterable[Done]:
         if sum(part.records for part in staged) <= SMALL:
-            return map(run_job, jobs)
+            return run_jobs(jobs)
         context = frame.sparkSession.sparkContext
         # A task costs as much as the work of some ten thousand records: not one for each job.
         slices = min(len(jobs), TASKS_A_CORE * context.defaultParallelism)
         ordered = [job for first in range(slices) for job in jobs[first::slices]]
-        done: list[Done] = context.parallelize(ordered, slices).map(run_job).collect()
+        done: list[Done] = context.parallelize(ordered, slices).mapPartitions(run_jobs).collect()
         return done
 
     return run

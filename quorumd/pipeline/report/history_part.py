@@ -104,7 +104,7 @@ def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
     fenced = int(pc.sum(alive["fenced"]).as_py() or 0)
     changes = sum(churn.elected) + sum(churn.lost) + unclean
     lost = f"{count_text(sum(churn.lost))} left nobody leading"
-    below = f"{count_text(under)} below min ISR"
+    below = f"at the end, {count_text(under)} below min ISR"
     return [
         Tile("Records", short_text(data.end - data.begin), f"in {counted(data.epochs.num_rows, 'epoch')}"),
         Tile("Partitions", short_text(lasting.num_rows), f"of {counted(topics, 'topic')}"),
@@ -117,7 +117,7 @@ def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
             "bad" if unclean else "good",
         ),
         Tile(
-            "Under-replicated now",
+            "Under-replicated",
             count_text(lacking),
             below,
             "bad" if under else "warn" if lacking else "good",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from quorumd.pipeline.history import merging, writer
+from quorumd.pipeline.history.jobs import Done, EventsJob, FoldJob, run_jobs
 from quorumd.pipeline.history.tables import Manifest, only_writer, write_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
 from tests.support.history_content import content
@@ -43,6 +45,20 @@ def test_what_a_manifest_names_is_on_the_disk_before_it_is(
             add(made, log[start : start + 20])
         assert any("merged" in name for name in made.manifest.named)
         write_seed(folder, image, log[-1])
+
+
+def test_what_a_worker_wrote_is_on_the_disk_when_it_is_done(tmp_path: Path) -> None:
+    """The driver may be on another machine, whose fsync does nothing about it."""
+    log, _ = history(4, 120)
+
+    def run(jobs: Sequence[EventsJob | FoldJob]) -> list[Done]:
+        with flushed_disk() as disk:
+            done = run_jobs(jobs)
+            for name in filter(None, (name for each in done for name in (each.path, each.current))):
+                assert disk.has(tmp_path / name)
+        return done
+
+    add(HistoryWriter(tmp_path, Manifest()), log, run=run)
 
 
 def test_the_folder_of_a_history_is_on_the_disk_however_deep_it_is(tmp_path: Path) -> None:
