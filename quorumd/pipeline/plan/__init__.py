@@ -13,7 +13,7 @@ moves           pure: which replica goes where, many at once
 shards          pure: the same for shards of topics, each for itself
 spark_shards    shards worked on by Spark
 repair          pure: the last few replicas, by detours
-exchanges       pure: circles of brokers that save moves, or prices that prove that there are none
+exchanges       pure: replicas passed on from broker to broker, where many have to; and proof that no plan is cheaper
 spread          pure: trades where a broker got too much of a topic
 leaders         pure: the order of replicas, so that preferred leaders are balanced
 choices         pure: one broker out of each row, none more often than it may be

@@ -1,4 +1,5 @@
-"""Circles of brokers that save moves, each of which passes a replica on to the next; and the proof that none is left.
+"""Replicas that brokers pass on to each other: along paths to those that lack some, in circles to save moves; and the
+proof that no circle is left.
 
 A replica that changes its broker costs one move more, none, or one less. A circle of such exchanges that costs less
 than nothing is carried out. Where there is none, a place on each broker has a price: what the cheapest path costs
@@ -20,6 +21,8 @@ from quorumd.pipeline.plan.repair import may_take
 from quorumd.pipeline.plan.targets import Bands
 
 _FAR = 1 << 20
+_LONGEST = 1 << 12
+"""More than any path of exchanges costs."""
 _ROUNDS = 1_000
 _WORK = 20_000_000
 """Replicas times racks that are looked at in all rounds: saving a move in a thousand is worth no minutes."""
@@ -40,6 +43,29 @@ class Exchanges:
         self._outside = placement.brokers
         """Behind all brokers: what bands have room for."""
         self._costs = np.zeros((0, 0), np.int32)
+
+    def balance(self) -> None:
+        """Let brokers above their bands give to those below, or that may take more, over the cheapest paths; some may
+        stay above where those of one partition are in each other's way."""
+        placement, high = self._placement, self._within.high
+        for _ in range(_ROUNDS):
+            over = np.flatnonzero((placement.loads > high) & (placement.rack_of >= 0))
+            if not len(over):
+                return
+            self._look()
+            _, onward = _prices(self._costs)
+            done = [self._carry_out(circle) for circle in _circles(onward)]
+            for broker in over.tolist():
+                path = _path(broker, onward, self._outside)
+                while path and placement.loads[broker] > high[broker] and self._takes(path[-1]):
+                    if not self._pass_on(list(pairwise(path))):
+                        break
+                    done.append(True)
+            if not any(done):
+                return
+
+    def _takes(self, broker: int) -> bool:
+        return bool(self._placement.loads[broker] < self._within.high[broker])
 
     def save_moves(self) -> Ints:
         """Carry out circles that save moves, all that are found in reasonable time; then the price of a place on each
@@ -74,6 +100,7 @@ class Exchanges:
             self._costs[: self._outside, alive], to_racks[:, placement.rack_of[alive]]
         )
         self._costs[alive[placement.loads[alive] < self._within.high[alive]], self._outside] = 0
+        self._costs[alive[placement.loads[alive] < self._within.low[alive]], self._outside] = -_LONGEST
         self._costs[self._outside, alive[placement.loads[alive] > self._within.low[alive]]] = 0
 
     def _look_at(self, part: Ints, to_racks: Rows) -> None:
@@ -102,10 +129,14 @@ class Exchanges:
     def _carry_out(self, circle: list[int]) -> bool:
         """Let each broker of a circle pass a replica on; False and no change where that is not possible, or dearer
         than it looked, which is noted then."""
-        hops = [(a, b) for a, b in pairwise([*circle, circle[0]]) if self._outside not in (a, b)]
+        hops = pairwise([*circle, circle[0]])
+        return self._pass_on([(a, b) for a, b in hops if self._outside not in (a, b)])
+
+    def _pass_on(self, hops: list[tuple[int, int]]) -> bool:
+        """As `_carry_out`, from one broker to another each."""
         for source, target in hops:
             cost = self._cheapest(source, target)[2]
-            if cost > self._costs[source, target]:
+            if cost > self._costs[source, target] or cost == _FAR:
                 self._costs[source, target] = cost
                 return False
         done: list[tuple[Ints, Ints, int]] = []
@@ -149,6 +180,16 @@ def _prices(costs: Rows) -> tuple[Ints, Ints]:
         if next(_circles(onward), None):
             break
     return prices, onward
+
+
+def _path(start: int, onward: Ints, end: int) -> list[int]:
+    """From `start` to the one before `end`; empty where there is none."""
+    path = [start]
+    while onward[path[-1]] != end:
+        if onward[path[-1]] == NONE or len(path) > len(onward):
+            return []
+        path.append(int(onward[path[-1]]))
+    return path
 
 
 def _circles(onward: Ints) -> Iterator[list[int]]:

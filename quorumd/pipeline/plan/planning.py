@@ -153,6 +153,9 @@ def _finish(
     for _ in range(_FORCED_ROUNDS):
         fill(placement, np.where(alive, heaviest, 0).astype(np.int64), keep_spread=False)
     repair.fill_anyhow()
+    if int(placement.weights.max()) == 1:
+        # With other weights a path would change the loads of all brokers on it.
+        Exchanges(placement, old, within).balance()
     repair.run()
     bound = _save_moves(placement, start, old, within, repair)
     spread_out(placement, old, successors)

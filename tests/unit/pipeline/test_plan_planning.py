@@ -11,6 +11,7 @@ from quorumd.errors import ConfigError
 from quorumd.pipeline.plan.arrays import not_in
 from quorumd.pipeline.plan.making import fenced_brokers, make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
+from quorumd.pipeline.plan.repair import Repair
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows
 from scripts.uneven_states import uneven_state
 from tests.support.plan_checks import after, check, leads, loads, moves, rack_counts
@@ -206,3 +207,21 @@ def test_less_of_a_topic_than_its_share_is_nothing_above_it() -> None:
     )
     made = make_plan(state, Changes(frozenset({5})), shards=1)
     assert made.figures["before"]["most_of_a_topic"] == 0
+
+
+def test_a_rack_of_many_brokers_is_not_filled_one_replica_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every partition needs a replica in the largest rack, most of those that have none there have none either on
+    the brokers that have too much: replicas go over a third broker, many at a time."""
+    state = uneven_state(1_500, [f"r{min(n % 9, 5)}" for n in range(60)], seed=3, skew=0.7, heeds_racks=False)
+    chains = []
+    chain = Repair._chain
+
+    def counted(self: Repair, *arguments: Any, **others: Any) -> Any:
+        chains.append(1)
+        return chain(self, *arguments, **others)
+
+    monkeypatch.setattr(Repair, "_chain", counted)
+    outcome = make_outcome(state, Changes())
+    check(outcome)
+    assert moves(outcome) == outcome.bound
+    assert len(chains) < 20
