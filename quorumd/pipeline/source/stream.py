@@ -126,7 +126,8 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
             raise InputIncomplete(
                 f"the record before offset {began.offset} was of epoch {began.epoch} when it was streamed, and is of "
                 f"epoch {epoch} in the copy of node {reached.node}: it was not committed then, and is lost. Begin a "
-                "new stream; a live cluster (bootstrap) is streamed as far as it is committed"
+                "new stream, or build the history anew in another folder; a live cluster (bootstrap) is streamed as "
+                "far as it is committed"
             )
 
 

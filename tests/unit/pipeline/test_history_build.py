@@ -56,5 +56,5 @@ def test_a_history_never_goes_on_with_a_log_that_lost_what_it_has(tmp_path: Path
 
     assert look(write_segment(tmp_path / "same", log)) == log[-1].offset + 1
     led_by_another = [each._replace(epoch=each.epoch + 1) for each in log[50:]]
-    with pytest.raises(InputIncomplete, match="was not committed then, and is lost"):
+    with pytest.raises(InputIncomplete, match=r"is lost\..*build the history anew"):
         look(write_segment(tmp_path / "other", log[:50] + led_by_another))
