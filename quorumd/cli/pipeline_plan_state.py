@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from quorumd.cli import options
 from quorumd.cli.asking import ask
@@ -43,12 +44,15 @@ def state_options(command: F) -> F:
 
 
 def bootstrap(*, required: bool) -> Callable[[F], F]:
-    """`--bootstrap`: a live cluster."""
+    """`--bootstrap`, by its name elsewhere too: a live cluster."""
     return click.option(
         "--bootstrap",
+        "--bootstrap-server",
         "servers",
         type=options.addresses,
         metavar="HOST:PORT",
+        envvar=options.SERVERS_VARIABLE,
+        show_envvar=True,
         required=required,
         help="A cluster at work: any node, or several separated by commas.",
     )
@@ -66,6 +70,10 @@ def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
     from quorumd.pipeline.plan import loading
 
     given = [name for name in ("history", "servers", "folders") if where[name]]
+    source = click.get_current_context().get_parameter_source("servers")
+    if len(given) > 1 and source is ParameterSource.ENVIRONMENT:
+        # What is said on the command line goes before it.
+        given.remove("servers")
     if len(given) != 1:
         raise click.UsageError("one of --state, --bootstrap and --from says where the state is")
     if where["history"]:

@@ -223,8 +223,22 @@ def _check_brokers(
         raise ConfigError(
             f"broker {nowhere[0]} is given a rack, but there is none; known are {_listed(registered)}"
         )
+    alone = _without_a_rack(state, changes, registered - leaving)
+    if alone is not None:
+        raise ConfigError(
+            f"broker {alone} shall come without a rack, and would be a rack of its own, as all others say theirs: "
+            f"name it with --add {alone}:RACK"
+        )
     if not (registered | changes.add.keys() | set(changes.replace.values())) - leaving:
         raise ConfigError("no broker is left that could hold a replica")
+
+
+def _without_a_rack(state: ClusterState, changes: Changes, staying: set[int]) -> int | None:
+    """A broker that comes and says no rack where all that stay say one."""
+    if not staying or any(changes.racks.get(id) is None and state.brokers[id].rack is None for id in staying):
+        return None
+    silent = [id for id, rack in changes.add.items() if rack is None and changes.racks.get(id) is None]
+    return min(silent, default=None)
 
 
 def _listed(ids: set[int]) -> str:

@@ -209,3 +209,26 @@ def test_a_plan_that_cannot_be_written_is_a_failed_job(
     (tmp_path / "file").write_text("")
     run("make", "--state", history, "--out", tmp_path / "file" / "plan", exits=3)
     assert capsys.readouterr().err == f"error: {tmp_path / 'file' / 'plan' / 'waves'}: Not a directory\n"
+
+
+def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
+    history: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the names that all other commands have for it."""
+    asked = []
+
+    def ask_cluster(servers: Any, question: Any) -> Any:
+        asked.append(servers)
+        return STATE
+
+    monkeypatch.setattr(pipeline_plan_state, "ask_cluster", ask_cluster)
+    run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "1")
+    monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "127.0.0.1:2")
+    run("make", "--out", tmp_path / "2")
+    run("make", "--state", history, "--out", tmp_path / "3")
+    assert asked == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
+    run("make", "--state", history, "--bootstrap", "127.0.0.1:3", "--out", tmp_path / "4", exits=2)
+    assert "one of --state, --bootstrap and --from" in capsys.readouterr().err

@@ -171,6 +171,7 @@ def test_a_rack_that_is_said_counts() -> None:
         ({"remove": frozenset({99})}, "broker 99 shall leave, but there is none; known are 0, 1, 2"),
         ({"add": {3: "r0"}}, "broker 3 shall come, but it is there; its rack is said by --rack"),
         ({"remove": frozenset({3}), "add": {3: "r0"}}, "broker 3 shall leave and come at once"),
+        ({"add": {30: "r0", 31: None}}, "broker 31 shall come without a rack, .* name it with --add 31:RACK"),
         ({"replace": {99: 3}}, "broker 99 shall leave, but there is none"),
         ({"racks": {77: "r"}}, "broker 77 is given a rack, but there is none"),
         ({"remove": frozenset(range(9))}, "no broker is left"),
