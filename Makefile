@@ -19,7 +19,8 @@ HISTORIES ?= 1000
 # How often `make stream-kills` kills streams into Parquet; ten of them are among the tests.
 KILLS ?= 100
 
-# More for `make stock-tools`: --only brokers is a part of it, --kafka 4.2.0 another version of the tools.
+# More for `make stock-tools`: --only brokers is a part of it, --kafka VERSION another one of the tools (the log dump
+# of 4.3 complains of every segment that does not begin with offset 0, whoever wrote it).
 STOCK ?=
 
 # Within so many seeds the simulator must catch each planted bug.

@@ -6,6 +6,7 @@ against real processes; a table says what came of it. Exit code 1 unless all hol
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -50,20 +51,20 @@ def main(kafka: str, only: tuple[str, ...], records: int, rounds: int) -> None:
         sys.exit(str(missing))
     console = Console()
     verdicts: list[Verdict] = []
-    with tempfile.TemporaryDirectory(prefix="quorumd-stock-tools-") as name:
-        folder = Path(name)
-        speed = Speed(tools, folder, records, rounds, tell)
-        parts: dict[str, Callable[[], list[Verdict]]] = {
-            "brokers": lambda: on_brokers(tools, folder),
-            "speed": lambda: judge([("speed", speed.steps())], tell),
-        }
-        for part in only or PARTS:
-            verdicts += parts[part]()
-        speed.show(console)
+    folder = Path(tempfile.mkdtemp(prefix="quorumd-stock-tools-"))
+    speed = Speed(tools, folder, records, rounds, tell)
+    parts: dict[str, Callable[[], list[Verdict]]] = {
+        "brokers": lambda: on_brokers(tools, folder),
+        "speed": lambda: judge([("speed", speed.steps())], tell),
+    }
+    for part in only or PARTS:
+        verdicts += parts[part]()
+    speed.show(console)
     show(verdicts, f"quorumd and the tools of Kafka {kafka}", console)
     broken = sum(verdict.outcome != HOLDS for verdict in verdicts)
     if broken:
-        sys.exit(f"{broken} of {len(verdicts)} claims do not hold")
+        sys.exit(f"{broken} of {len(verdicts)} claims do not hold; what was left is in {folder}")
+    shutil.rmtree(folder)
 
 
 def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:

@@ -50,7 +50,7 @@ class Brokers:
         ]
 
     def start(self) -> str:
-        self._wait_for_running()
+        self._wait_for_running(len(self._brokers))
         return ", ".join(str(broker.broker_id) for broker in self._brokers)
 
     def produce(self) -> str:
@@ -74,7 +74,8 @@ class Brokers:
         broker = self._brokers[0]
         with self._traffic.producing():
             broker.end(signal.SIGKILL)
-            wait_for("the others to lead", lambda: broker.broker_id not in self._leaders().values())
+            self._wait_for_running(len(self._brokers) - 1)
+            wait_for("the others to lead", lambda: not self._led_by(broker))
             self._bring_back(broker)
         return self._traffic.check()
 
@@ -84,28 +85,31 @@ class Brokers:
             began = time.monotonic()
             broker.end(signal.SIGTERM)
             seconds = time.monotonic() - began
-            led = [name for name, leader in self._leaders().items() if leader == broker.broker_id]
-            expect("partitions that it leads", led, [])
+            expect("partitions that it leads", self._led_by(broker), [])
+            self._wait_for_running(len(self._brokers) - 1)
             self._bring_back(broker)
         return f"gone after {seconds:.1f} s; {self._traffic.check()}"
 
     def _bring_back(self, broker: KafkaBroker) -> None:
         broker.start()
-        self._wait_for_running()
+        self._wait_for_running(len(self._brokers))
         wait_for("all replicas to be in sync", self._are_in_sync)
 
-    def _wait_for_running(self) -> None:
+    def _wait_for_running(self, number: int) -> None:
         def are_running() -> bool:
             done = run_quorumd(
                 "brokers", "list", "--bootstrap-server", self._cluster.bootstrap, "--output", "json"
             )
             states = [broker["state"] for broker in json.loads(done.stdout or "[]")]
-            return states == ["running"] * len(self._brokers)
+            return len(states) == len(self._brokers) and states.count("running") == number
 
-        wait_for("all brokers to run", are_running)
+        wait_for(f"{number} brokers to run", are_running)
 
     def _leaders(self) -> dict[str, int]:
         return {name: partition.leader_id for name, partition in partitions(self._cluster).items()}
+
+    def _led_by(self, broker: KafkaBroker) -> list[str]:
+        return [name for name, leader in self._leaders().items() if leader == broker.broker_id]
 
     def _are_in_sync(self) -> bool:
         return all(

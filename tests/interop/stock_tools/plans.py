@@ -21,8 +21,8 @@ THROTTLE = "1"
 
 
 class Plans:
-    """Two plans that empty a broker: a trial, begun and cancelled, of the partitions that have records, and one of
-    all, executed and taken back. In the end all is as it was."""
+    """Two plans that empty a broker: a trial, begun and cancelled, of the partitions that have records, and
+    one of all, executed and taken back. In the end all is as it was."""
 
     def __init__(self, cluster: Cluster, trial: StockPlan, plan: StockPlan, traffic: Traffic) -> None:
         self._cluster = cluster
@@ -132,3 +132,4 @@ class Plans:
         leader.kill()
         self._cluster.leader(besides=leader.node_id)
         leader.start()
+        self._cluster.wait_until_level()

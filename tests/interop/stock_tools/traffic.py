@@ -53,8 +53,12 @@ class Traffic:
                 producer.communicate(timeout=TIMEOUT_S)
             output.seek(0)
             said = output.read()
-        if producer.returncode or "ERROR" in said:
-            raise ClaimBroken(f"the producer ended with {producer.returncode}: {shortened(said)}")
+        errors = [line for line in said.splitlines() if "ERROR" in line]
+        if producer.returncode or errors:
+            reason = shortened(errors[0] if errors else said)
+            raise ClaimBroken(
+                f"the producer ended with {producer.returncode}, {len(errors)} errors: {reason}"
+            )
 
     def check(self) -> str:
         """A new group reads everything: each number is there once. Raises ClaimBroken."""
