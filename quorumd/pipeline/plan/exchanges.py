@@ -24,7 +24,7 @@ _FAR = 1 << 20
 _LONGEST = 1 << 12
 """More than any path of exchanges costs."""
 _ROUNDS = 1_000
-_WORK = 20_000_000
+_WORK = 100_000_000
 """Replicas times racks that are looked at in all rounds: saving a move in a thousand is worth no minutes."""
 _BLOCK_CELLS = 4_000_000
 """Of a matrix of partitions and racks at a time."""

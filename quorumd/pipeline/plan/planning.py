@@ -147,13 +147,14 @@ def _finish(
         surplus = np.where(alive, np.maximum(placement.loads - goal, 0), 0)
         exchange(placement, surplus, np.maximum(goal - placement.loads, 0), keep_spread=keep_spread)
     repair = Repair(placement, old, within)
-    repair.fill()
-    # Where no broker that its racks allow has room, one gets too much, and gives something else.
     heaviest = int(placement.weights.max(initial=1))
+    if heaviest > 1:
+        repair.fill()
+    # Where no broker that its racks allow has room, one gets too much, and gives something else.
     for _ in range(_FORCED_ROUNDS):
         fill(placement, np.where(alive, heaviest, 0).astype(np.int64), keep_spread=False)
     repair.fill_anyhow()
-    if int(placement.weights.max()) == 1:
+    if heaviest == 1:
         # With other weights a path would change the loads of all brokers on it.
         Exchanges(placement, old, within).balance()
     repair.run()

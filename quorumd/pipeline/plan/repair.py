@@ -55,10 +55,12 @@ class Repair:
         """Give them new ones wherever their racks allow, whatever brokers hold then."""
         placement = self._placement
         lacking = placement.wanted - (placement.rows >= 0).sum(1)
+        alive = placement.rack_of >= 0
         for partition in np.repeat(np.arange(len(placement.rows)), lacking):
             places = np.array([partition]), np.argmin(placement.rows[[partition]], axis=1)
-            usable = [self._fits(NONE, *places, int(broker))[0] for broker in range(placement.brokers)]
-            target = _ordered(self._within.share - placement.loads, np.array(usable))[0]
+            usable = alive & placement.allowed_racks(*places)[0, placement.rack_of]
+            usable[placement.rows[partition][placement.rows[partition] >= 0]] = False
+            target = _ordered(self._within.share - placement.loads, usable)[0]
             self._apply([Hop(int(partition), int(places[1][0]), target)])
 
     def run(self) -> None:
