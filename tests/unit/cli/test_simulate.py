@@ -111,18 +111,20 @@ def test_profiles_are_listed_and_an_unknown_one_is_refused(
 
 
 def test_a_fault_that_a_seed_never_draws_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    calm = ["simulate", "--seed", "7", "--safety-ms", "3000", "--jobs", "1"]
-    assert run([*calm, "--output", "json"]) == 0
+    seed = ["simulate", "--seed", "7", "--jobs", "1"]
+    assert run([*seed, "--output", "json"]) == 0
     (report,) = json.loads(capsys.readouterr().out)
-    assert run([*calm, "--only-faults", "0,99"]) == 2
+    assert run([*seed, "--only-faults", "0,99"]) == 2
     told = re.search(
-        r"--only-faults 99: seed 7 draws faults 0 to (\d+) in its 3000 ms", capsys.readouterr().err
+        r"--only-faults 99: seed 7 draws faults 0 to (\d+) in its [\d.]+ ms", capsys.readouterr().err
     )
     assert told
     assert max(fault["number"] for fault in report["faults"]) <= int(told[1]) < 99
-    assert run([*calm, "--explain", "--only-faults", "99"]) == 2
-    assert run([*calm, "--only-faults", f"0,{told[1]}"]) == 0
-    assert run([*calm, "--only-faults", "-1"]) == 2
+    assert run([*seed, "--explain", "--only-faults", "99"]) == 2
+    assert run([*seed, "--only-faults", f"0,{told[1]}"]) == 0
+    assert run([*seed, "--only-faults", "-1"]) == 2
+    # The line that repeats a shortened run may name faults that the shorter time is over before.
+    assert run([*seed, "--only-faults", f"0,{told[1]}", "--safety-ms", "100"]) == 0
 
 
 def test_a_span_is_refused_where_nothing_is_explained(
