@@ -28,14 +28,15 @@ def without_damaged(source: Mapping[str, str], known: int, tell: Tell) -> dict[s
     """
     if "path" not in source:
         return None
-    folders = FollowedFolders(parse_folders(source["path"]))
-    reached = {each.node: each for each in folders.look_at_each()}
+    folders = parse_folders(source["path"])
+    followed = FollowedFolders(folders)
+    reached = {each.node: each for each in followed.look_at_each()}
     found = {
-        node: first_damage(folders.copies[node].files, Interval(known, each.offset))
+        node: first_damage(followed.copies[node].files, Interval(known, each.offset))
         for node, each in reached.items()
     }
     damaged = {node: text for node, text in found.items() if text is not None}
-    whole = {node: path for node, path in parse_folders(source["path"]).items() if node not in damaged}
+    whole = {node: path for node, path in folders.items() if node not in damaged}
     if not damaged or len(reached) == 1:
         return None
     if not whole:

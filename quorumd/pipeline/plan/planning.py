@@ -165,14 +165,14 @@ def _finish(
 
 def _save_moves(placement: Placement, start: Placement, old: Rows, within: Bands, repair: Repair) -> int:
     """Take back what need not move; returns what no plan that is as even needs less than."""
-    bound = lower_bound(start, within.reaching(placement.loads))
+    reached = within.reaching(placement.loads)
+    bound = lower_bound(start, reached)
     if placement.moved_from(old) <= bound:
         return bound
     # Exchanges of unlike weights would change loads.
     if int(placement.weights.max()) > 1 or placement.rows.size * placement.racks > _PROVABLE:
         repair.save_moves(bound)
         return lower_bound(start, within.reaching(placement.loads))
-    reached = within.reaching(placement.loads)
     prices = Exchanges(placement, old, reached).save_moves()
     return max(bound, priced_bound(start, reached, prices))
 
