@@ -192,7 +192,8 @@ class ClusterClient:
 
     async def _connection_to(self, node: Target) -> NodeConnection:
         if node is None:
-            return await self._connection(self.addresses[self._turn % len(self.addresses)])
+            addresses = self.addresses
+            return await self._connection(addresses[self._turn % len(addresses)])
         if node == "leader":
             leader = self._leader
             node = leader if leader is not None else (await self._learn_leader()).id
