@@ -1,6 +1,6 @@
 # One quorumd node. Build and run:
 #     docker build -t quorumd .
-#     docker run --name quorumd -p 9092:9092 -p 9192:9192 -v quorumd:/var/lib/quorumd quorumd
+#     docker run --name quorumd -p 9192:9192 -p 9292:9292 -v quorumd:/var/lib/quorumd quorumd
 # A configuration of your own: -v /path/to/file:/etc/quorumd/quorumd.properties:ro
 
 FROM python:3.11-slim AS build
@@ -21,10 +21,12 @@ ENV PATH=/opt/quorumd/bin:$PATH PYTHONUNBUFFERED=1
 USER quorumd
 WORKDIR /var/lib/quorumd
 VOLUME /var/lib/quorumd
-EXPOSE 9092 9192
+EXPOSE 9192 9292
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9192/healthz', timeout=2)"]
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9292/healthz', timeout=2)"]
+# A blank volume joins the quorum of its properties, or founds one with all of quorum.voters; a node that founds one
+# alone is formatted before: `docker run -v ... quorumd format --config ... --standalone`.
 # The command line is the image's entry point, so that `docker run quorumd quorum describe ...` works too.
 ENTRYPOINT ["quorumd"]
 CMD ["start", "--config", "/etc/quorumd/quorumd.properties", "--format-if-needed"]

@@ -8,8 +8,9 @@ TESTS ?= tests
 # Fresh seeds that every run of the tests simulates; a broken one prints the line that repeats it.
 SEEDS ?= 200
 
-# How long `make chaos` begins rounds; CI takes the short form of 2 minutes.
+# How long `make chaos` starts rounds, and how long it does so at the end of `make test`.
 CHAOS_SECONDS ?= 1200
+TEST_CHAOS_SECONDS ?= 120
 # How often `make chaos-reassign` changes the voters; five of them are among the tests.
 REASSIGNMENTS ?= 100
 
@@ -19,8 +20,7 @@ HISTORIES ?= 1000
 # How often `make stream-kills` kills streams into Parquet; ten of them are among the tests.
 KILLS ?= 100
 
-# More for `make stock-tools`: --only brokers is a part of it, --kafka VERSION another one of the tools (the log dump
-# of 4.3 complains of every segment that does not begin with offset 0, whoever wrote it).
+# More for `make stock-tools`: --only brokers is a part of it, --kafka VERSION another one of the tools.
 STOCK ?=
 
 # Within so many seeds the simulator must catch each planted bug.
@@ -75,6 +75,7 @@ test: check
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
 	else $(MAKE) test-compiled; fi
+	$(MAKE) chaos CHAOS_SECONDS=$(TEST_CHAOS_SECONDS)
 
 # What needs no stand-ins inside: a compiled class takes no other class for its own.
 COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol unit/controller)

@@ -2,11 +2,13 @@
 
     QuorumdError
       MalformedMessage      bytes from outside that are no valid message, batch or frame
+        MessageTooLarge     a message with more elements than it may have
       UnsupportedVersion    a message that this version of an API cannot carry
       ConfigError           a properties file or an option that cannot be used
       StorageError
         CorruptLog          files that must not be repaired silently; the node refuses to run on them
         CorruptSnapshot     a snapshot that is not sound; the log does not depend on it
+        UnknownRecord       a record that a later version wrote: this one could not go on with it
         DiskFull            no room: nothing was written, what is acknowledged stays
         FlushFailed         a flush failed: what is durable is unknown, the node must stop at once
       RequestFailed         a request of a client that got no answer or an error for an answer
@@ -29,6 +31,10 @@ class MalformedMessage(QuorumdError):
     """Bytes from outside that are no valid message. Closes the connection that sent them, nothing else."""
 
 
+class MessageTooLarge(MalformedMessage):
+    """A message whose elements would take too much memory. Nothing of it was decoded; what follows it can be."""
+
+
 class UnsupportedVersion(QuorumdError):
     """A field was set that this version of the message cannot carry, or the version is not known."""
 
@@ -47,6 +53,10 @@ class CorruptLog(StorageError):
 
 class CorruptSnapshot(StorageError):
     """A snapshot that is not sound. It costs nothing but the snapshot: it is fetched or built again."""
+
+
+class UnknownRecord(StorageError):
+    """A log or snapshot holds a record whose type or version is not known. Nothing was written."""
 
 
 class DiskFull(StorageError):
@@ -71,6 +81,40 @@ class JobFailed(QuorumdError):
 
 class InputIncomplete(QuorumdError):
     """What the data pipeline shall read is not all there, or damaged; the text names file, position and offset."""
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command and of the daemon; each means one thing, which is its `meaning`."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    DATA_FOLDER = 3
+    FLUSH_FAILED = 4
+    ADDRESS_TAKEN = 5
+    INVARIANT_VIOLATED = 6
+    JOB_FAILED = 7
+    INPUT_INCOMPLETE = 8
+    INTERRUPTED = 130
+
+    @property
+    def meaning(self) -> str:
+        """What the code says, in the words of `quorumd --help`."""
+        return _EXIT_MEANINGS[self]
+
+
+_EXIT_MEANINGS = {
+    ExitCode.DONE: "done; a daemon: stopped as asked",
+    ExitCode.FAILED: "not done, or what was checked is not in order: an error, no response, damage, findings",
+    ExitCode.USAGE: "the command line or the configuration cannot be used",
+    ExitCode.DATA_FOLDER: "the data folder cannot be used: not formatted, another node's, corrupt, locked",
+    ExitCode.FLUSH_FAILED: "a flush to disk failed; the daemon stopped at once",
+    ExitCode.ADDRESS_TAKEN: "an address is taken",
+    ExitCode.INVARIANT_VIOLATED: "the daemon found an invariant violated; its files are kept as they are",
+    ExitCode.JOB_FAILED: "a job of the pipeline failed, or Spark cannot run here: Java or a package is missing",
+    ExitCode.INPUT_INCOMPLETE: "the pipeline's input is incomplete: not there, damaged, or not answering",
+    ExitCode.INTERRUPTED: "interrupted",
+}
 
 
 class ErrorCode(IntEnum):
@@ -137,8 +181,8 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127
+    CONTROLLER_ID_NOT_REGISTERED = 136
     NOT_FOLLOWER = 1001
-    INVALID_QUORUM_STATE = 1002
 
     @classmethod
     def describe(cls, code: int) -> str:

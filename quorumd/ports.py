@@ -16,6 +16,9 @@ from quorumd.ids import KafkaUuid
 
 T = TypeVar("T")
 
+LOWEST_DUTY_CYCLE = 0.1
+"""How much of the time a job that runs apart works, where nobody is in a hurry."""
+
 
 class Timer(Protocol):
     """A callback that was asked for and has not come yet."""
@@ -38,6 +41,10 @@ class Clock(Protocol):
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back once what is being handled now is done: gathers work of one turn of the loop."""
+
+    def charge(self, records: int) -> None:
+        """The node has just applied, encoded or loaded so many records. Real time has passed by that, and nothing is
+        to be done; simulated time passes now."""
 
 
 class Entropy(Protocol):
@@ -115,7 +122,11 @@ class Disk(Protocol):
         `job` is given a Disk of its own, on which it must not lock; it is a module-level function or a
         `functools.partial` of one with plain values, and so is what it returns or raises. One job at a time.
         `done` is called on the event thread, as by `submit`; a job whose process died is an OSError.
+        It works LOWEST_DUTY_CYCLE of the time, until `throttle_apart` says otherwise.
         """
+
+    def throttle_apart(self, duty_cycle: float) -> None:
+        """How much of the time the job that runs apart may work from now on, up to 1; nothing without one."""
 
 
 class Transport(Protocol):

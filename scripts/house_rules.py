@@ -45,8 +45,19 @@ WORLD_MODULES = {
 UNREPEATABLE_CALLS = {"hash", "id", "input", "open"}
 
 TOP_LEVEL = {
-    *(".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "Dockerfile", "LICENSE", "Makefile"),
-    *("README.md", "config", "pyproject.toml", "quorumd", "schemas", "scripts", "tests"),
+    *(".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile"),
+    *(
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "config",
+        "docs",
+        "pyproject.toml",
+        "quorumd",
+        "schemas",
+        "scripts",
+        "tests",
+    ),
 }
 TEST_FOLDERS = {
     *("unit", "property", "scenarios", "paper", "simulation", "fuzz"),

@@ -151,7 +151,7 @@ def next_commands(cluster: LocalCluster, leader: int) -> list[tuple[str, str]]:
     server = "--bootstrap-server " + cluster.bootstrap.partition(",")[0]
     node = cluster.nodes[leader]
     return [
-        ("change a config", f"{QUORUMD} configs set {server} --type group --name orders {KEY}=30000"),
+        ("change a config", f"{QUORUMD} configs set {server} --type group --name orders {KEY}=50000"),
         ("kill the leader", f"kill -9 {node.pid()}"),
         ("see who leads now", f"{QUORUMD} cluster status --dir {FOLDER}"),
         ("start it again", f"{QUORUMD} cluster up --dir {FOLDER} --detach"),

@@ -33,7 +33,8 @@ def uneven_state(
         for attempt in range(200):
             if not len(todo):
                 break
-            drawn = random.choice(count, len(todo), p=likely / likely.sum())
+            # Of the last broker that is left for a partition, too few may be drawn if it is an unlikely one.
+            drawn = random.choice(count, len(todo), p=likely / likely.sum() if attempt < 150 else None)
             ok = np.ones(len(todo), bool)
             for before in range(column):
                 ok &= rows[todo, before] != drawn

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
+from quorumd.cli import options
 from quorumd.cli.output import progress
-from quorumd.errors import RequestFailed
+from quorumd.errors import ErrorCode, RequestFailed
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -15,28 +16,41 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENCE_MS = 10_000
-"""Long enough for the election after a leader died, short enough for a mistyped address."""
+NO_LEADER = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""What a request fails with for want of a leader, or of any response."""
+
+DIAGNOSIS_MS = 2000.0
+"""How long each node may take to say why there is no leader."""
 
 
 def ask(
     servers: Addresses,
     question: Callable[[AdminClient], Awaitable[T]],
-    patience_ms: float = PATIENCE_MS,
+    patience_ms: float | None = None,
     *,
     silent: bool = False,
 ) -> T:
     """The answer to `question`. Raises RequestFailed when there is none in time, or an error for one.
 
-    `patience_ms` bounds each request. `silent`: the caller shows what is going on.
+    `patience_ms` bounds each request; if not given, --timeout does. `silent`: the caller shows what is going on.
     """
 
     import asyncio
 
+    limit_ms = options.timeout_s() * 1000 if patience_ms is None else patience_ms
+
     async def asked() -> T:
         from quorumd.client.admin import AdminClient
 
-        async with AdminClient(servers, timeout_ms=patience_ms) as admin:
+        async with AdminClient(servers, timeout_ms=limit_ms) as admin:
             return await question(admin)
 
     names = ", ".join(f"{host}:{port}" for host, port in servers)
@@ -44,6 +58,19 @@ def ask(
         try:
             return asyncio.run(asked())
         except RequestFailed as failure:
-            if failure.error_code:
+            if failure.error_code not in NO_LEADER:
                 raise
-            raise RequestFailed(f"{failure}; is {names} right, and does a node run there?") from None
+            raise RequestFailed(
+                f"{failure}\n{_what_nodes_say(servers, limit_ms)}", failure.error_code
+            ) from None
+
+
+def _what_nodes_say(servers: Addresses, limit_ms: float) -> str:
+    """A line for each node that the user named, and for those that these name: its own view of the quorum."""
+    from quorumd.cli.status import ask_nodes
+
+    views = ask_nodes(servers, min(limit_ms, DIAGNOSIS_MS))
+    lines = [f"  {view.summary}" for view in views if view.seen is not None or view.learned_from is None]
+    if all(view.seen is None for view in views):
+        lines.append("  no node responds: check the addresses, and that a node runs there")
+    return "\n".join(lines)

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.client.load import LoadReport
 
+COLUMNS = (
+    "InFlight",
+    "Connections",
+    "WritesPerSecond",
+    "P50Ms",
+    "P99Ms",
+    "MaxMs",
+    "LongestPauseMs",
+    "Failed",
+)
+
 
 @click.command()
 @options.bootstrap_server
@@ -29,7 +40,7 @@ if TYPE_CHECKING:
     "--connections", type=click.IntRange(1), default=1, show_default=True, help="To spread them over."
 )
 @click.option(
-    "--value-bytes", type=click.IntRange(0, 32767), default=200, show_default=True, help="Size of a value."
+    "--value-bytes", type=click.IntRange(1, 32767), default=200, show_default=True, help="Size of a value."
 )
 @click.option(
     "--seconds", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Length of each run."
@@ -45,57 +56,85 @@ def bench(
 ) -> None:
     """Write configs to the leader as fast as it commits them.
 
-    Each write is one request, answered once a majority has it on disk. The configs are those of the client-
-    metrics resource "quorumd-load"; the last one stays behind. The generator takes its share of this
-    machine's CPU.
+    Each write is one request, answered once a majority has it on disk. It changes the config "metrics" of a
+    client-metrics resource "quorumd-load-...", one for each write in flight; the last values stay behind.
+    The generator takes its share of this machine's CPU. Where the leader changes, the load goes on at the
+    new one: Failed counts writes without a response, LongestPauseMs is the longest time in which no write
+    succeeded. Ctrl-C shows what was measured so far.
+
+    A stock Kafka controller can be measured too. It handles one request per connection at a time, so use as
+    many connections as writes in flight.
 
     \b
     Examples:
       quorumd bench --bootstrap-server 127.0.0.1:9192
-      quorumd bench --bootstrap-server 127.0.0.1:9192 --in-flight 64 --connections 4 --output json
+      quorumd bench --bootstrap-server 127.0.0.1:9192 --in-flight 64 --connections 64 --output json
     """
+    import asyncio
+
     import uvloop
 
-    leader = ask(servers, lambda admin: admin.find_leader())
-    reports = uvloop.run(_run(leader.host, leader.port, in_flight, connections, value_bytes, seconds))
+    ask(servers, lambda admin: admin.find_leader())
+    reports: list[LoadReport] = []
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        is_complete = runner.run(_run(servers, in_flight, connections, value_bytes, seconds, reports))
     rows = [_row(report) for report in reports]
     if output == "json":
         print_json(rows)
-        return
-    header = ["IN FLIGHT", "CONNECTIONS", "WRITES/S", "P50 MS", "P99 MS", "MAX MS"]
-    cells = [
-        [
-            row["inFlight"],
-            row["connections"],
-            f"{row['writesPerSecond']:,.0f}",
-            f"{row['p50Ms']:.2f}",
-            f"{row['p99Ms']:.2f}",
-            f"{row['maxMs']:.2f}",
-        ]
-        for row in rows
-    ]
-    click.echo(columns(header, cells))
+    elif rows:
+        click.echo(columns(COLUMNS, [_cells(row) for row in rows]))
+    if not is_complete:
+        raise KeyboardInterrupt
 
 
 async def _run(
-    host: str, port: int, levels: tuple[int, ...], connections: int, value_bytes: int, seconds: float
-) -> list[LoadReport]:
-    from quorumd.client.load import measure
+    servers: Addresses,
+    levels: tuple[int, ...],
+    connections: int,
+    value_bytes: int,
+    seconds: float,
+    reports: list[LoadReport],
+) -> bool:
+    """Append a report for each level; whether all levels were measured to their end."""
+    import asyncio
 
-    reports = []
+    from quorumd.client.admin import AdminClient
+    from quorumd.client.load import Load
+
     with progress("starting") as show:
-        for in_flight in levels:
-            show(f"{in_flight} in flight for {seconds:g} s at the leader, {host}:{port}")
-            report = await measure(
-                host,
-                port,
-                in_flight=in_flight,
-                seconds=seconds,
-                connections=connections,
-                value_bytes=value_bytes,
-            )
-            reports.append(report)
-    return reports
+        async with AdminClient(servers, timeout_ms=options.timeout_s() * 1000) as admin:
+
+            async def leader() -> tuple[str, int]:
+                found = await admin.find_leader()
+                show(f"{in_flight} in flight for {seconds:g} s at the leader, {found.host}:{found.port}")
+                return found.host, found.port
+
+            for in_flight in levels:
+                load = Load(
+                    leader,
+                    in_flight=in_flight,
+                    seconds=seconds,
+                    connections=connections,
+                    value_bytes=value_bytes,
+                )
+                try:
+                    await load.run()
+                except asyncio.CancelledError:
+                    if load.report().writes:
+                        reports.append(load.report())
+                    return False
+                reports.append(load.report())
+    return True
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        str(row["inFlight"]),
+        str(row["connections"]),
+        f"{row['writesPerSecond']:,.0f}",
+        *(f"{row[key]:,.2f}" for key in ("p50Ms", "p99Ms", "maxMs", "longestPauseMs")),
+        f"{row['failed']:,}",
+    ]
 
 
 def _row(report: LoadReport) -> dict[str, Any]:
@@ -103,10 +142,13 @@ def _row(report: LoadReport) -> dict[str, Any]:
         "inFlight": report.in_flight,
         "connections": report.connections,
         "valueBytes": report.value_bytes,
-        "seconds": report.seconds,
+        "seconds": round(report.seconds, 3),
         "writes": report.writes,
         "writesPerSecond": round(report.writes_per_second, 1),
         "p50Ms": round(report.percentile_ms(50), 3),
         "p99Ms": round(report.percentile_ms(99), 3),
         "maxMs": round(report.percentile_ms(100), 3),
+        "longestPauseMs": round(report.longest_pause_ms, 3),
+        "failed": report.failed,
+        "reconnections": report.reconnections,
     }

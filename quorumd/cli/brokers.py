@@ -8,7 +8,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.asking import ask
-from quorumd.cli.output import columns, print_json, tabbed
+from quorumd.cli.output import columns, fields, print_json
 from quorumd.errors import QuorumdError
 
 if TYPE_CHECKING:
@@ -79,19 +79,8 @@ def describe(broker_id: int, servers: Addresses, output: str) -> None:
     if output == "json":
         print_json(row)
         return
-    listeners = ", ".join(row["listeners"]) or "-"
-    click.echo(
-        tabbed(
-            [
-                ("Id:", row["id"]),
-                ("State:", row["state"]),
-                ("Leads:", row["leads"]),
-                ("Rack:", row["rack"] or "-"),
-                ("Epoch:", row["epoch"]),
-                ("Listeners:", listeners),
-            ]
-        )
-    )
+    shown = {**row, "rack": row["rack"] or "-", "listeners": ", ".join(row["listeners"]) or "-"}
+    click.echo(fields(shown.items()))
 
 
 @brokers.command()

@@ -17,10 +17,12 @@ from quorumd.cli import node_view, options
 from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
 from quorumd.cli.node_view import NodeView
 from quorumd.cli.output import Progress, columns, print_json, progress
+from quorumd.cli.status import ask_nodes, text_of
 from quorumd.errors import QuorumdError
 
 ELECTION_PATIENCE_S = 15.0
 POLL_S = 0.1
+VIEW_TIMEOUT_MS = 2000.0
 
 _folder = click.option(
     "--dir",
@@ -92,7 +94,9 @@ def up(folder: Path, nodes: int | None, base_port: int | None, detach: bool) -> 
 @_folder
 @options.output
 def status(folder: Path, output: str) -> None:
-    """Ask every node how it sees the quorum. Exit code 1 unless all nodes run and agree on a leader.
+    """Show every process, and how each node that runs sees the quorum, as `quorumd status` does.
+
+    Exit code 1 unless all nodes run and agree on a leader.
 
     \b
     Examples:
@@ -105,6 +109,9 @@ def status(folder: Path, output: str) -> None:
         print_json([_row(node, views[node.id]) for node in local.nodes])
     else:
         click.echo(status_table(local, views))
+        running = [(HOST, node.port) for node in local.nodes if node.pid() is not None]
+        if running:
+            click.echo(f"\n{text_of(ask_nodes(running, VIEW_TIMEOUT_MS, others=False))}")
     if leader_of(list(views.values())) is None:
         raise click.exceptions.Exit(1)
 
@@ -192,7 +199,7 @@ def status_table(local: LocalCluster, views: dict[int, NodeView | None] | None =
     """The state of all nodes as columns."""
     views = observe(local) if views is None else views
     rows = [list(_row(node, views[node.id]).values()) for node in local.nodes]
-    header = ["NODE", "ADDRESS", "PID", "STATE", "ROLE", "EPOCH", "HIGH WATERMARK", "LOG END OFFSET"]
+    header = ["Node", "Address", "Pid", "State", "Role", "Epoch", "HighWatermark", "LogEndOffset"]
     return columns(header, [["-" if cell is None else cell for cell in row] for row in rows])
 
 

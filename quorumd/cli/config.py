@@ -8,6 +8,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.output import print_json
+from quorumd.errors import ConfigError, ExitCode
 
 
 @click.group()
@@ -23,17 +24,38 @@ def config() -> None:
 
 @config.command()
 @options.config_file
-def check(config_path: Path) -> None:
-    """Say whether `quorumd start` would accept this file; every problem with its line. Exit code 2 if not.
+@options.output
+def check(config_path: Path, output: str) -> None:
+    """Say whether `quorumd start` would accept this file in this environment; every problem with its line.
+
+    Exit code 2 if not.
 
     \b
-    Example:
+    Examples:
       quorumd config check --config config/three-nodes/1.properties
+      quorumd config check --config config/three-nodes/1.properties --output json
     """
     from quorumd.config import load
 
-    settings = load(str(config_path))
-    for warning in settings.warnings():
+    try:
+        settings = load(str(config_path))
+    except ConfigError as error:
+        if output == "text":
+            raise
+        document: dict[str, object] = {
+            "file": str(config_path),
+            "nodeId": None,
+            "errors": str(error).splitlines(),
+            "warnings": [],
+        }
+        print_json(document)
+        raise click.exceptions.Exit(ExitCode.USAGE) from None
+    warnings = list(settings.warnings())
+    if output == "json":
+        document = {"file": str(config_path), "nodeId": settings.node_id, "errors": [], "warnings": warnings}
+        print_json(document)
+        return
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"{config_path}: node {settings.node_id}, no problems")
 

@@ -97,7 +97,8 @@ def get(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output:
 @configs.command("set")
 @_resource
 @click.argument("assignments", metavar="KEY=VALUE...", nargs=-1, required=True)
-def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str, ...]) -> None:
+@options.output
+def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str, ...], output: str) -> None:
     """Set configs of one resource, all or none; returns once a majority has them on disk.
 
     \b
@@ -108,13 +109,17 @@ def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str
     """
     changes = assigned(assignments)
     ask(servers, lambda admin: admin.alter_configs(TYPES[kind], name, changes))
-    click.echo(f"committed: {kind} {name!r}, {', '.join(assignments)}")
+    if output == "json":
+        print_json({"type": kind, "name": name, "set": changes})
+    else:
+        click.echo(f"committed: {kind} {name!r}, {', '.join(assignments)}")
 
 
 @configs.command()
 @_resource
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...]) -> None:
+@options.output
+def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output: str) -> None:
     """Delete configs of one resource, all or none: their defaults hold again. Exit code 1 if one of them is not set.
 
     \b
@@ -129,7 +134,10 @@ def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...]) -> N
     if missing:
         raise RequestFailed(f"{kind} {name!r} has not set {', '.join(missing)}: nothing is deleted")
     ask(servers, lambda admin: admin.alter_configs(TYPES[kind], name, dict.fromkeys(keys)))
-    click.echo(f"committed: {kind} {name!r}, deleted {', '.join(keys)}")
+    if output == "json":
+        print_json({"type": kind, "name": name, "deleted": list(keys)})
+    else:
+        click.echo(f"committed: {kind} {name!r}, deleted {', '.join(keys)}")
 
 
 def assigned(assignments: Sequence[str]) -> dict[str, str | None]:

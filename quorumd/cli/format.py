@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from quorumd.cli import options
+from quorumd.cli.initial_controllers import founders_for, initial_controllers
+from quorumd.cli.initial_features import bootstrap_content, feature_level, scram_credential
+from quorumd.cli.output import print_json
 
 if TYPE_CHECKING:
     from quorumd.config import Settings
+    from quorumd.log.meta_properties import MetaProperties
+    from quorumd.log.quorum_state_file import Founder
+    from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+
+
+class Formatted(NamedTuple):
+    """What became of a data folder."""
+
+    folder: str
+    outcome: str
+    meta: MetaProperties
+
+    def row(self) -> dict[str, Any]:
+        """As JSON has it; `clusterId` is null until the first leader makes it."""
+        return {
+            "folder": self.folder,
+            "outcome": self.outcome,
+            "nodeId": self.meta.node_id,
+            "directoryId": str(self.meta.directory_id),
+            "clusterId": self.meta.cluster_id,
+        }
+
+    def __str__(self) -> str:
+        meta, cluster = self.meta, self.meta.cluster_id or "not known yet, comes from the first leader"
+        ids = f"node.id {meta.node_id}, directory.id {meta.directory_id}, cluster.id {cluster}"
+        return f"{self.folder}: {self.outcome}; {ids}"
 
 
 @click.command("format")
@@ -19,17 +49,75 @@ if TYPE_CHECKING:
 @click.option(
     "--ignore-formatted", is_flag=True, help="Leave a folder as it is, whoever it was formatted for."
 )
-def format_command(config_path: Path, cluster_id: str | None, ignore_formatted: bool) -> None:
+@click.option(
+    "--standalone", is_flag=True, help="Let this node found a new quorum, of itself alone at first."
+)
+@click.option(
+    "--initial-controllers",
+    "controllers",
+    type=initial_controllers,
+    metavar="ID@HOST:PORT:DIRECTORY_ID,...",
+    help="Let these nodes, this one among them, found a new quorum; every one is formatted with the same list.",
+)
+@click.option(
+    "--no-initial-controllers", is_flag=True, help="Never let this node found a quorum: it joins one."
+)
+@click.option(
+    "--release-version",
+    "release",
+    metavar="RELEASE",
+    help="Begin a new cluster with the features of this Kafka release, such as 4.1.  [default: the newest]",
+)
+@click.option(
+    "--feature",
+    "features",
+    type=feature_level,
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="Begin a new cluster with this level of a feature, such as group.version=1; may be repeated.",
+)
+@click.option(
+    "--add-scram",
+    "credentials",
+    type=scram_credential,
+    multiple=True,
+    metavar="MECHANISM=[...]",
+    help="Begin a new cluster with this SCRAM user; may be repeated.",
+)
+@options.output
+def format_command(
+    config_path: Path,
+    cluster_id: str | None,
+    ignore_formatted: bool,
+    standalone: bool,
+    controllers: tuple[Founder, ...] | None,
+    no_initial_controllers: bool,
+    release: str | None,
+    features: Sequence[tuple[str, int]],
+    credentials: Sequence[UserScramCredentialRecord],
+    output: str,
+) -> None:
     """Prepare the data folder of one node: write its meta.properties.
 
     The folder gets the node id of the configuration and a directory id of its own. The cluster id is made
     by the first leader and stored as soon as the node hears of it, unless it is given here. Doing it again
     for the same node changes nothing; a folder of another node or cluster is refused with exit code 3.
 
+    A quorum that exists always wins: the node joins it. Where none is found, the nodes of quorum.voters found
+    one once all of them run and are blank; with --standalone or --initial-controllers without that. Use these
+    two once, for a new cluster, and never for a disk that replaces another one.
+
+    What a new cluster begins with is that of the node which leads it first: give every node the same. A broker
+    registers only if it knows the metadata version: for brokers of Kafka 4.1, say --release-version 4.1.
+
     \b
     Examples:
+      quorumd format --config config/single-node.properties --standalone
       quorumd format --config config/three-nodes/1.properties
       quorumd format --config config/three-nodes/1.properties --cluster-id 4L6g3nShT-eMCtK--X86sw
+      quorumd format --config config/single-node.properties --standalone --release-version 4.1
+      quorumd format --config config/single-node.properties --standalone --feature share.version=0 \\
+        --add-scram 'SCRAM-SHA-256=[name=alice,password=alice-secret]'
     """
     from quorumd.config import load
     from quorumd.ids import KafkaUuid
@@ -39,35 +127,53 @@ def format_command(config_path: Path, cluster_id: str | None, ignore_formatted: 
             KafkaUuid.parse(cluster_id)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--cluster-id") from None
-    click.echo(format_data_folder(load(str(config_path)), cluster_id, ignore_formatted))
+    settings = load(str(config_path))
+    founders = founders_for(settings, standalone, controllers, no_initial_controllers)
+    bootstrap = bootstrap_content(release, features, credentials)
+    done = format_data_folder(settings, cluster_id, ignore_formatted, founders, bootstrap)
+    if output == "json":
+        print_json(done.row())
+    else:
+        click.echo(str(done))
 
 
 def format_data_folder(
-    settings: Settings, cluster_id: str | None = None, ignore_formatted: bool = False
-) -> str:
-    """Format the folder of `settings` if it is not yet; returns what was done, in words. Raises
-    StorageError.
-    """
+    settings: Settings,
+    cluster_id: str | None = None,
+    ignore_formatted: bool = False,
+    founders: tuple[Founder, ...] | None = None,
+    bootstrap: bytes | None = None,
+) -> Formatted:
+    """Format the folder of `settings` if it is not yet; `bootstrap` is what its cluster begins with if it is new.
+    Raises StorageError, also while a node runs on it."""
+    from quorumd.ids import ZERO_UUID
+    from quorumd.log.folder_lock import lock_folder
     from quorumd.log.meta_properties import format_folder, load_meta_properties
     from quorumd.runtime.disk import OsDisk
     from quorumd.runtime.entropy import SystemEntropy
 
     folder = settings.node_settings().data_directory
+    named = [founder.directory_id for founder in founders or () if founder.voter_id == settings.node_id]
     disk = OsDisk(lambda callback: None)
+    lock = None
     try:
+        lock = lock_folder(disk, folder) if disk.exists(folder) else None
         before = load_meta_properties(disk, folder)
         meta = format_folder(
             disk,
             folder,
             node_id=settings.node_id,
-            directory_id=SystemEntropy().uuid(),
+            directory_id=next((id for id in named if id != ZERO_UUID), SystemEntropy().uuid()),
             cluster_id=cluster_id,
             ignore_formatted=ignore_formatted,
+            founders=founders,
+            bootstrap=bootstrap,
         )
     finally:
+        if lock is not None:
+            lock.close()
         disk.close()
-    done = (
+    outcome = (
         "formatted" if before is None else "was formatted already" if before == meta else "cluster id added"
     )
-    cluster = meta.cluster_id or "not known yet, comes from the first leader"
-    return f"{folder}: {done}; node.id {meta.node_id}, directory.id {meta.directory_id}, cluster.id {cluster}"
+    return Formatted(folder, outcome, meta)

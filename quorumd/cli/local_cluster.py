@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -125,7 +125,10 @@ class LocalCluster:
         return existing
 
     def make(self) -> None:
-        """Write the properties files and `cluster.json`; what is there already stays as it is."""
+        """Write the properties files and `cluster.json`; what is there already stays as it is. Nodes that are all new
+        are formatted to found a quorum together; one that lost its folder later joins the others."""
+        if not any((node.folder / "data").exists() for node in self.nodes):
+            format_together({node.id: (node.folder / "data", node.port) for node in self.nodes})
         for node in self.nodes:
             node.folder.mkdir(parents=True, exist_ok=True)
             if not node.config.exists():
@@ -151,6 +154,8 @@ class LocalCluster:
 
     def start(self, node: LocalNode) -> subprocess.Popen[bytes]:
         """Start one node that does not run, detached: it survives this process and its terminal."""
+        from quorumd.config.environment import without_overrides
+
         with node.log.open("ab") as log:
             command = [
                 sys.executable,
@@ -162,7 +167,13 @@ class LocalCluster:
                 "--format-if-needed",
             ]
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                # One variable would be the same setting of every node: of `node.id`, say, or `listeners`.
+                env=without_overrides(os.environ),
             )
         node.pid_file.write_text(f"{process.pid}\n")
         return process
@@ -191,6 +202,30 @@ class LocalCluster:
                 _signal(pid, signal.SIGKILL)
             node.pid_file.unlink(missing_ok=True)
         return [node for node, _ in running]
+
+
+def format_together(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None = None) -> None:
+    """Format the data folders of nodes on this machine, given with their ports, as `quorumd format` does with
+    --initial-controllers: they found one quorum, which begins with `bootstrap`. Raises StorageError."""
+    from quorumd.log.meta_properties import format_folder
+    from quorumd.log.quorum_state_file import Founder
+    from quorumd.runtime.disk import OsDisk
+    from quorumd.runtime.entropy import SystemEntropy
+
+    founders = [Founder(node_id, SystemEntropy().uuid(), HOST, port) for node_id, (_, port) in nodes.items()]
+    disk = OsDisk(lambda callback: None)
+    try:
+        for founder in founders:
+            format_folder(
+                disk,
+                str(nodes[founder.voter_id][0]),
+                node_id=founder.voter_id,
+                directory_id=founder.directory_id,
+                founders=founders,
+                bootstrap=bootstrap,
+            )
+    finally:
+        disk.close()
 
 
 def is_free(port: int) -> bool:

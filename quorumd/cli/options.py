@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 SERVERS_VARIABLE = "QUORUMD_BOOTSTRAP_SERVER"
 """Of the environment: it says --bootstrap-server where the command line does not."""
 
+TIMEOUT_S = 10.0
+"""Long enough for the election after a leader died, short enough for a mistyped address."""
+_TIMEOUT_KEY = "quorumd.timeout"
+
 Addresses: TypeAlias = tuple[tuple[str, int], ...]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,10 +26,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def addresses(text: str) -> Addresses:
     """`host:port,...` as pairs. A parameter type of click."""
-    return tuple(_host_and_port(part.strip()) for part in text.split(","))
+    return tuple(host_and_port(part.strip()) for part in text.split(","))
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
+def host_and_port(text: str) -> tuple[str, int]:
+    """`host:port` or `[host]:port`."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise click.BadParameter(f"{text!r} is not host:port with a port from 1 to 65535")
@@ -88,8 +94,60 @@ def positive_integers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
+
+
+def duration(text: str) -> float:
+    """`5s`, `500ms`, `2m`, or a number of seconds, as seconds. A parameter type of click."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)", text.strip())
+    seconds = float(found[1]) * DURATION_UNITS[found[2]] if found else 0.0
+    if seconds <= 0:
+        raise click.BadParameter(f"{text!r} is not a duration above 0, such as 5s, 500ms or 2m")
+    return seconds
+
+
+def timeout_s() -> float:
+    """What --timeout of the running command says, in seconds; the default outside of one."""
+    context = click.get_current_context(silent=True)
+    return TIMEOUT_S if context is None else float(context.meta.get(_TIMEOUT_KEY, TIMEOUT_S))
+
+
+def _keep_timeout(context: click.Context, parameter: click.Parameter, value: float) -> None:
+    context.meta[_TIMEOUT_KEY] = value
+
+
+def timeout(default: str) -> Callable[[F], F]:
+    """`--timeout`, which `timeout_s` hands on: the same in every command that talks to nodes."""
+    return click.option(
+        "--timeout",
+        type=duration,
+        default=default,
+        show_default=True,
+        metavar="DURATION",
+        expose_value=False,
+        callback=_keep_timeout,
+        help="How long a request may take, an election included: 5s, 500ms, 2m.",
+    )
+
+
+def wait_timeout(default_s: float) -> Callable[[F], F]:
+    """`--wait-timeout`, as `wait_s`; None if not given."""
+    return click.option(
+        "--wait-timeout",
+        "wait_s",
+        type=duration,
+        metavar="DURATION",
+        help=f"With --wait: how long.  [default: {default_s:g}s]",
+    )
+
+
 def bootstrap_server(command: F) -> F:
-    """`--bootstrap-server`: any node of the cluster, or several."""
+    """`--bootstrap-server` and `--timeout`: a command that talks to a cluster."""
+    return bootstrap_server_alone(timeout(f"{TIMEOUT_S:g}s")(command))
+
+
+def bootstrap_server_alone(command: F) -> F:
+    """`--bootstrap-server`: any node of the cluster, or several; for commands with another default of --timeout."""
     return click.option(
         "--bootstrap-server",
         "servers",

@@ -1,4 +1,4 @@
-"""What commands print: JSON, columns that line up, and progress of what takes a while."""
+"""What commands print: JSON, tables and fields in one style, and progress of what takes a while."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +16,6 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-TAB = 8
 LINE_INTERVAL_S = 2.0
 """At most so often does progress print where there is no terminal whose line could change."""
 _NUMBER = re.compile(r"-|-?[\d,.]+")
@@ -36,10 +35,11 @@ def json_array() -> Iterator[Callable[[str], None]]:
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table with two blanks between columns; columns of numbers are right-aligned."""
+    """The table of every command: two blanks between columns, headings of one word, numbers right-aligned."""
+    headings = [heading(name) for name in header]
     cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
-    numeric = [bool(rows) and all(_NUMBER.fullmatch(row[i]) for row in cells) for i in range(len(header))]
+    widths = [max(len(row[i]) for row in [headings, *cells]) for i in range(len(headings))]
+    numeric = [bool(rows) and all(_NUMBER.fullmatch(row[i]) for row in cells) for i in range(len(headings))]
 
     def line(row: Sequence[str]) -> str:
         parts = (
@@ -48,23 +48,28 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         )
         return "  ".join(parts).rstrip()
 
-    return "\n".join([line(header), *(line(row) for row in cells)])
+    return "\n".join([line(headings), *(line(row) for row in cells)])
+
+
+def fields(pairs: Iterable[tuple[str, object]]) -> str:
+    """One thing, a field per line: its heading, a colon, and its value, all values in one column."""
+    shown = [(f"{heading(name)}:", str(value)) for name, value in pairs]
+    width = max((len(name) for name, _ in shown), default=0)
+    return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in shown)
+
+
+def heading(name: str) -> str:
+    """A name as Kafka's tools head a column, one word: `logEndOffset`, `log_end_offset` and `LOG END OFFSET` are all
+    `LogEndOffset`. An expression of a query stays what it is."""
+    if not re.fullmatch(r"[\w ]+", name):
+        return name
+    words = re.findall(r"[^\W_]+", name)
+    return "".join(word.capitalize() if word.isupper() else word[0].upper() + word[1:] for word in words)
 
 
 def listed_ids(ids: Sequence[int]) -> str:
     """Ids in one column: `[1,2,3]`."""
     return f"[{','.join(map(str, ids))}]"
-
-
-def tabbed(rows: Sequence[Sequence[object]]) -> str:
-    """Rows whose columns are separated by as many tabs as it takes to line them up at tab stops of 8."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    last = len(cells[0]) - 1
-    stops = [max(len(row[i]) for row in cells) // TAB + 1 for i in range(last)]
-    return "\n".join(
-        "".join(row[i] + "\t" * (stops[i] - len(row[i]) // TAB) for i in range(last)) + row[last]
-        for row in cells
-    )
 
 
 class Progress(Protocol):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import PATIENCE_MS, ask
+from quorumd.cli.asking import ask
 from quorumd.cli.output import Steps, columns, listed_ids, print_json, steps
 from quorumd.cli.reassignment_progress import (
     PartitionProgress,
@@ -52,13 +52,7 @@ class NotFinished(QuorumdError):
 @click.option(
     "--wait", is_flag=True, help="With --execute or --verify: until all are done; show how far it is."
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help=f"With --wait: how long.  [default: {WAIT_S:g}]",
-)
+@options.wait_timeout(WAIT_S)
 @click.option(
     "--save",
     "save_path",
@@ -78,7 +72,7 @@ def reassign(
     verify: bool,
     cancel: bool,
     wait: bool,
-    timeout_s: float | None,
+    wait_s: float | None,
     save_path: Path | None,
     keep_replication_factor: bool,
     servers: Addresses,
@@ -109,8 +103,8 @@ def reassign(
         raise click.UsageError("one of --execute, --verify and --cancel at a time")
     if wait and not execute and not verify:
         raise click.UsageError("--wait goes with --execute or --verify")
-    if timeout_s is not None and not wait:
-        raise click.UsageError("--timeout is how long to --wait")
+    if wait_s is not None and not wait:
+        raise click.UsageError("--wait-timeout goes with --wait")
     if not execute and (save_path is not None or keep_replication_factor):
         raise click.UsageError("--save and --keep-replication-factor go with --execute")
     from quorumd.cli.reassignment_plan import read_plan
@@ -124,7 +118,7 @@ def reassign(
             save_current(servers, plan, save_path)
         report_refused(plan, begin(servers, plan, keep_replication_factor), "cannot be moved")
     progress = (
-        wait_until_done(servers, plan, WAIT_S if timeout_s is None else timeout_s)
+        wait_until_done(servers, plan, WAIT_S if wait_s is None else wait_s)
         if wait
         else ask(servers, lambda admin: progress_of(admin, plan))
     )
@@ -183,7 +177,7 @@ def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
     click.echo(f"saved where they are now: {path}", err=True)
 
 
-def wait_until_done(servers: Addresses, plan: Plan, timeout_s: float) -> list[PartitionProgress]:
+def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[PartitionProgress]:
     """The progress once nothing of the plan is moving any more, or when the time is over."""
 
     async def watch(admin: AdminClient, tell: Steps) -> list[PartitionProgress]:
@@ -191,7 +185,7 @@ def wait_until_done(servers: Addresses, plan: Plan, timeout_s: float) -> list[Pa
 
         progress = await progress_of(admin, plan)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(wait_s):
                 while any(each.state is State.MOVING for each in progress):
                     done = sum(each.state is State.DONE for each in progress)
                     tell(done, len(progress), summary(progress))
@@ -202,7 +196,7 @@ def wait_until_done(servers: Addresses, plan: Plan, timeout_s: float) -> list[Pa
         return progress
 
     with steps("partitions") as tell:
-        patience_ms = max(PATIENCE_MS, timeout_s * 1000)
+        patience_ms = 1000 * max(options.timeout_s(), wait_s)
         return ask(servers, lambda admin: watch(admin, tell), patience_ms, silent=True)
 
 

@@ -13,19 +13,10 @@ from quorumd.cli.pipeline_report import report
 from quorumd.cli.pipeline_warm import warm
 from quorumd.errors import InputIncomplete, JobFailed, RequestFailed
 
-EXIT_CODES = """\b
-Exit codes:
-  0    done
-  1    done, and there are findings
-  2    the command line cannot be used
-  3    a job failed, or Spark cannot run here: Java or a package is missing
-  4    the input is incomplete: not there, damaged, or not answering
-  130  interrupted
-"""
 
-
-class _OwnExitCodes(click.Group):
-    """Gives errors that would exit with 1, which stands for findings here, the class of what they mean here."""
+class _JobsAndInput(click.Group):
+    """Tells apart what a script has to: errors that would exit with 1, which stands for findings here, are a failed
+    job or incomplete input."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -43,13 +34,14 @@ class _OwnExitCodes(click.Group):
             raise InputIncomplete(f"a table is damaged: {str(error).splitlines()[0]}") from None
 
 
-@click.group(cls=_OwnExitCodes, epilog=EXIT_CODES)
+@click.group(cls=_JobsAndInput)
 def pipeline() -> None:
     """History, audit and plans from the metadata log, on Spark.
 
     Reads the folders of quorumd and of stock Kafka controllers, or a cluster at work as an observer. Runs on this
     machine unless --master names a Spark cluster. Results go to stdout, progress to stderr, and what Spark itself
-    has to say to a file. Needs Java 17 and `pip install 'quorumd[pipeline]'`.
+    has to say to a file. Needs Java 17 and `pip install 'quorumd[pipeline]'`. The exit codes are those of
+    `quorumd --help`: 1 for findings, 7 for a job that failed, 8 for incomplete input.
 
     \b
     Examples:

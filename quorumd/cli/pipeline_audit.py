@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quorumd.pipeline.audit.findings import Finding
 
 FOLD_RECORDS = 2_000_000
-_HEADER = ("SEVERITY", "CODE", "NODE", "PEER", "OFFSETS", "EPOCHS", "COMMITTED", "PLACE", "DETAIL")
+_HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed", "Place", "Detail")
 
 
 @click.command()
@@ -52,7 +52,7 @@ def audit(
     remembered by the nodes fit together. A difference is told from its first offset on, and whether that is
     provably committed. Ends that Raft lets differ, and nodes that are only behind, are INFO.
 
-    Exit code 1 for findings above INFO, 4 for input that is not all there.
+    Exit code 1 for findings above INFO, 8 for input that is not all there.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> No
     finish()
     if output == "table":
         cells = [[_cell(record[name], "-") for name in names] for record in records]
-        click.echo(columns([name.upper() for name in names], cells) if cells else "(no rows)")
+        click.echo(columns(names, cells) if cells else "(no rows)")
     elif output == "csv":
         click.echo(_csv_line(names))
         for record in records:

@@ -342,7 +342,7 @@ def show_figures(found: Plan, output: str) -> None:
     noun = "wave" if figures["waves"] == 1 else "waves"
     click.echo(f"{changed}, {amount}, in {figures['waves']:,} {noun}\n")
     click.echo(
-        columns(("", "BEFORE", "AFTER"), [[row["figure"], row["before"], row["after"]] for row in rows])
+        columns(("Figure", "Before", "After"), [[row["figure"], row["before"], row["after"]] for row in rows])
     )
 
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import PATIENCE_MS, ask
-from quorumd.cli.output import Steps, print_json, steps, tabbed
+from quorumd.cli.asking import ask
+from quorumd.cli.output import Steps, fields, print_json, steps
 from quorumd.cli.quorum_describe import target_ids, voter_ids
 from quorumd.errors import QuorumdError
+from quorumd.ids import ZERO_UUID
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.client.admin import AdminClient
-    from quorumd.protocol.messages.describe_quorum_response import PartitionData
+    from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState
 
 WAIT_S = 60.0
 POLL_S = 0.1
@@ -32,41 +33,36 @@ class NotReached(QuorumdError):
 @click.option("--voters", type=options.node_ids, metavar="ID,ID,...", help="The nodes that are to vote.")
 @click.option("--cancel", is_flag=True, help="Stay with the voters there are now.")
 @click.option("--wait", is_flag=True, help="Return once these are the voters; show how far it is.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help=f"With --wait: how long.  [default: {WAIT_S:g}]",
-)
+@options.wait_timeout(WAIT_S)
 @options.bootstrap_server
 @options.output
 def alter(
     voters: tuple[int, ...] | None,
     cancel: bool,
     wait: bool,
-    timeout_s: float | None,
+    wait_s: float | None,
     servers: Addresses,
     output: str,
 ) -> None:
     """Change who votes: name all the nodes that are to vote from now on.
 
     The leader goes there one voter at a time. A node that is to vote runs already and fetches from the leader;
-    it votes once it has caught up. Another --voters replaces the one under way, --cancel ends it where it is.
+    it votes once it has caught up, and in place of a disk of its own that was replaced. Another --voters replaces
+    the one under way, --cancel ends it where it is.
     Exit code 1 if --wait ends before the voters are there; the change goes on then.
 
     \b
     Examples:
       quorumd quorum alter --bootstrap-server 127.0.0.1:9192 --voters 0,3,4
-      quorumd quorum alter --bootstrap-server 127.0.0.1:9192 --voters 0,1,2 --wait --timeout 300
+      quorumd quorum alter --bootstrap-server 127.0.0.1:9192 --voters 0,1,2 --wait --wait-timeout 5m
       quorumd quorum alter --bootstrap-server 127.0.0.1:9192 --cancel
     """
     if (voters is None) is not cancel:
         raise click.UsageError("either --voters or --cancel says what is wanted")
     if cancel and wait:
         raise click.UsageError("--cancel is done at once: there is nothing to --wait for")
-    if timeout_s is not None and not wait:
-        raise click.UsageError("--timeout is how long to --wait")
+    if wait_s is not None and not wait:
+        raise click.UsageError("--wait-timeout goes with --wait")
 
     async def change(admin: AdminClient) -> tuple[PartitionData, PartitionData]:
         before = await admin.describe_quorum()
@@ -75,16 +71,16 @@ def alter(
 
     before, quorum = ask(servers, change)
     if wait and voters is not None:
-        patience_s = WAIT_S if timeout_s is None else timeout_s
-        quorum = wait_until_reached(servers, quorum, voters, changes_left(before, voters), patience_s)
+        limit_s = WAIT_S if wait_s is None else wait_s
+        quorum = wait_until_reached(servers, quorum, voters, changes_left(before, voters), limit_s)
     if output == "json":
         print_json({"currentVoters": voter_ids(quorum), "targetVoters": target_ids(quorum)})
     else:
-        click.echo(tabbed([("CurrentVoters:", voter_ids(quorum)), ("TargetVoters:", target_ids(quorum))]))
+        click.echo(fields([("CurrentVoters", voter_ids(quorum)), ("TargetVoters", target_ids(quorum))]))
 
 
 def wait_until_reached(
-    servers: Addresses, quorum: PartitionData, voters: tuple[int, ...], total: int, timeout_s: float
+    servers: Addresses, quorum: PartitionData, voters: tuple[int, ...], total: int, wait_s: float
 ) -> PartitionData:
     """The quorum once `voters` are its voters; `quorum` is how it is now, `total` the steps there were to make.
 
@@ -94,11 +90,16 @@ def wait_until_reached(
     async def watch(admin: AdminClient, show: Steps) -> PartitionData:
         import asyncio
 
-        now = quorum
+        now, accepted = quorum, False
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(wait_s):
                 while not is_reached(now, voters):
-                    check_still_wanted(now, voters)
+                    accepted = accepted or now.target_voters is not None
+                    if not accepted and set(voter_ids(now)) == set(voters):
+                        # The leader could not tell yet that the disk of a voter was replaced.
+                        await admin.alter_quorum(voters)
+                    else:
+                        check_still_wanted(now, voters)
                     left = changes_left(now, voters)
                     most = max(total, left)
                     show(most - left, most, still_to_come(now, voters))
@@ -106,19 +107,48 @@ def wait_until_reached(
                     now = await admin.describe_quorum()
         except TimeoutError:
             raise NotReached(
-                f"after {timeout_s:g} s the voters are {voter_ids(now)}; {still_to_come(now, voters)}. "
-                "The change goes on, until it is there or cancelled with: quorumd quorum alter --cancel"
+                f"after {wait_s:g} s the voters are {voter_ids(now)}; {still_to_come(now, voters)}. {_remedy(now)}"
             ) from None
         return now
 
     with steps() as show:
-        patience_ms = max(PATIENCE_MS, timeout_s * 1000)
+        patience_ms = 1000 * max(options.timeout_s(), wait_s)
         return ask(servers, lambda admin: watch(admin, show), patience_ms, silent=True)
 
 
 def is_reached(quorum: PartitionData, voters: tuple[int, ...]) -> bool:
-    """Whether these are the voters, and nothing is under way."""
-    return quorum.target_voters is None and set(voter_ids(quorum)) == set(voters)
+    """Whether these are the voters, on disks that are there, and nothing is under way."""
+    is_settled = quorum.target_voters is None and changes_left(quorum, voters) == 0
+    return is_settled and not silent_voters(quorum)
+
+
+def silent_voters(quorum: PartitionData) -> list[ReplicaState]:
+    """Voters that do not fetch. The disk of one may have been replaced by another, which has not fetched yet."""
+    leader = _leader(quorum)
+    return [
+        voter
+        for voter in quorum.current_voters
+        if leader is not None
+        and voter.replica_id != leader.replica_id
+        and leader.last_fetch_timestamp - voter.last_fetch_timestamp >= SILENT_MS
+    ]
+
+
+def on_lost_disks(quorum: PartitionData, voters: tuple[int, ...]) -> list[ReplicaState]:
+    """Those of `voters` whose vote is on a disk that was replaced: another folder of the node has fetched since."""
+    return [
+        voter
+        for voter in quorum.current_voters
+        if voter.replica_id in voters
+        and voter.replica_id != quorum.leader_id
+        and voter.replica_directory_id != ZERO_UUID
+        and any(
+            observer.replica_id == voter.replica_id
+            and observer.replica_directory_id not in (ZERO_UUID, voter.replica_directory_id)
+            and observer.last_fetch_timestamp > voter.last_fetch_timestamp
+            for observer in quorum.observers
+        )
+    ]
 
 
 def check_still_wanted(quorum: PartitionData, voters: tuple[int, ...]) -> None:
@@ -130,8 +160,8 @@ def check_still_wanted(quorum: PartitionData, voters: tuple[int, ...]) -> None:
 
 
 def changes_left(quorum: PartitionData, voters: tuple[int, ...]) -> int:
-    """How many voters are still to be added and removed, one in each step."""
-    return len(set(voter_ids(quorum)) ^ set(voters))
+    """How many voters are still to be added and removed, one in each step; a replaced disk takes one of each."""
+    return len(set(voter_ids(quorum)) ^ set(voters)) + 2 * len(on_lost_disks(quorum, voters))
 
 
 def still_to_come(quorum: PartitionData, voters: tuple[int, ...]) -> str:
@@ -139,7 +169,22 @@ def still_to_come(quorum: PartitionData, voters: tuple[int, ...]) -> str:
     now = voter_ids(quorum)
     missing = [f"{voter} ({_how_far(quorum, voter)})" for voter in voters if voter not in now]
     leaving = [str(voter) for voter in now if voter not in voters]
+    replaced = [
+        f"{voter.replica_id} (its vote is on the disk {voter.replica_directory_id}, which does not fetch; the one "
+        f"that does: {_how_far(quorum, voter.replica_id)})"
+        for voter in on_lost_disks(quorum, voters)
+    ]
+    lost = {voter.replica_id for voter in on_lost_disks(quorum, voters)}
+    silent = [
+        f"{voter.replica_id} (directory id {voter.replica_directory_id} {_silence(quorum, voter)})"
+        for voter in silent_voters(quorum)
+        if voter.replica_id in voters and voter.replica_id not in lost
+    ]
     parts = []
+    if silent:
+        parts.append(f"to fetch again, or from a new disk: {', '.join(silent)}")
+    if replaced:
+        parts.append(f"to be replaced: {', '.join(replaced)}")
     if missing:
         parts.append(f"to be added: {', '.join(missing)}")
     if leaving:
@@ -147,16 +192,32 @@ def still_to_come(quorum: PartitionData, voters: tuple[int, ...]) -> str:
     return "; ".join(parts) or "the last step is being committed"
 
 
+def _remedy(quorum: PartitionData) -> str:
+    if quorum.target_voters is not None:
+        return "The change goes on, until it is there or cancelled with: quorumd quorum alter --cancel"
+    return "Start the nodes that do not fetch, or leave them out of --voters; a new disk votes once it has caught up"
+
+
 def _how_far(quorum: PartitionData, node_id: int) -> str:
     """How much of the log an observer lacks, or since when it fetches nothing any more."""
     found = [observer for observer in quorum.observers if observer.replica_id == node_id]
-    leader = next((voter for voter in quorum.current_voters if voter.replica_id == quorum.leader_id), None)
+    leader = _leader(quorum)
     if not found or leader is None:
         return "has not fetched from the leader"
     # Of two folders of one node, the one that it runs on.
     observer = max(found, key=lambda replica: replica.last_fetch_timestamp)
-    silent_ms = leader.last_fetch_timestamp - observer.last_fetch_timestamp
-    if silent_ms >= SILENT_MS:
-        return f"has not fetched for {silent_ms // 1000} s"
+    if leader.last_fetch_timestamp - observer.last_fetch_timestamp >= SILENT_MS:
+        return _silence(quorum, observer)
     lag = leader.log_end_offset - max(0, observer.log_end_offset)
     return f"{lag:,} record{'s' if lag > 1 else ''} behind" if lag > 0 else "caught up"
+
+
+def _silence(quorum: PartitionData, replica: ReplicaState) -> str:
+    leader = _leader(quorum)
+    if leader is None or replica.last_fetch_timestamp < 0:
+        return "has not fetched from the leader"
+    return f"has not fetched for {(leader.last_fetch_timestamp - replica.last_fetch_timestamp) // 1000} s"
+
+
+def _leader(quorum: PartitionData) -> ReplicaState | None:
+    return next((voter for voter in quorum.current_voters if voter.replica_id == quorum.leader_id), None)

@@ -9,13 +9,28 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.asking import ask
-from quorumd.cli.output import print_json, tabbed
+from quorumd.cli.output import columns, fields, print_json
 
 if TYPE_CHECKING:
-    from quorumd.cli.options import Addresses
-    from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState
+    from collections.abc import Iterable, Mapping
 
-REPLICATION_COLUMNS = ("ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget")
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
+    from quorumd.protocol.messages.describe_quorum_response import Node, PartitionData, ReplicaState
+
+REPLICATION_COLUMNS = (
+    *(
+        "ReplicaId",
+        "DirectoryId",
+        "LogEndOffset",
+        "Lag",
+        "LagTimeMs",
+        "LastFetchMs",
+        "LastCaughtUpMs",
+        "Status",
+    ),
+    *("IsReassignTarget", "Endpoints"),
+)
 
 
 @click.command()
@@ -27,20 +42,25 @@ def describe(what: str, servers: Addresses, output: str) -> None:
 
     status: the leader, its epoch, the high watermark, and the largest lag of a voter. replication: a line
     for each replica; one that is to become a voter is told also before it was heard of. Lag counts records,
-    LagTimeMs how long ago a replica had all that the leader has now; -1 is unknown. Directory ids, which
-    remove-voter wants, are in the JSON of replication.
+    LagTimeMs how long ago a replica had all that the leader has now; LastFetchMs and LastCaughtUpMs how long
+    ago it fetched and was last seen to have all; -1 is unknown. A voter is a node and its directory id: after its
+    disk was replaced a node is there twice. Endpoints of voters are those of the voters' record.
 
     \b
     Examples:
       quorumd quorum describe --bootstrap-server 127.0.0.1:9192
       quorumd quorum describe replication --bootstrap-server 127.0.0.1:9192 --output json
     """
-    described = ask(servers, lambda admin: admin.describe_quorum())
+
+    async def question(admin: AdminClient) -> tuple[PartitionData, list[Node]]:
+        return await admin.describe_replicas()
+
+    described, nodes = ask(servers, question)
     if what == "status":
         status = status_of(described)
         print_json(status) if output == "json" else click.echo(status_text(status))
     else:
-        rows = replication_of(described)
+        rows = replication_of(described, endpoints_of(nodes))
         print_json(rows) if output == "json" else click.echo(replication_text(rows))
 
 
@@ -69,7 +89,17 @@ def status_of(quorum: PartitionData) -> dict[str, Any]:
     }
 
 
-def replication_of(quorum: PartitionData) -> list[dict[str, Any]]:
+def endpoints_of(nodes: Iterable[Node]) -> dict[int, list[str]]:
+    """Where each voter listens, by id."""
+    return {
+        node.node_id: [f"{listener.name}://{listener.host}:{listener.port}" for listener in node.listeners]
+        for node in nodes
+    }
+
+
+def replication_of(
+    quorum: PartitionData, endpoints: Mapping[int, list[str]] | None = None
+) -> list[dict[str, Any]]:
     """The draft's replication rows: leader, followers, observers; among these who is to vote and was not heard of.
 
     A leader that is leaving is no voter any more and has no row.
@@ -91,8 +121,11 @@ def replication_of(quorum: PartitionData) -> list[dict[str, Any]]:
             # A replica that has not fetched yet (-1) lacks everything, as far as the leader knows.
             "lag": end_offset - max(0, replica.log_end_offset),
             "lagTimeMs": _lag_time_ms(leaders, replica),
+            "lastFetchMs": _ms_ago(leaders, replica, replica.last_fetch_timestamp),
+            "lastCaughtUpMs": _ms_ago(leaders, replica, replica.last_caught_up_timestamp),
             "status": status,
             "isReassignTarget": replica.replica_id in targets,
+            "endpoints": (endpoints or {}).get(replica.replica_id, []) if status != "Observer" else [],
         }
         for status, replicas in groups
         for replica in replicas
@@ -108,22 +141,35 @@ def _lag_time_ms(leaders: list[ReplicaState], replica: ReplicaState) -> int:
     return max(0, leaders[0].last_caught_up_timestamp - replica.last_caught_up_timestamp)
 
 
+def _ms_ago(leaders: list[ReplicaState], replica: ReplicaState, timestamp: int) -> int:
+    """How long before the leader's response; both times are the leader's clock."""
+    if replica in leaders:
+        return 0
+    if not leaders or timestamp < 0 or leaders[0].last_fetch_timestamp < 0:
+        return -1
+    return max(0, leaders[0].last_fetch_timestamp - timestamp)
+
+
 def status_text(status: dict[str, Any]) -> str:
-    """The draft's lines, `Key:` and value separated by tabs."""
-    return tabbed([(f"{key[0].upper()}{key[1:]}:", value) for key, value in status.items()])
+    """The draft's lines."""
+    return fields(status.items())
 
 
 def replication_text(rows: list[dict[str, Any]]) -> str:
-    """The draft's columns, separated by tabs."""
+    """The draft's columns."""
     cells = [
         (
             row["replicaId"],
+            row["directoryId"],
             row["logEndOffset"],
             row["lag"],
             row["lagTimeMs"],
+            row["lastFetchMs"],
+            row["lastCaughtUpMs"],
             row["status"],
             "Yes" if row["isReassignTarget"] else "No",
+            ",".join(row["endpoints"]) or "-",
         )
         for row in rows
     ]
-    return tabbed([REPLICATION_COLUMNS, *cells])
+    return columns(REPLICATION_COLUMNS, cells)

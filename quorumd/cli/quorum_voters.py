@@ -16,17 +16,7 @@ if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 
-PATIENCE_S = 30.0
-
-_timeout = click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=PATIENCE_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to try.",
-)
+_timeout = options.timeout("30s")
 
 
 @click.command("add-voter")
@@ -45,14 +35,13 @@ _timeout = click.option(
     help="Read all three from that node's properties file and its formatted data folder.",
 )
 @_timeout
-@options.bootstrap_server
+@options.bootstrap_server_alone
 @options.output
 def add_voter(
     node_id: int | None,
     directory_id: KafkaUuid | None,
     endpoint: Endpoint | None,
     config_path: Path | None,
-    timeout_s: float,
     servers: Addresses,
     output: str,
 ) -> None:
@@ -76,7 +65,7 @@ def add_voter(
     else:
         voter = ReplicaKey(node_id, directory_id)
     where = endpoint
-    ask(servers, lambda admin: admin.add_voter(voter, [where]), timeout_s * 1000)
+    ask(servers, lambda admin: admin.add_voter(voter, [where]))
     at = f"{where.name}://{_bracketed(where.host)}:{where.port}"
     if output == "json":
         print_json({"voterId": voter.id, "directoryId": str(voter.directory_id), "endpoints": [at]})
@@ -96,11 +85,9 @@ def add_voter(
     help="Its directory id, as `describe replication --output json` tells it.",
 )
 @_timeout
-@options.bootstrap_server
+@options.bootstrap_server_alone
 @options.output
-def remove_voter(
-    node_id: int, directory_id: KafkaUuid, timeout_s: float, servers: Addresses, output: str
-) -> None:
+def remove_voter(node_id: int, directory_id: KafkaUuid, servers: Addresses, output: str) -> None:
     """Take one node its vote; it goes on as an observer. A leader hands over first; the last voter stays.
 
     \b
@@ -111,7 +98,7 @@ def remove_voter(
     from quorumd.ids import ReplicaKey
 
     voter = ReplicaKey(node_id, directory_id)
-    ask(servers, lambda admin: admin.remove_voter(voter), timeout_s * 1000)
+    ask(servers, lambda admin: admin.remove_voter(voter))
     if output == "json":
         print_json({"voterId": node_id, "directoryId": str(directory_id)})
     else:

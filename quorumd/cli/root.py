@@ -15,6 +15,8 @@ from quorumd.cli.brokers import brokers
 from quorumd.cli.cluster import cluster
 from quorumd.cli.config import config
 from quorumd.cli.configs import configs
+from quorumd.cli.controllers import controllers
+from quorumd.cli.features import features
 from quorumd.cli.format import format_command
 from quorumd.cli.local_cluster import AddressTaken
 from quorumd.cli.log import log
@@ -24,9 +26,11 @@ from quorumd.cli.quorum import quorum
 from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot
 from quorumd.cli.start import start
+from quorumd.cli.status import status
 from quorumd.cli.topics import topics
 from quorumd.errors import (
     ConfigError,
+    ExitCode,
     FlushFailed,
     InputIncomplete,
     JobFailed,
@@ -34,18 +38,18 @@ from quorumd.errors import (
     StorageError,
 )
 
-EXIT_CODES = """\b
-Exit codes:
-  0    done; a daemon: stopped as asked
-  1    it did not work: no answer, an error for an answer, a damaged file, a failed simulation
-  2    the command line or the configuration cannot be used
-  3    the data folder cannot be used: not formatted, another node's, corrupt, locked
-  4    a flush to disk failed; the daemon stopped at once
-  5    an address is taken
-  6    the daemon found a promise of the protocol broken; its files are kept as they are
-  130  interrupted
-Those of `quorumd pipeline` differ, see its --help.
-"""
+EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {code.meaning}" for code in ExitCode)
+
+
+# The first kind that an error is counts: a failed flush is a kind of StorageError.
+_CODE_OF_ERROR: dict[type[QuorumdError], ExitCode] = {
+    ConfigError: ExitCode.USAGE,
+    FlushFailed: ExitCode.FLUSH_FAILED,
+    StorageError: ExitCode.DATA_FOLDER,
+    AddressTaken: ExitCode.ADDRESS_TAKEN,
+    JobFailed: ExitCode.JOB_FAILED,
+    InputIncomplete: ExitCode.INPUT_INCOMPLETE,
+}
 
 
 class _InDeclaredOrder(click.Group):
@@ -71,8 +75,8 @@ def quorumd() -> None:
 
 
 _COMMANDS = (
-    *(format_command, start, cluster, quorum),
-    *(topics, partitions, brokers, configs),
+    *(format_command, start, cluster, status, quorum),
+    *(topics, partitions, brokers, controllers, configs, features),
     *(log, snapshot, pipeline, simulate, bench, config),
 )
 
@@ -92,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         return exit_code_of(error)
     except (click.Abort, KeyboardInterrupt):
         _say("interrupted")
-        return 130
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         silence_stdout()
         return 0
@@ -102,21 +106,9 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def exit_code_of(error: QuorumdError) -> int:
-    """The exit code that stands for an error, see EXIT_CODES."""
-    if isinstance(error, ConfigError):
-        return 2
-    if isinstance(error, FlushFailed):
-        return 4
-    if isinstance(error, StorageError):
-        return 3
-    if isinstance(error, AddressTaken):
-        return 5
-    if isinstance(error, JobFailed):
-        return 3
-    if isinstance(error, InputIncomplete):
-        return 4
-    return 1
+def exit_code_of(error: QuorumdError) -> ExitCode:
+    """The exit code that stands for an error."""
+    return next((code for kind, code in _CODE_OF_ERROR.items() if isinstance(error, kind)), ExitCode.FAILED)
 
 
 def silence_stdout() -> None:

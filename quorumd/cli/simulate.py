@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
-from quorumd.cli.output import Progress, print_json, progress
+from quorumd.cli.output import Progress, columns, print_json, progress
 from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run ti
         from quorumd.simulator.profiles import PROFILES
 
         if value == "help":
-            width = max(map(len, PROFILES))
-            for profile in PROFILES.values():
-                click.echo(f"{profile.name:<{width}}  {profile.sentence}")
+            cells = [(profile.name, profile.sentence) for profile in PROFILES.values()]
+            click.echo(columns(("Profile", "Faults"), cells))
             raise click.exceptions.Exit(0)
         if value not in PROFILES:
             self.fail(f"there is no profile {value!r}, only {', '.join(PROFILES)}", param, ctx)
@@ -133,12 +132,12 @@ def simulate(
       quorumd simulate --seed 7 --verbose
       quorumd simulate --seed 7 --output json | jq '.[0].counters'
     """
+    _set_logging(verbose)
     first = SystemRandom().randint(0, LARGEST_FRESH_SEED) if seed is None else seed
     change = Change(**changes)
     if explain or html is not None:
         if count != 1:
             raise click.UsageError("--explain and --html are for one seed: leave --seeds out")
-        _set_logging(verbose)
         span_ms = (from_ms or 0.0, inf if to_ms is None else to_ms)
         report = explain_run(first, change, span_ms, explain, html, output)
         change.check_drawn(report)

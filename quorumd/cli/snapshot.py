@@ -85,7 +85,9 @@ def _build(settings: Settings, tell: Tell) -> BuiltSnapshot:
 
     disk = OsDisk(lambda callback: None)
     with ThreadPoolExecutor(1, initializer=lower_priority) as builder:
-        committed = load_saved_node(disk, folder, settings.node_id).known_high_watermark
+        committed = load_saved_node(
+            disk, folder, settings.node_id, settings.listener.name
+        ).known_high_watermark
         future = builder.submit(build_snapshot, disk, folder, committed, f"pid{os.getpid()}", tell_or_end)
         try:
             built = future.result()

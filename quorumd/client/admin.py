@@ -16,9 +16,17 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from quorumd.client.cluster_client import ENDPOINTS_OF_CONTROLLERS, ClusterClient, Target, raise_for
+from quorumd.client.cluster_client import (
+    ENDPOINTS_OF_BROKERS,
+    ENDPOINTS_OF_CONTROLLERS,
+    ClusterClient,
+    Target,
+    raise_for,
+)
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME
 from quorumd.protocol.messages import (
     add_raft_voter_request,
     alter_partition_reassignments_request,
@@ -37,6 +45,8 @@ from quorumd.protocol.messages.alter_partition_reassignments_response import (
     ReassignablePartitionResponse,
 )
 from quorumd.protocol.messages.alter_quorum_response import AlterQuorumResponse
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
 from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from quorumd.protocol.messages.delete_topics_response import DeleteTopicsResponse
@@ -48,6 +58,7 @@ from quorumd.protocol.messages.describe_configs_response import (
     DescribeConfigsResponse,
 )
 from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse, PartitionData
+from quorumd.protocol.messages.describe_quorum_response import Node as DescribedNode
 from quorumd.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
@@ -69,9 +80,12 @@ from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterR
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from quorumd.protocol.messages.unregister_controller_response import UnregisterControllerResponse
+from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from quorumd.protocol.messages.update_features_response import UpdateFeaturesResponse
 
 _SET, _DELETE = 0, 1
-_ENDPOINTS_OF_BROKERS = 1
 _PAGE_PARTITIONS = 2_000
 """Of one answer of DescribeTopicPartitions: Kafka's max.request.partition.size.limit."""
 
@@ -107,12 +121,25 @@ class ItemError(NamedTuple):
     text: str
 
 
+class Features(NamedTuple):
+    """Supported levels by name as (lowest, highest); finalized ones by name, without those that are off; the offset
+    up to which they are known."""
+
+    supported: dict[str, tuple[int, int]]
+    finalized: dict[str, int]
+    epoch: int
+
+
 class AdminClient(ClusterClient):
     """What can be asked of a cluster. Every method raises RequestFailed: at the deadline, or for an error that
     asking again does not mend."""
 
     async def describe_quorum(self) -> PartitionData:
         """The metadata partition as its leader sees it. Raises RequestFailed."""
+        return (await self.describe_replicas())[0]
+
+    async def describe_replicas(self) -> tuple[PartitionData, list[DescribedNode]]:
+        """The metadata partition as its leader sees it, and where its voters listen. Raises RequestFailed."""
         topic = describe_quorum_request.TopicData(
             METADATA_TOPIC, [describe_quorum_request.PartitionData(METADATA_PARTITION)]
         )
@@ -123,13 +150,22 @@ class AdminClient(ClusterClient):
         if len(partitions) != 1:
             raise RequestFailed(f"DescribeQuorum: {len(partitions)} partitions where one was asked for")
         raise_for(partitions[0].error_code, partitions[0].error_message, "DescribeQuorum")
-        return partitions[0]
+        return partitions[0], response.nodes
 
     async def alter_quorum(self, voters: Sequence[int] | None) -> None:
         """Set the target that the leader leads the voters to, one after the other; None stays with those of now.
 
-        Returns when the target is committed, before it is reached (KIP-595 draft). Raises RequestFailed.
+        Returns when the target is committed, before it is reached (KIP-595 draft). Raises RequestFailed, at once
+        where a stock controller leads.
         """
+        if ApiKey.ALTER_QUORUM not in await self.api_versions("leader"):
+            leader = await self.find_leader()
+            raise RequestFailed(
+                f"node {leader.id} leads and does not speak AlterQuorum, as Kafka's own controllers and brokers do "
+                "not: change one voter at a time with quorumd quorum add-voter and remove-voter, or try again once "
+                "a quorumd node leads",
+                ErrorCode.UNSUPPORTED_VERSION,
+            )
         wire = alter_quorum_request
         targets = None if voters is None else [wire.TargetVoter(voter) for voter in voters]
         partition = wire.PartitionData(METADATA_PARTITION, targets)
@@ -355,10 +391,16 @@ class AdminClient(ClusterClient):
     async def describe_brokers(self) -> DescribeClusterResponse:
         """Brokers and nodes of the quorum as the leader has them, fenced ones too (endpoint type 1).
 
-        Raises RequestFailed.
+        Under a stock leader, which knows only controllers, as another node has them. Raises RequestFailed.
         """
-        request = DescribeClusterRequest(False, _ENDPOINTS_OF_BROKERS, True, True)
+        request = DescribeClusterRequest(False, ENDPOINTS_OF_BROKERS, True, True)
         response = await self.ask(request, DescribeClusterResponse, "leader")
+        if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+            raise RequestFailed(
+                "a Kafka controller leads and does not describe brokers: name a quorumd node or a broker in "
+                "--bootstrap-server",
+                response.error_code,
+            )
         raise_for(response.error_code, response.error_message, "DescribeCluster")
         return response
 
@@ -368,6 +410,34 @@ class AdminClient(ClusterClient):
         response, attempts = await self.ask_counting(request, UnregisterBrokerResponse, "leader")
         if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED or attempts == 1:
             raise_for(response.error_code, response.error_message, f"broker {broker_id}")
+
+    async def unregister_controller(self, controller_id: int) -> None:
+        """Remove the registration of a controller; returns when that is committed. Raises RequestFailed."""
+        request = UnregisterControllerRequest(controller_id)
+        response, attempts = await self.ask_counting(request, UnregisterControllerResponse, "leader")
+        if response.error_code != ErrorCode.CONTROLLER_ID_NOT_REGISTERED or attempts == 1:
+            raise_for(response.error_code, response.error_message, f"controller {controller_id}")
+
+    async def describe_features(self) -> Features:
+        """The features of the cluster, as the leader knows them. Raises RequestFailed."""
+        request = ApiVersionsRequest(CLIENT_SOFTWARE_NAME, "1")
+        response = await self.ask(request, ApiVersionsResponse, "leader")
+        raise_for(response.error_code, None, "ApiVersions")
+        return Features(
+            {each.name: (each.min_version, each.max_version) for each in response.supported_features},
+            {each.name: each.max_version_level for each in response.finalized_features},
+            response.finalized_features_epoch,
+        )
+
+    async def update_features(
+        self, levels: Mapping[str, int], upgrade_type: int, *, validate_only: bool = False
+    ) -> None:
+        """Set levels of features, all or none; returns when that is committed. Raises RequestFailed with the reason
+        for each that cannot be."""
+        updates = [FeatureUpdateKey(name, level, False, upgrade_type) for name, level in levels.items()]
+        request = UpdateFeaturesRequest(60_000, updates, validate_only)
+        response = await self.ask(request, UpdateFeaturesResponse, "leader")
+        raise_for(response.error_code, response.error_message, "features")
 
     async def _votes(self, voter: ReplicaKey) -> bool:
         """Whether exactly this replica votes now."""

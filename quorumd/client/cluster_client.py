@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, TypeVar
 
@@ -38,8 +39,9 @@ RETRY_BACKOFF_MS = 50
 RETRY_BACKOFF_MAX_MS = 1_000
 """Kafka's retry.backoff.max.ms; its retry.backoff.ms of 100 is longer than an election takes here."""
 
+ENDPOINTS_OF_BROKERS = 1
 ENDPOINTS_OF_CONTROLLERS = 2
-"""DescribeCluster's endpoint type (KIP-919)."""
+"""DescribeCluster's endpoint types (KIP-919)."""
 
 ASK_AGAIN = frozenset(
     {
@@ -144,7 +146,7 @@ class ClusterClient:
         async def once() -> Message:
             nonlocal target, attempts
             attempts += 1
-            response = await self._exchange(await self._connection_to(target), message)
+            response = await self._exchange(await self._connection_for(message, target), message)
             error = next((error for error in _errors(response) if error[0] in ASK_AGAIN), None)
             if error is None or isinstance(node, int):
                 return response
@@ -189,6 +191,19 @@ class ClusterClient:
 
     def _patience(self) -> str:
         return f" for {self.attempt_timeout_ms:.0f} ms"
+
+    async def _connection_for(self, message: Message, node: Target) -> NodeConnection:
+        """To a node that serves the request, if the leader does not: a stock controller may lead, and other nodes
+        respond in its place or know whether it takes the request from them."""
+        connection = await self._connection_to(node)
+        if node != "leader" or _serves(connection.peer_ranges, message):
+            return connection
+        for address in self.addresses:
+            with suppress(RequestFailed):
+                other = await self._connection(address)
+                if _serves(other.peer_ranges, message):
+                    return other
+        return connection
 
     async def _connection_to(self, node: Target) -> NodeConnection:
         if node is None:
@@ -239,6 +254,14 @@ class ClusterClient:
             leader = cluster.controller_id
         self._nodes = nodes
         self._leader = leader if leader != NO_NODE and leader in nodes else None
+
+
+def _serves(ranges: VersionRanges, message: Message) -> bool:
+    """Whether a node with these APIs has a response: DescribeCluster for brokers is refused with
+    MISMATCHED_ENDPOINT_TYPE by stock controllers, the only nodes that do not speak Metadata."""
+    if isinstance(message, DescribeClusterRequest) and message.endpoint_type == ENDPOINTS_OF_BROKERS:
+        return message.API_KEY in ranges and ApiKey.METADATA in ranges
+    return message.API_KEY in ranges
 
 
 def _errors(part: MessageStruct) -> Iterator[tuple[int, str | None]]:

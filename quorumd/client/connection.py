@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 from typing import cast
 
 from quorumd.errors import MalformedMessage, QuorumdError, RequestFailed, UnsupportedVersion
 from quorumd.protocol.apis import api
-from quorumd.protocol.connection import ClientConnection, Handshake, VersionRanges, choose_version
+from quorumd.protocol.connection import ClientConnection, VersionRanges
+from quorumd.protocol.handshake import Handshake, choose_version
 from quorumd.protocol.wire import Message
 
 Outcome = Message | QuorumdError
+
+
+def _reason(error: OSError) -> str:
+    """Why a connection was not made, without the address that asyncio adds."""
+    known = errno.errorcode.get(error.errno or 0)
+    return os.strerror(error.errno) if known and error.errno else error.strerror or str(error)
 
 
 class NodeConnection(asyncio.Protocol):
@@ -43,7 +52,7 @@ class NodeConnection(asyncio.Protocol):
         try:
             _, connection = await loop.create_connection(lambda: cls(host, port, client_id), host, port)
         except OSError as error:
-            raise RequestFailed(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
+            raise RequestFailed(f"cannot connect to {host}:{port}: {_reason(error)}") from None
         try:
             await connection._ready
         except BaseException:

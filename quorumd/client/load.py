@@ -1,13 +1,15 @@
-"""A load of config writes against one node: what it commits in a second, and how long a write waits.
+"""A load of config writes on the leader: what it commits in a second, how long a write waits, how long none succeeds.
 
-    report = await measure(host, port, in_flight=64, seconds=5)
-    report.writes_per_second, report.percentile_ms(99)
+    load = Load(leader, in_flight=64, seconds=5)       # `leader` finds the address of the leader
+    await load.run()
+    load.report().writes_per_second, .percentile_ms(99), .longest_pause_ms
 
 Every write is one IncrementalAlterConfigs request with one value; it is answered after commit, so a write
 counts once a majority has it on disk. `in_flight` writes are kept going, spread evenly over `connections`
-pipelined connections; whenever one is answered, the next leaves. The generator shares the machine with what
-it measures, so it does the least: request bytes are made once, only the correlation id is filled in, and of
-an answer only the correlation id and the error code are read.
+pipelined connections; whenever one is answered, the next leaves. Where the leader goes, the writes in flight
+count as failed and the load goes on at the next one. The generator shares the machine with what it measures,
+so it does the least: request bytes are made once, only the correlation id is filled in, and of an answer only
+the correlation id and the error code are read.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from struct import Struct
 from time import perf_counter
 from typing import cast
 
+from quorumd.client.cluster_client import ASK_AGAIN, Address
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.incremental_alter_configs_request import (
@@ -30,9 +34,16 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 
 CLIENT_METRICS = 16
 RESOURCE_NAME = "quorumd-load"
+CONFIG = "metrics"
+"""A list of any text, so a value of any size."""
+FILLINGS = "xy"
+"""In turn: a stock controller commits nothing for a value that is there already."""
 CLIENT_ID = b"quorumd-load"
 API_VERSION = 1
-ANSWER_PATIENCE_S = 10.0
+WARM_UP_S = 0.5
+STALLED_S = 3.0
+"""A leader that responds to nothing for this long is taken for gone."""
+RETRY_BACKOFF_S = 0.05
 
 _REQUEST_START = Struct(">ihhi")
 """Size of the rest, API key, version, correlation id."""
@@ -45,13 +56,17 @@ _SHORTEST_ANSWER = _ANSWER.size
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """One run. `latencies_ms` are those of the counted writes, sorted ascending."""
+    """One run. `latencies_ms` are those of the counted writes, sorted ascending; `failed` are writes that were
+    refused or not answered; `longest_pause_ms` is the longest time in which none succeeded."""
 
     in_flight: int
     connections: int
     value_bytes: int
     seconds: float
     latencies_ms: array[float]
+    failed: int = 0
+    reconnections: int = 0
+    longest_pause_ms: float = 0.0
 
     @property
     def writes(self) -> int:
@@ -67,59 +82,141 @@ class LoadReport:
         return self.latencies_ms[max(0, int(rank) - 1)]
 
 
-async def measure(
-    host: str,
-    port: int,
-    *,
-    in_flight: int,
-    seconds: float,
-    connections: int = 1,
-    value_bytes: int = 200,
-    warm_up_s: float = 0.5,
-) -> LoadReport:
-    """Load the leader at `host:port`; counted are the writes answered in the `seconds` after the warm-up.
+@dataclass(slots=True)
+class _Tally:
+    """What the connections of a run count together, from `start` to `deadline`."""
 
-    Raises RequestFailed when a write is refused (also because the node is not the leader any more), when the
-    connection breaks, or when nothing is answered for 10 s.
-    """
-    loop = asyncio.get_running_loop()
-    connections = min(connections, in_flight)
-    start = perf_counter() + warm_up_s
-    latencies = array("d")
-    writers = []
-    for number in range(connections):
-        shares = in_flight // connections + (number < in_flight % connections)
-        requests = [write_request(f"slot-{number}-{slot}", value_bytes) for slot in range(shares)]
-        writers.append(_Writer(requests, latencies, start, start + seconds, loop.create_future()))
-    transports = []
-    try:
-        for writer in writers:
-            transports.append(await _connect(host, port, writer))
-        await asyncio.wait_for(
-            asyncio.gather(*(writer.finished for writer in writers)), warm_up_s + seconds + ANSWER_PATIENCE_S
+    start: float
+    deadline: float
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+    answered: int = 0
+    failed: int = 0
+    longest_pause_s: float = 0.0
+    _last: float = 0.0
+
+    def note_success(self, now: float) -> None:
+        """Some writes succeeded at this time."""
+        if self.start <= now <= self.deadline:
+            self.longest_pause_s = max(self.longest_pause_s, self.pause_s(now))
+            self._last = now
+
+    def pause_s(self, now: float) -> float:
+        return min(now, self.deadline) - max(self._last, self.start)
+
+
+class Load:
+    """One run against whichever node leads. `report` may be called at any time, also after a run was cancelled."""
+
+    def __init__(
+        self,
+        leader: Callable[[], Awaitable[Address]],
+        *,
+        in_flight: int,
+        seconds: float,
+        connections: int = 1,
+        value_bytes: int = 200,
+        warm_up_s: float = WARM_UP_S,
+    ) -> None:
+        self._leader = leader
+        self._in_flight = in_flight
+        self._connections = min(connections, in_flight)
+        self._value_bytes = value_bytes
+        start = perf_counter() + warm_up_s
+        self._tally = _Tally(start, start + seconds)
+        self._runs = 0
+
+    async def run(self) -> None:
+        """Write until the time is over, at one leader after the other.
+
+        Raises RequestFailed for a write that no leader would accept, and where nothing was written at all.
+        """
+        failure: Exception | None = None
+        while (left_s := self._tally.deadline - perf_counter()) > 0:
+            try:
+                address = await asyncio.wait_for(self._leader(), left_s)
+                self._runs += 1
+                await self._write_to(address)
+            except TimeoutError:
+                break
+            except RequestFailed as error:
+                if error.error_code not in (*ASK_AGAIN, ErrorCode.NONE):
+                    raise
+                failure = error
+                await asyncio.sleep(RETRY_BACKOFF_S)
+        if not self._tally.latencies:
+            raise failure or RequestFailed("no write succeeded in time; measure for longer")
+
+    def report(self) -> LoadReport:
+        """What was measured so far."""
+        tally, now = self._tally, perf_counter()
+        return LoadReport(
+            self._in_flight,
+            self._connections,
+            self._value_bytes,
+            max(0.0, min(now, tally.deadline) - tally.start),
+            array("d", sorted(tally.latencies)),
+            tally.failed,
+            max(0, self._runs - 1),
+            max(0.0, tally.longest_pause_s, tally.pause_s(now)) * 1000,
         )
-    except TimeoutError:
-        raise RequestFailed(f"{host}:{port} left writes unanswered for {ANSWER_PATIENCE_S:.0f} s") from None
-    except OSError as error:
-        raise RequestFailed(f"{host}:{port} cannot be reached: {error.strerror or error}") from None
-    finally:
-        for transport in transports:
-            transport.abort()
-    if not latencies:
-        raise RequestFailed(f"{host}:{port} answered no write within {seconds:g} s; measure for longer")
-    return LoadReport(in_flight, connections, value_bytes, seconds, array("d", sorted(latencies)))
+
+    async def _write_to(self, address: Address) -> None:
+        """Keep the writes going at one node until the time is over. Raises RequestFailed when the node does not take
+        them any more."""
+        loop = asyncio.get_running_loop()
+        writers = []
+        transports: list[asyncio.Transport] = []
+        for number in range(self._connections):
+            shares = self._in_flight // self._connections + (number < self._in_flight % self._connections)
+            requests = [self._requests(resource_name(number, slot)) for slot in range(shares)]
+            writers.append(_Writer(requests, self._tally, loop.create_future()))
+        try:
+            for writer in writers:
+                transports.append(await _connect(writer, *address))
+            await self._until_finished([writer.finished for writer in writers], address)
+        except (OSError, RequestFailed) as error:
+            self._tally.failed += sum(writer.unanswered for writer in writers)
+            if isinstance(error, RequestFailed):
+                raise
+            reason = error.strerror or error
+            raise RequestFailed("{}:{} cannot be reached: {}".format(*address, reason)) from None
+        finally:
+            for writer in writers:
+                writer.close()
+            for transport in transports:
+                transport.abort()
+
+    def _requests(self, resource: str) -> tuple[bytes, bytes]:
+        """Two frames, sent in turn, each of which changes what the other wrote."""
+        first, second = (write_request(resource, self._value_bytes, filling) for filling in FILLINGS)
+        return first, second
+
+    async def _until_finished(self, finished: list[asyncio.Future[None]], address: Address) -> None:
+        left: set[asyncio.Future[None]] = set(finished)
+        while left:
+            before = self._tally.answered
+            done, left = await asyncio.wait(left, timeout=STALLED_S, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+            if not done and self._tally.answered == before:
+                raise RequestFailed(f"{address[0]}:{address[1]} did not respond for {STALLED_S:.0f} s")
 
 
-def write_request(config: str, value_bytes: int) -> bytes:
-    """The frame that sets one config of the load's own resource, with correlation id 0."""
-    change = AlterableConfig(config, 0, "x" * value_bytes)
-    message = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, RESOURCE_NAME, [change])])
+def resource_name(connection: int, slot: int) -> str:
+    """The resource that one of the writes kept in flight belongs to."""
+    return f"{RESOURCE_NAME}-{connection}-{slot}"
+
+
+def write_request(resource: str, value_bytes: int, filling: str = FILLINGS[0]) -> bytes:
+    """The frame that sets the config of one of the load's own resources, with correlation id 0."""
+    change = AlterableConfig(CONFIG, 0, filling * value_bytes)
+    message = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, resource, [change])])
     body = Struct(">h").pack(len(CLIENT_ID)) + CLIENT_ID + b"\0" + encode(message, API_VERSION)
     size = _REQUEST_START.size - 4 + len(body)
     return _REQUEST_START.pack(size, IncrementalAlterConfigsRequest.API_KEY, API_VERSION, 0) + body
 
 
-async def _connect(host: str, port: int, writer: _Writer) -> asyncio.Transport:
+async def _connect(writer: _Writer, host: str, port: int) -> asyncio.Transport:
     transport, _ = await asyncio.get_running_loop().create_connection(lambda: writer, host, port)
     return transport
 
@@ -129,17 +226,16 @@ class _Writer(asyncio.Protocol):
 
     def __init__(
         self,
-        requests: list[bytes],
-        latencies: array[float],
-        start: float,
-        deadline: float,
+        requests: list[tuple[bytes, bytes]],
+        tally: _Tally,
         finished: asyncio.Future[None],
     ) -> None:
         self.finished = finished
-        self._parts = [(request[:_CORRELATION_AT], request[_CORRELATION_AT + 4 :]) for request in requests]
-        self._latencies = latencies
-        self._start = start
-        self._deadline = deadline
+        self._parts = [
+            (first[:_CORRELATION_AT], first[_CORRELATION_AT + 4 :], second[_CORRELATION_AT + 4 :])
+            for first, second in requests
+        ]
+        self._tally = tally
         self._sent: deque[tuple[int, float]] = deque()
         """Slot and time of each write that waits for its answer, oldest first: answers come in order."""
         self._correlation_id = 0
@@ -157,7 +253,8 @@ class _Writer(asyncio.Protocol):
             data = self._gathered + data
         position = 0
         answered = []
-        counted = self._start <= now <= self._deadline
+        tally = self._tally
+        counted = tally.start <= now <= tally.deadline
         while position + _SHORTEST_ANSWER <= len(data):
             size, correlation_id, count, error_code = _ANSWER.unpack_from(data, position)
             if position + 4 + size > len(data):
@@ -170,9 +267,12 @@ class _Writer(asyncio.Protocol):
             slot, sent = self._sent.popleft()
             answered.append(slot)
             if counted:
-                self._latencies.append((now - sent) * 1000)
+                tally.latencies.append((now - sent) * 1000)
         self._gathered = data[position:]
-        if now < self._deadline:
+        if answered:
+            tally.answered += len(answered)
+            tally.note_success(now)
+        if now < tally.deadline:
             self._send(answered, now)
         elif not self._sent and not self.finished.done():
             self.finished.set_result(None)
@@ -183,10 +283,22 @@ class _Writer(asyncio.Protocol):
                 RequestFailed(f"the connection broke under load: {error or 'closed'}")
             )
 
+    @property
+    def unanswered(self) -> int:
+        return len(self._sent)
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        if not self.finished.done():
+            self.finished.cancel()
+        elif not self.finished.cancelled():
+            self.finished.exception()  # another connection's failure may have been raised already
+
     def _send(self, slots: range | list[int], now: float) -> None:
         frames = bytearray()
         for slot in slots:
-            before, after = self._parts[slot]
+            before, after, later = self._parts[slot]
+            self._parts[slot] = before, later, after
             frames += before
             frames += _CORRELATION_ID.pack(self._correlation_id)
             frames += after
@@ -197,8 +309,8 @@ class _Writer(asyncio.Protocol):
 
     def _refused(self, correlation_id: int, error_code: int) -> None:
         if not self.finished.done():
-            what = (
-                ErrorCode.describe(error_code) if error_code else f"answer {correlation_id} is out of order"
-            )
+            what = ErrorCode.describe(error_code)
+            if not error_code:
+                what, error_code = f"answer {correlation_id} is out of order", ErrorCode.CORRUPT_MESSAGE
             self.finished.set_exception(RequestFailed(f"a write was refused: {what}", error_code))
         self._transport.abort()

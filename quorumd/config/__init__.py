@@ -1,10 +1,14 @@
 """The properties file of one node: read, checked, explained.
 
-    load(path) -> Settings          every problem of the file in one ConfigError, each with file, line and key
+    load(path, environment) -> Settings     every problem in one ConfigError, each with file, line and key; no
+                                            value of a key that is not quorumd's
     Settings                        the frozen pydantic model; `.node_settings()` is what a Node takes
     documentation()                 one row a setting: its keys, type, default and meaning
 
     properties      Java's properties format, with line numbers
+    environment     QUORUMD_NODE_ID and the like, which win over the file
+    references      ${file:/path:key}, ${dir:/path:name}, ${env:NAME}
+    kafka_keys      keys of Kafka that are no settings here: without effect, or refused
     values          kinds of values: durations, sizes, listeners, voters; what each allows
     settings        the settings themselves, in one list, and how they depend on each other
     loading         keys -> settings; problems -> text

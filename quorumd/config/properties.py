@@ -16,12 +16,16 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Property(NamedTuple):
-    """One `key=value`; `line` counts from 1. `fault` says why the text cannot be read, "" if it can."""
+    """One `key=value`; `line` counts from 1. `fault` says why the text cannot be read, "" if it can, and never quotes
+    the value. `origin` is the variable of the environment that it comes from, "" for the file; `reference` is the
+    value as it was given, where that refers to another place."""
 
     key: str
     value: str
     line: int
     fault: str = ""
+    origin: str = ""
+    reference: str = ""
 
 
 def parse_properties(text: str) -> list[Property]:
@@ -77,7 +81,7 @@ def _unescape(raw: str) -> str:
             if escaped == "u":
                 digits = raw[position : position + 4]
                 if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-                    raise ValueError(f"\\u{digits} is no character: four hexadecimal digits must follow \\u")
+                    raise ValueError("four hexadecimal digits must follow \\u")
                 character = chr(int(digits, 16))
                 position += 4
             else:

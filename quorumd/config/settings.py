@@ -25,6 +25,7 @@ from quorumd.config.values import (
     PROTOCOL_MAP,
     ROLES,
     SECURITY_PROTOCOLS,
+    SWITCH,
     VOTERS,
     WILDCARD_HOSTS,
     Kind,
@@ -89,7 +90,7 @@ class Settings(BaseModel):
     process_roles: Annotated[tuple[str, ...], ROLES] = setting(
         "process.roles",
         default="",
-        about="Kafka's roles. The voter set decides who votes; a pure broker must not be in it.",
+        about="Kafka's roles: controller, if given. The voter set decides who votes.",
     )
 
     listener: Annotated[Endpoint, LISTENER] = setting(
@@ -144,6 +145,13 @@ class Settings(BaseModel):
         "controller.quorum.bootstrap.servers",
         default="",
         about="Nodes to ask for the addresses of all others; any node will do.",
+    )
+    auto_join: Annotated[bool, SWITCH] = setting(
+        "quorum.auto.join.enable",
+        "controller.quorum.auto.join.enable",
+        default="false",
+        about="true: once this node has caught up it makes itself a voter, also in the place of a data folder "
+        "that it lost. Not together with quorum.voters.",
     )
     fetch_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "quorum.fetch.timeout.ms",
@@ -246,6 +254,35 @@ class Settings(BaseModel):
         about="Partitions of a new topic, where whoever makes it does not say.",
     )
 
+    auto_leader_rebalance: Annotated[str, choice("true", "false")] = setting(
+        "auto.leader.rebalance.enable",
+        default="true",
+        about="Whether preferred leaders that are in sync again lead again by themselves.",
+    )
+    leader_imbalance_check_interval_s: Annotated[int, integer(1, 10**9)] = setting(
+        "leader.imbalance.check.interval.seconds",
+        default="300",
+        about="Seconds between two looks for such preferred leaders.",
+    )
+    max_idle_interval_ms: Annotated[int, duration("0ms", "1h")] = setting(
+        "metadata.max.idle.interval.ms",
+        default="500",
+        about="A leader that wrote nothing for this long writes a NoOpRecord: brokers see that they are up to date; "
+        "0 for never.",
+    )
+
+    min_insync_replicas: Annotated[int, integer(1, 32_767)] = setting(
+        "min.insync.replicas",
+        default="1",
+        about="Of all topics and brokers, written when a cluster is new; `configs set` changes it later.",
+    )
+
+    remote_storage: Annotated[bool, SWITCH] = setting(
+        "remote.log.storage.system.enable",
+        default="false",
+        about="Whether topics may have remote.storage.enable=true; the same on every controller and broker.",
+    )
+
     metrics_listener: Annotated[tuple[str, int] | None, OPTIONAL_ADDRESS] = setting(
         "metrics.listener",
         default="",
@@ -268,7 +305,9 @@ class Settings(BaseModel):
     )
 
     properties: tuple[tuple[str, str], ...] = ()
-    """The file as it was given; not a setting."""
+    """The settings as they were given; not a setting."""
+    file_warnings: tuple[str, ...] = ()
+    """What the file holds that does nothing here; not a setting."""
 
     @model_validator(mode="after")
     def _settings_go_together(self) -> Settings:
@@ -292,8 +331,8 @@ class Settings(BaseModel):
             voter_addresses=tuple(
                 (voter.id, voter.host, voter.port) for voter in self.quorum_voters if voter.port
             ),
+            bootstrap_voters=tuple(voter.id for voter in self.quorum_voters),
             raft=RaftSettings(
-                bootstrap_voters=tuple(voter.id for voter in self.quorum_voters),
                 fetch_timeout_ms=self.fetch_timeout_ms,
                 election_timeout_ms=self.election_timeout_ms,
                 election_backoff_max_ms=self.election_backoff_max_ms,
@@ -317,12 +356,20 @@ class Settings(BaseModel):
                 broker_session_timeout_ms=self.broker_session_timeout_ms,
                 default_replication_factor=self.default_replication_factor,
                 num_partitions=self.num_partitions,
+                min_insync_replicas=self.min_insync_replicas,
+                leader_imbalance_check_interval_ms=self.leader_imbalance_check_interval_s * 1000.0
+                if self.auto_leader_rebalance == "true"
+                else 0.0,
+                max_idle_interval_ms=self.max_idle_interval_ms,
+                remote_storage=self.remote_storage,
             ),
             request_timeout_ms=self.request_timeout_ms,
             max_request_bytes=self.max_request_bytes,
             max_connections=self.max_connections,
             max_connections_per_host=self.max_connections_per_host,
             connections_max_idle_ms=self.connections_max_idle_ms,
+            registers=True,
+            auto_join=self.auto_join,
             static_configs=self.static_properties(),
         )
 
@@ -332,7 +379,7 @@ class Settings(BaseModel):
 
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and probably not meant; the daemon logs each line when it starts."""
-        return tuple(_warnings(self))
+        return (*self.file_warnings, *_warnings(self))
 
 
 def _problems(settings: Settings) -> Iterator[Problem]:
@@ -393,11 +440,11 @@ def _quorum_problems(settings: Settings) -> Iterator[Problem]:
             f"no way to find voter {', '.join(unreachable)}",
             "id@host:port for each, or bootstrap.servers=host:port of any node",
         )
-    if settings.process_roles == ("broker",) and any(voter.id == settings.node_id for voter in voters):
+    if settings.auto_join and voters:
         yield Problem(
-            ("process_roles", "quorum_voters", "node_id"),
-            f"node {settings.node_id} is in quorum.voters and a pure broker never votes",
-            "controller, or broker,controller",
+            ("auto_join", "quorum_voters"),
+            "quorum.voters names who votes, and this node would change that",
+            "bootstrap.servers in the place of quorum.voters, or false",
         )
 
 

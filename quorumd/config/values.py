@@ -119,6 +119,15 @@ def choice(*choices: str) -> Kind[str]:
     return Kind("choice", ", ".join(choices), read)
 
 
+def _read_switch(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return text.lower() == "true"
+
+
+SWITCH = Kind("switch", "true, false", _read_switch)
+
+
 def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
@@ -219,6 +228,8 @@ def _read_roles(text: str) -> tuple[str, ...]:
     for role in roles:
         if role not in ("broker", "controller"):
             raise ValueError(f"{role!r} is no role")
+    if "broker" in roles:
+        raise ValueError("quorumd is a controller and cannot be a broker yet")
     return roles
 
 
@@ -245,5 +256,9 @@ NAMES = Kind("names", "names of listeners, separated by commas", _read_names)
 PROTOCOL_MAP = Kind(
     "map", f"NAME:PROTOCOL,... where PROTOCOL is one of {', '.join(SECURITY_PROTOCOLS)}", _read_protocol_map
 )
-ROLES = Kind("roles", "controller; broker,controller; or broker (never a voter)", _read_roles)
+ROLES = Kind(
+    "roles",
+    "controller, or nothing; brokers are Kafka's, with this node in their controller.quorum.voters",
+    _read_roles,
+)
 PLAINTEXT_ONLY = Kind("protocol", f"{PLAINTEXT} (TLS and SASL are not supported yet)", _read_plaintext)

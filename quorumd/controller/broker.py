@@ -35,7 +35,9 @@ class Broker(NamedTuple):
     """A value: a change makes a new one.
 
     `epoch` names one incarnation of the broker: one start of its process, which has `incarnation_id` (KIP-631,
-    KIP-903). A fenced broker, and one in controlled shutdown, is in no ISR and leads nothing.
+    KIP-903). A fenced broker, and one in controlled shutdown, is in no ISR and leads nothing. `cordoned`: directories
+    that take no new replicas (KIP-1066), None before the broker said which; `is_migrating`: from ZooKeeper, Kafka
+    3.x, kept for others.
     """
 
     id: int
@@ -47,11 +49,24 @@ class Broker(NamedTuple):
     is_fenced: bool
     in_controlled_shutdown: bool
     directories: tuple[KafkaUuid, ...]
+    cordoned: tuple[KafkaUuid, ...] | None = None
+    is_migrating: bool = False
+
+    @property
+    def in_order(self) -> Broker:
+        """The same for equal brokers: Kafka's controllers write endpoints and features in any order."""
+        return self._replace(endpoints=tuple(sorted(self.endpoints)), features=tuple(sorted(self.features)))
 
     @property
     def is_active(self) -> bool:
         """Whether it may be in an ISR and lead."""
         return not self.is_fenced and not self.in_controlled_shutdown
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether every directory is cordoned: no new replica is placed on this broker."""
+        cordoned = self.cordoned or ()
+        return bool(self.directories) and all(directory in cordoned for directory in self.directories)
 
     def has_online(self, directory: KafkaUuid) -> bool:
         """Whether a replica in this directory can be read: of what its broker did not say yet, it is assumed."""

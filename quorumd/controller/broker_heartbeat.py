@@ -11,6 +11,7 @@ from enum import Enum, auto
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_lifecycle import (
+    cordon,
     drain,
     fence,
     is_fenced_by,
@@ -67,7 +68,8 @@ def plan_broker_heartbeat(controller: Controller, message: BrokerHeartbeatReques
         becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
         becomes is BrokerState.SHUTDOWN_NOW,
     )
-    return Plan(records, answer)
+    cordoned = cordon(controller, broker, message.cordoned_log_dirs)
+    return Plan([*cordoned, *records] if cordoned else records, answer)
 
 
 def note_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> None:

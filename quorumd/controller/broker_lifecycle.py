@@ -15,6 +15,7 @@ from quorumd.controller.broker import Broker
 from quorumd.controller.controller import Controller
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.controller.partition_change import Rules, Wish, plan_change, without
+from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.controller.rules import rules_for
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -116,6 +117,16 @@ def lose_directories(controller: Controller, broker: Broker, offline: Collection
     if left and len(left) < len(broker.directories):
         records.append(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=left))
     return records
+
+
+def cordon(controller: Controller, broker: Broker, cordoned: Collection[KafkaUuid] | None) -> list[Message]:
+    """The broker says which of its directories take no new replicas (KIP-1066), None while it does not know yet.
+    Readers of older metadata versions do not know of cordons: for them nothing is written."""
+    if cordoned is None or controller.image.metadata_version < CORDONED_SINCE:
+        return []
+    if broker.cordoned is not None and set(broker.cordoned) == set(cordoned):
+        return []
+    return [BrokerRegistrationChangeRecord(broker.id, broker.epoch, cordoned_log_dirs=list(cordoned))]
 
 
 def _changes(

@@ -45,6 +45,7 @@ def plan_broker_registration(
         return Plan((), BrokerRegistrationResponse(0, int(error)))
     if before is not None and before.incarnation_id == message.incarnation_id:
         record = _record(message, before.epoch, before.is_fenced, before.in_controlled_shutdown)
+        record.cordoned_log_dirs = None if before.cordoned is None else list(before.cordoned)
         return Plan((record,), BrokerRegistrationResponse(0, 0, before.epoch))
     is_clean = before is not None and message.previous_broker_epoch == before.epoch
     cleaned = without_broker if is_clean else without_unclean

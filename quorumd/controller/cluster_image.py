@@ -12,14 +12,17 @@ from typing import Any
 
 from quorumd.controller.assignment import Change, assign, remove
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
+from quorumd.controller.controllers import RegisteredController, apply_controller
 from quorumd.controller.image_hash import (
     broker_row,
     config_checksum,
     config_row,
+    kept_row,
     moved,
     partition_row,
     text_row,
 )
+from quorumd.controller.kept_records import KEPT, KeptKey, check_removal, meaning, removes
 from quorumd.controller.partition import Partition, PartitionId, partition_of
 from quorumd.controller.partition_index import PartitionIndex
 from quorumd.controller.shared_tuples import SharedTuples
@@ -43,6 +46,8 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.wire import Message
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
@@ -66,9 +71,6 @@ Resource = tuple[int, str]
 """(ResourceType, name); the name "" of a broker means the default of all brokers."""
 
 ALL_BROKERS: Resource = (int(ResourceType.BROKER), "")
-
-WITHOUT_STATE = frozenset({NoOpRecord})
-"""Records that say nothing about the cluster: an image without them has lost nothing."""
 
 _TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
 
@@ -101,24 +103,27 @@ class ClusterImage:
     """The state of the cluster at one offset of the log.
 
     `next_producer_id`: the first that no broker was given. `unified_names`: of topics whose name another could be
-    mistaken for, by the unified name (see `topic_names`).
+    mistaken for, by the unified name (see `topic_names`). `kept`: frames of records as they were written (see
+    `kept_records`); `controllers`: what those of registered controllers mean.
     """
 
-    __slots__ = ("_numbers", "_shared", "_transaction", "brokers", "configs", "features", "index",
-                 "topic_ids", "topics", "unified_names")  # fmt: skip
+    __slots__ = ("_numbers", "_shared", "_transaction", "brokers", "configs", "controllers", "features", "index",
+                 "kept", "topic_ids", "topics", "unified_names")  # fmt: skip
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.brokers: dict[int, Broker] = {}
+        self.controllers: dict[int, RegisteredController] = {}
         self.topics: dict[KafkaUuid, Topic] = {}
         self.topic_ids: dict[str, KafkaUuid] = {}
         self.unified_names: dict[str, str] = {}
+        self.kept: dict[KeptKey, bytes] = {}
         self.index = PartitionIndex()
         self._numbers: dict[str, int] = {"hash": 0, "next producer id": 0}
         self._shared = SharedTuples()
-        self._transaction: dict[int, Any] = {}
-        """The records of the transaction that is open, its beginning first."""
+        self._transaction: dict[int, tuple[Message, bytes | None]] = {}
+        """The records of the transaction that is open, its beginning first, with their frames."""
 
     @property
     def hash(self) -> int:
@@ -144,23 +149,21 @@ class ClusterImage:
         """Whether a transaction is open: the image is that of before it (KIP-868)."""
         return bool(self._transaction)
 
-    def apply(self, record: object, changes: list[Change]) -> None:
+    def apply(self, record: Message, changes: list[Change], frame: bytes | None = None) -> None:
         """Apply one metadata record, and note in `changes` how to take it back; nothing for records without state.
 
-        Records of a transaction are applied at its end, all together.
-        Raises MalformedMessage for a record that contradicts what was before it.
+        `frame` is what the record was read from, None for one that is not written yet. Records of a transaction are
+        applied at its end, all together. Raises MalformedMessage for a record that contradicts what was before it.
         """
         kind = type(record)
         if self._transaction and kind not in _TRANSACTION_MARKERS:
-            assign(self._transaction, len(self._transaction), record, changes)
+            assign(self._transaction, len(self._transaction), (record, frame), changes)
             return
-        applier = _APPLIERS.get(kind)
-        if applier is not None:
-            applier(self, record, changes)
-
-    def loses(self, record: object) -> bool:
-        """Whether a snapshot of the image would lose what this record says: the image does not hold it."""
-        return type(record) not in _APPLIERS and type(record) not in WITHOUT_STATE
+        if kind in KEPT:
+            self._keep(record, frame, changes)
+            apply_controller(self.controllers, record, changes)
+        else:
+            _APPLIERS[kind](self, record, changes)
 
     # Configs and features
 
@@ -236,6 +239,8 @@ class ClusterImage:
                 record.fenced,
                 record.in_controlled_shutdown,
                 tuple(record.log_dirs),
+                _maybe_tuple(record.cordoned_log_dirs),
+                record.is_migrating_zk_broker,
             ),
             changes,
         )
@@ -252,6 +257,9 @@ class ClusterImage:
                 is_fenced=record.fenced > 0 if record.fenced else broker.is_fenced,
                 in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown > 0,
                 directories=tuple(record.log_dirs) or broker.directories,
+                cordoned=broker.cordoned
+                if record.cordoned_log_dirs is None
+                else tuple(record.cordoned_log_dirs),
             ),
             changes,
         )
@@ -363,16 +371,18 @@ class ClusterImage:
     def _begin_transaction(self, record: BeginTransactionRecord, changes: list[Change]) -> None:
         if self._transaction:
             raise MalformedMessage("a transaction begins within a transaction")
-        assign(self._transaction, 0, record, changes)
+        assign(self._transaction, 0, (record, None), changes)
 
     def _end_transaction(self, record: EndTransactionRecord, changes: list[Change]) -> None:
-        for held in self._close_transaction(record, changes):
-            self.apply(held, changes)
+        for held, frame in self._close_transaction(record, changes):
+            self.apply(held, changes, frame)
 
     def _abort_transaction(self, record: AbortTransactionRecord, changes: list[Change]) -> None:
         self._close_transaction(record, changes)
 
-    def _close_transaction(self, record: object, changes: list[Change]) -> list[Any]:
+    def _close_transaction(
+        self, record: Message, changes: list[Change]
+    ) -> list[tuple[Message, bytes | None]]:
         """The records of the transaction, which is none any more."""
         if not self._transaction:
             raise MalformedMessage(f"there is a {type(record).__name__}, and no transaction is open")
@@ -382,6 +392,24 @@ class ClusterImage:
         return held
 
     # The rest
+
+    def _keep(self, record: Message, frame: bytes | None, changes: list[Change]) -> None:
+        key = KEPT[type(record)](record)
+        before = self.kept.get(key)
+        gone = kept_row(before) if before is not None else 0
+        if not removes(record):
+            # All of these have one version.
+            kept = encode_record(record, record.MAX_VERSION) if frame is None else frame
+            assign(self.kept, key, kept, changes)
+            self._row_moved(gone, kept_row(kept), changes)
+        elif before is not None:
+            remove(self.kept, key, changes)
+            self._row_moved(gone, 0, changes)
+        else:
+            check_removal(record)
+
+    def _nothing(self, record: NoOpRecord, changes: list[Change]) -> None:
+        """It says nothing about the cluster."""
 
     def _apply_producer_ids(self, record: ProducerIdsRecord, changes: list[Change]) -> None:
         gone, come = self.next_producer_id, record.next_producer_id
@@ -410,8 +438,14 @@ class ClusterImage:
             )
             for name, topic_id in sorted(self.topic_ids.items())
         )
-        brokers = tuple(broker for _, broker in sorted(self.brokers.items()))
-        return configs, tuple(sorted(self.features.items())), brokers, topics, self.next_producer_id
+        brokers = tuple(broker.in_order for _, broker in sorted(self.brokers.items()))
+        features = tuple(sorted(self.features.items()))
+        kept = tuple((key, meaning(frame)) for key, frame in sorted(self.kept.items()))
+        return configs, features, brokers, topics, self.next_producer_id, kept
+
+
+def _maybe_tuple(directories: list[KafkaUuid] | None) -> tuple[KafkaUuid, ...] | None:
+    return None if directories is None else tuple(directories)
 
 
 def _producer_ids_row(next_id: int) -> int:
@@ -435,5 +469,6 @@ _APPLIERS: dict[type, Callable[[ClusterImage, Any, list[Change]], None]] = {
     BeginTransactionRecord: ClusterImage._begin_transaction,
     EndTransactionRecord: ClusterImage._end_transaction,
     AbortTransactionRecord: ClusterImage._abort_transaction,
+    NoOpRecord: ClusterImage._nothing,
 }
 """Not kept by the image: one that is replaced shall go at once, without anybody looking for cycles."""

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from quorumd.controller.client_metrics_configs import validate_client_metrics_configs
 from quorumd.controller.cluster_image import (
+    ELR_VERSION,
     MIN_INSYNC_REPLICAS,
     UNCLEAN_ELECTION,
     ClusterImage,
     Resource,
     ResourceType,
 )
-from quorumd.controller.topic_configs import TOPIC_CONFIGS, ConfigType, problem_with
+from quorumd.controller.config_table import (
+    BROKER_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigType,
+)
+from quorumd.controller.config_values import InvalidConfig, read_value, shown, split_like_java
+from quorumd.controller.group_configs import validate_group_configs
+from quorumd.controller.topic_configs import validate_topic_configs
+from quorumd.controller.topic_names import problem_with_name
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 
 MAX_TEXT_BYTES = 32_767
 """What a non-flexible string can carry (int16), so that every client can read back what it set."""
 LARGEST_NODE_ID = 2**31 - 1
-_SHOWN_CHARACTERS = 64
 _TOPIC, _BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
+_DEFINITIONS = {
+    _TOPIC: TOPIC_CONFIGS,
+    _BROKER: BROKER_CONFIGS,
+    int(ResourceType.GROUP): GROUP_CONFIGS,
+    int(ResourceType.CLIENT_METRICS): CLIENT_METRICS_CONFIGS,
+}
 
 
 class ConfigOperation(IntEnum):
@@ -42,18 +59,27 @@ class Refused:
 
 
 def check_resource(image: ClusterImage, resource: Resource) -> Refused | None:
-    """Whether configs of this resource can be described and changed here."""
+    """Whether configs of this resource can be described here."""
+    refused = _check_name(resource) or _check_existence(image, resource)
+    if refused is not None and refused.error is ErrorCode.UNSUPPORTED_VERSION:
+        return Refused(ErrorCode.INVALID_REQUEST, refused.message)
+    return refused
+
+
+def _check_name(resource: Resource) -> Refused | None:
+    """Whether there can be such a resource."""
     kind, name = resource
     if kind == ResourceType.BROKER:
         if name == "" or _is_node_id(name):
             return None
         return Refused(
-            ErrorCode.INVALID_REQUEST, f"Broker name {_shown(name)} is neither a node id nor empty (all)."
+            ErrorCode.INVALID_REQUEST, f"Broker name {shown(name)} is neither a node id nor empty (all)."
         )
     if kind == ResourceType.TOPIC:
-        if name in image.topic_ids:
+        problem = problem_with_name(name)
+        if problem is None:
             return None
-        return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {_shown(name)} does not exist.")
+        return Refused(ErrorCode.INVALID_TOPIC if name else ErrorCode.INVALID_REQUEST, problem)
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if name and not _is_too_long(name):
             return None
@@ -61,84 +87,116 @@ def check_resource(image: ClusterImage, resource: Resource) -> Refused | None:
             ErrorCode.INVALID_REQUEST,
             f"The name of a group or of client metrics must have 1 to {MAX_TEXT_BYTES} bytes.",
         )
-    return Refused(ErrorCode.INVALID_REQUEST, f"Configs of resource type {kind} cannot be changed here.")
+    return Refused(ErrorCode.UNSUPPORTED_VERSION, f"Configs of resource type {kind} are not kept here.")
+
+
+def _check_existence(image: ClusterImage, resource: Resource) -> Refused | None:
+    kind, name = resource
+    if kind != _TOPIC or name in image.topic_ids:
+        return None
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {shown(name)} does not exist.")
 
 
 def plan_incremental(
-    image: ClusterImage, resource: Resource, operations: Sequence[tuple[str, int, str | None]]
+    image: ClusterImage,
+    resource: Resource,
+    operations: Sequence[tuple[str, int, str | None]],
+    has_remote_storage: bool = False,
 ) -> list[ConfigRecord] | Refused:
     """The records that (name, ConfigOperation, value) triples of one resource need, all or none.
 
     APPEND and SUBTRACT treat the value as a comma separated list and are no change where nothing changes.
     """
-    refused = check_resource(image, resource)
+    refused = _check_name(resource)
+    if refused is None and resource[0] == _BROKER and image.elr_enabled:
+        refused = _check_all_brokers(operations) if resource[1] == "" else _check_one_broker(operations)
     if refused is not None:
         return refused
-    if resource[0] == _BROKER and resource[1] != "" and image.elr_enabled:
-        refused = _check_one_broker(operations)
-        if refused is not None:
-            return refused
-    return plan_operations(image.config(resource), resource, operations)
+    planned = plan_operations(image.config(resource), resource, operations, has_remote_storage)
+    return planned if isinstance(planned, Refused) else _check_existence(image, resource) or planned
 
 
 def plan_operations(
-    current: dict[str, str], resource: Resource, operations: Sequence[tuple[str, int, str | None]]
+    current: dict[str, str],
+    resource: Resource,
+    operations: Sequence[tuple[str, int, str | None]],
+    has_remote_storage: bool,
 ) -> list[ConfigRecord] | Refused:
-    """As `plan_incremental`, for a resource that has these configs and may not be there yet."""
-    if len(operations) > 1 and len({name for name, _, _ in operations}) != len(operations):
-        return Refused(ErrorCode.INVALID_CONFIG, "The same config is named twice for one resource.")
+    """As `plan_incremental`, for a resource that has these configs and may not be there yet. Of operations on the
+    same config the last one counts."""
+    if len(operations) > 1:
+        operations = list({operation[0]: operation for operation in operations}.values())
     records: list[ConfigRecord] = []
-    for name, operation, value in operations:
-        planned = _plan_operation(current, resource, name, operation, value)
-        if isinstance(planned, Refused):
-            return planned
-        if planned is not None:
-            records.append(planned)
+    changed = dict(current)
+    try:
+        for name, operation, value in operations:
+            record = _plan_operation(current, resource, name, operation, value)
+            if record is None:
+                continue
+            records.append(record)
+            if record.value is None:
+                changed.pop(name, None)
+            else:
+                changed[name] = record.value
+        _validate(resource[0], changed, current, has_remote_storage)
+    except InvalidConfig as invalid:
+        return Refused(invalid.error, str(invalid))
     return records
 
 
 def plan_replacement(
-    image: ClusterImage, resource: Resource, values: Sequence[tuple[str, str | None]]
+    image: ClusterImage,
+    resource: Resource,
+    values: Sequence[tuple[str, str | None]],
+    has_remote_storage: bool = False,
 ) -> list[ConfigRecord] | Refused:
     """The records that make `values` the only configs of the resource (AlterConfigs)."""
     named = {name for name, _ in values}
-    surplus = [(name, ConfigOperation.DELETE, None) for name in image.config(resource) if name not in named]
-    return plan_incremental(
-        image, resource, surplus + [(name, ConfigOperation.SET, value) for name, value in values]
-    )
+    operations: list[tuple[str, int, str | None]] = [
+        (name, ConfigOperation.DELETE, None) for name in image.config(resource) if name not in named
+    ]
+    operations += [(name, ConfigOperation.SET, value) for name, value in values]
+    return plan_incremental(image, resource, operations, has_remote_storage)
+
+
+def _validate(
+    kind: int, configs: Mapping[str, str], previous: Mapping[str, str], has_remote_storage: bool
+) -> None:
+    """Raises InvalidConfig unless a resource can have these configs, as Kafka's controllers see it: those of brokers
+    are for the broker to check that passes them on."""
+    if kind == _TOPIC:
+        validate_topic_configs(configs, previous, has_remote_storage)
+    elif kind == ResourceType.GROUP:
+        validate_group_configs(configs)
+    elif kind == ResourceType.CLIENT_METRICS:
+        validate_client_metrics_configs(configs)
 
 
 def _plan_operation(
     current: dict[str, str], resource: Resource, name: str, operation: int, value: str | None
-) -> ConfigRecord | Refused | None:
-    """The record of one operation, None where it changes nothing."""
+) -> ConfigRecord | None:
+    """The record of one operation, None where it changes nothing. Raises InvalidConfig."""
     if not name or _is_too_long(name):
-        return Refused(
-            ErrorCode.INVALID_CONFIG, f"The name of a config must have 1 to {MAX_TEXT_BYTES} bytes."
-        )
-    if operation == ConfigOperation.DELETE:
+        raise InvalidConfig(f"The name of a config must have 1 to {MAX_TEXT_BYTES} bytes.")
+    if operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None):
         return ConfigRecord(*resource, name, None)
     if value is None:
-        return Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for {_shown(name)}: use DELETE.")
+        raise InvalidConfig(f"Null cannot be appended to {shown(name)} or subtracted from it.")
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        known = TOPIC_CONFIGS.get(name) if resource[0] == _TOPIC else None
-        if known is not None and known.type is not ConfigType.LIST:
-            return Refused(ErrorCode.INVALID_CONFIG, f"{_shown(name)} is no list: use SET.")
-        changed = _changed_list(
-            current.get(name, known.default if known is not None else ""), operation, value
-        )
-        if changed is None:
+        known = _DEFINITIONS[resource[0]].get(name)
+        if known is None or known.type is not ConfigType.LIST:
+            raise InvalidConfig(f"{shown(name)} is no list: use SET.")
+        present = current.get(name)
+        value = _changed_list(known.default or "" if present is None else present, operation, value)
+        if value == present:
             return None
-        value = changed
     elif operation != ConfigOperation.SET:
-        return Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {_shown(name)}.")
+        raise InvalidConfig(f"Unknown operation {operation} for {shown(name)}.", ErrorCode.INVALID_REQUEST)
     if _is_too_long(value):
-        return Refused(
-            ErrorCode.INVALID_CONFIG, f"The value of {_shown(name)} is longer than {MAX_TEXT_BYTES} bytes."
-        )
-    problem = _problem_with(resource, name, value)
-    if problem is not None:
-        return Refused(ErrorCode.INVALID_CONFIG, f"{_shown(name)}, set to {_shown(value)}, {problem}.")
+        raise InvalidConfig(f"The value of {shown(name)} is longer than {MAX_TEXT_BYTES} bytes.")
+    if resource[0] == _BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION):
+        # What holds for topics by default must be right for topics.
+        read_value(name, BROKER_CONFIGS[name], value)
     return ConfigRecord(*resource, name, value)
 
 
@@ -152,28 +210,30 @@ def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> Refu
     )
 
 
-def _problem_with(resource: Resource, name: str, value: str) -> str | None:
-    """Why this value cannot be. What holds for topics by default must be right for topics."""
-    kind = resource[0]
-    if kind == _TOPIC or (kind == _BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)):
-        return problem_with(name, value)
-    return None
+def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> Refused | None:
+    """Without a value for all of them each would take the one in its properties file, as Kafka's controllers say."""
+    if all(
+        name != MIN_INSYNC_REPLICAS or operation != ConfigOperation.DELETE
+        for name, operation, _ in operations
+    ):
+        return None
+    return Refused(
+        ErrorCode.INVALID_CONFIG,
+        f"{MIN_INSYNC_REPLICAS} of all brokers cannot be removed while {ELR_VERSION} is on, since brokers and "
+        "controllers must agree on it: set it to 1, the built-in default.",
+    )
 
 
-def _changed_list(current: str, operation: int, value: str) -> str | None:
-    """The comma separated list after the operation, None where nothing changes."""
-    present = _items(current)
-    asked = dict.fromkeys(_items(value))
-    if operation == ConfigOperation.APPEND:
-        known = frozenset(present)
-        changed = present + [item for item in asked if item not in known]
-    else:
-        changed = [item for item in present if item not in asked]
-    return None if changed == present else ",".join(changed)
-
-
-def _items(value: str) -> list[str]:
-    return [item for part in value.split(",") if (item := part.strip())]
+def _changed_list(current: str, operation: int, value: str) -> str:
+    """The comma separated list after the operation."""
+    items = [item for item in current.split(",") if item]
+    for item in split_like_java(value, ","):
+        if operation == ConfigOperation.SUBTRACT:
+            if item in items:
+                items.remove(item)
+        elif item not in items:
+            items.append(item)
+    return ",".join(items)
 
 
 def _is_node_id(name: str) -> bool:
@@ -185,8 +245,3 @@ def _is_node_id(name: str) -> bool:
 
 def _is_too_long(text: str) -> bool:
     return len(text) > MAX_TEXT_BYTES or (not text.isascii() and len(text.encode()) > MAX_TEXT_BYTES)
-
-
-def _shown(name: str) -> str:
-    """A name for an error message, which must itself fit a string of the wire."""
-    return repr(name if len(name) <= _SHOWN_CHARACTERS else name[:_SHOWN_CHARACTERS] + "...")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quorumd.controller.broker import UNASSIGNED
@@ -17,18 +17,24 @@ class ControllerSettings:
 
     `max_batch_bytes`: what the records of one plan may have together, framing included. `partitions_in_a_step`: how
     many change in one step of a broker that comes or goes: some hundred milliseconds, then there is time for others.
+    `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never.
     """
 
     broker_session_timeout_ms: float = 9_000.0
     default_replication_factor: int = 1
     num_partitions: int = 1
+    min_insync_replicas: int = 1
+    remote_storage: bool = False
     max_batch_bytes: int = 8 * 1024 * 1024 - 64 * 1024
     partitions_in_a_step: int = 10_000
+    leader_imbalance_check_interval_ms: float = 300_000.0
+    max_idle_interval_ms: float = 500.0
 
 
 class Controller:
     """`image` is that of the leader's whole log with what is proposed. `now_ms()`: monotonic. `next_offset()`: that
-    of the next record to be appended. `new_uuid()`: never one that is reserved (KIP-516)."""
+    of the next record to be appended. `new_uuid()`: never one that is reserved (KIP-516). `other_voters()`: voters
+    besides this node, which must be registered before a feature changes."""
 
     def __init__(
         self,
@@ -45,6 +51,7 @@ class Controller:
         self.now_ms = now_ms
         self.next_offset = next_offset
         self.new_uuid = new_uuid
+        self.other_voters: Callable[[], Sequence[int]] = tuple
 
     @property
     def step(self) -> int:

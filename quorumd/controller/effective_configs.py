@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
-from quorumd.controller.topic_configs import TOPIC_CONFIGS, ConfigType
+from quorumd.controller.config_table import TOPIC_CONFIGS, ConfigDefinition, ConfigType
 
 
 class ConfigSource(IntEnum):
@@ -36,15 +37,24 @@ class EffectiveConfig(NamedTuple):
     type: ConfigType
     values: list[ConfigValue]
 
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its values must not be shown."""
+        return self.type is ConfigType.PASSWORD
 
-def layered(*layers: tuple[ConfigSource, dict[str, str]]) -> list[EffectiveConfig]:
+
+def layered(
+    definitions: Mapping[str, ConfigDefinition], *layers: tuple[ConfigSource, dict[str, str]]
+) -> list[EffectiveConfig]:
     """Configs of a resource that have the same names wherever they are set, those of the first layer first."""
     effective: dict[str, EffectiveConfig] = {}
     for source, configs in layers:
         for name, value in sorted(configs.items()):
             config = effective.get(name)
             if config is None:
-                config = effective[name] = EffectiveConfig(name, ConfigType.STRING, [])
+                definition = definitions.get(name)
+                kind = definition.type if definition is not None else ConfigType.STRING
+                config = effective[name] = EffectiveConfig(name, kind, [])
             config.values.append(ConfigValue(source, name, value))
     return list(effective.values())
 
@@ -59,6 +69,8 @@ def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[Ef
         if name in own:
             values.append(ConfigValue(ConfigSource.TOPIC, name, own[name]))
         config = TOPIC_CONFIGS.get(name)
+        if config is not None and config.is_internal and not values:
+            continue
         if config is None:
             # In the log for a reason that this version does not know.
             effective.append(EffectiveConfig(name, ConfigType.UNKNOWN, values))
@@ -66,6 +78,7 @@ def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[Ef
         broker_name = config.broker_name
         if broker_name is not None and broker_name in of_brokers:
             values.append(ConfigValue(ConfigSource.ALL_BROKERS, broker_name, of_brokers[broker_name]))
-        values.append(ConfigValue(ConfigSource.BUILT_IN, broker_name or name, config.default))
+        if config.default is not None:
+            values.append(ConfigValue(ConfigSource.BUILT_IN, broker_name or name, config.default))
         effective.append(EffectiveConfig(name, config.type, values))
     return effective

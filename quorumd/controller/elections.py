@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from quorumd.controller.cluster_image import Topic
+from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.controller import Controller
-from quorumd.controller.partition import NO_LEADER, PartitionId
+from quorumd.controller.partition import NO_LEADER, RECOVERING, PartitionId
 from quorumd.controller.partition_change import Election, Rules, Wish, plan_change
 from quorumd.controller.plan import Plan
 from quorumd.controller.rules import rules_for
@@ -25,6 +25,38 @@ SWEEP_RECORDS: Final = 1_000
 
 _ELECTIONS: Final = (Election.PREFERRED, Election.UNCLEAN)
 """By ElectionType."""
+
+
+class UncleanElection(NamedTuple):
+    """A leader that may lack committed records. `is_last_known`: elected without consent of the topic, since it led
+    last and every replica that had all of them is lost (KIP-966)."""
+
+    topic: str
+    number: int
+    leader: int
+    is_last_known: bool
+
+
+def unclean_election(image: ClusterImage, record: PartitionChangeRecord) -> UncleanElection | None:
+    """The election that this record, which is not applied yet, is; None if it is another one, or none."""
+    if record.leader < 0:
+        return None
+    topic = image.topics[record.topic_id]
+    before = topic.partitions[record.partition_id]
+    if record.leader == before.leader or record.leader in before.isr or record.leader in before.elr:
+        return None
+    if before.changed(record).recovery != RECOVERING:
+        return None
+    is_last_known = not before.isr and not before.elr and before.last_known_elr == (record.leader,)
+    return UncleanElection(topic.name, record.partition_id, record.leader, is_last_known)
+
+
+def is_eligible_election(image: ClusterImage, record: PartitionChangeRecord) -> bool:
+    """Whether this record, which is not applied yet, elects an eligible replica since none is in sync (KIP-966)."""
+    if record.leader < 0:
+        return False
+    before = image.topics[record.topic_id].partitions[record.partition_id]
+    return record.leader != before.leader and record.leader in before.elr
 
 
 class _Outcome(NamedTuple):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorumd.controller.cluster_image import (
+    ALL_BROKERS,
     ELR_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -15,8 +16,8 @@ from quorumd.controller.cluster_image import (
     ResourceType,
 )
 from quorumd.controller.controller import Controller
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, changes_records, missing_needs
 from quorumd.controller.plan import Plan
-from quorumd.controller.record_versions import ELR_FIELDS_SINCE
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import update_features_response as wire
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -25,25 +26,8 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from quorumd.protocol.wire import Message
 
-
-class SupportedFeature(NamedTuple):
-    """The levels of a feature that this version can work at."""
-
-    name: str
-    lowest: int
-    highest: int
-
-
-SUPPORTED_FEATURES: Final = (
-    SupportedFeature(METADATA_VERSION, 21, 25),
-    SupportedFeature(KRAFT_VERSION, 0, 1),
-    SupportedFeature(ELR_VERSION, 0, 1),
-    SupportedFeature("transaction.version", 0, 2),
-    SupportedFeature("group.version", 0, 1),
-)
-"""metadata.version from 3.9-IV0, the first with voters that can change, to 4.0-IV3: what `record_versions` writes
-is understood at these. Every 4.x broker works at 25. The last two are between brokers and their clients (KIP-890,
-KIP-848): the controller keeps their levels."""
+KRAFT_VERSION_LEVEL: Final = 1
+"""Voters that can change (KIP-853): what every quorum here begins with and stays at."""
 
 
 class UpgradeType(IntEnum):
@@ -59,30 +43,59 @@ class _Refused(Exception):
 
 
 def plan_update_features(controller: Controller, message: UpdateFeaturesRequest, version: int) -> Plan:
-    """All updates, or none of them. Levels that are so already are no change, and no error."""
-    image = controller.image
+    """All updates, or none of them. Levels that are so already are no change, and no error.
+
+    `kafka-features upgrade --release-version` names every feature of a release: what hinders each of them is told.
+    """
+    if METADATA_VERSION not in controller.image.features:
+        # What the cluster begins with is not written yet, and would replace what is acknowledged now.
+        text = "The cluster has no levels of features yet: ask again."
+        return Plan((), wire.UpdateFeaturesResponse(0, int(ErrorCode.NOT_CONTROLLER), text))
     wanted = {update.feature: update.max_version_level for update in message.feature_updates}
+    levels = {**controller.image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL, **wanted}
     records: list[Message] = []
-    try:
-        if len(wanted) < len(message.feature_updates):
-            raise _Refused("A feature is named twice.")
-        for update in message.feature_updates:
-            level = update.max_version_level
-            _check_supported(image, update.feature, level)
-            upgrade_type = _upgrade_type(update, version)
-            _check_direction(image.features.get(update.feature, 0), level, upgrade_type, update.feature)
-            if level != image.features.get(update.feature, 0):
-                records_of = _RECORDS.get(update.feature)
-                records += (
-                    records_of(image, level, upgrade_type, wanted)
-                    if records_of is not None
-                    else [FeatureLevelRecord(update.feature, level)]
-                )
-    except _Refused as refused:
-        text = f"No feature was changed: {refused}"
+    problems = ["A feature is named twice."] if len(wanted) < len(message.feature_updates) else []
+    for update in message.feature_updates:
+        try:
+            records += _update(controller, update, _upgrade_type(update, version), levels)
+        except _Refused as refused:
+            problems.append(
+                f"Invalid update version {update.max_version_level} for feature {update.feature}. {refused}"
+            )
+    if problems:
+        text = " ".join(problems)
         return Plan((), wire.UpdateFeaturesResponse(0, int(ErrorCode.INVALID_UPDATE_VERSION), text))
     results = [wire.UpdatableFeatureResult(name, 0, None) for name in wanted] if version <= 1 else []
     return Plan(() if message.validate_only else records, wire.UpdateFeaturesResponse(0, 0, None, results))
+
+
+def _update(
+    controller: Controller, update: FeatureUpdateKey, upgrade_type: UpgradeType, levels: Mapping[str, int]
+) -> list[Message]:
+    """The records of one update. `levels`: all there are with all updates done. Raises _Refused."""
+    image, name, level = controller.image, update.feature, update.max_version_level
+    current = finalized_level(image, name)
+    if level == current:
+        return []
+    _check_supported(image, name, level)
+    _check_controllers(controller, name, level)
+    _check_direction(current, level, upgrade_type, name)
+    for needed, least in missing_needs(name, level, levels):
+        raise _Refused(f"It needs {needed} {least} or higher, not {levels.get(needed, 0)}.")
+    if name == METADATA_VERSION and changes_records(current, level):
+        # Not even an unsafe downgrade: a reader of the log from its beginning has met those records.
+        raise _Refused(
+            f"{name} is {current}, and the log may hold what is not known at {level}: such a downgrade, safe or "
+            "unsafe, is not supported."
+        )
+    if name == ELR_VERSION:
+        return _turn_elr(controller, level, upgrade_type)
+    return [FeatureLevelRecord(name, level)]
+
+
+def finalized_level(image: ClusterImage, name: str) -> int:
+    """The level that the cluster works at; 0 means off. That of the quorum itself is said by its voter records."""
+    return KRAFT_VERSION_LEVEL if name == KRAFT_VERSION else image.features.get(name, 0)
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
@@ -93,8 +106,7 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
         return UpgradeType(update.upgrade_type)
     except ValueError:
         raise _Refused(
-            f"{update.feature}: upgrade type {update.upgrade_type} is none of 1 (upgrade), 2 (safe downgrade), "
-            "3 (unsafe downgrade)."
+            f"Upgrade type {update.upgrade_type} is none of 1 (upgrade), 2 (safe downgrade), 3 (unsafe downgrade)."
         ) from None
 
 
@@ -103,71 +115,74 @@ def _check_supported(image: ClusterImage, name: str, level: int) -> None:
     supported = next((feature for feature in SUPPORTED_FEATURES if feature.name == name), None)
     if supported is None:
         known = ", ".join(feature.name for feature in SUPPORTED_FEATURES)
-        raise _Refused(f"{name!r} is not known here; these are: {known}.")
-    if not supported.lowest <= level <= supported.highest:
-        raise _Refused(
-            f"{name} {level} is not supported by the controllers: {supported.lowest} to {supported.highest} are."
-        )
-    if name == KRAFT_VERSION:
-        raise _Refused(f"{name} is 1 since the cluster was formatted, and not changed by this request.")
+        raise _Refused(f"It is not known here; these are: {known}.")
+    _check_range("The controllers", level, supported.lowest, supported.highest)
     for _, broker in sorted(image.brokers.items()):
         # A feature that a broker does not name is one that it can only leave off.
         lowest, highest = next(
             ((known.min_level, known.max_level) for known in broker.features if known.name == name), (0, 0)
         )
-        if not lowest <= level <= highest:
-            raise _Refused(
-                f"{name} {level} is not supported by broker {broker.id}: {lowest} to {highest} are."
-            )
+        _check_range(f"Broker {broker.id}", level, lowest, highest)
+
+
+def _check_controllers(controller: Controller, name: str, level: int) -> None:
+    """As Kafka's: every registered controller must support the level, and of a voter that is not registered nobody
+    knows. Observers count, for they read the log; one that is gone for good is to be unregistered."""
+    registered = controller.image.controllers
+    for controller_id, other in sorted(registered.items()):
+        try:
+            _check_range(f"Controller {controller_id}", level, *other.features.get(name, (0, 0)))
+        except _Refused as refused:
+            remedy = f"if it is gone for good, `quorumd controllers unregister {controller_id}` removes it"
+            raise _Refused(f"{refused} Upgrade it; {remedy}.") from None
+    missing = [voter for voter in controller.other_voters() if voter not in registered]
+    if missing:
+        raise _Refused(
+            f"Controller {missing[0]} has not registered, and may not support this: start it, or remove its vote."
+        )
+
+
+def _check_range(who: str, level: int, lowest: int, highest: int) -> None:
+    if not lowest <= level <= highest:
+        what = f"versions {lowest} to {highest} only" if highest else "no level of it but 0"
+        raise _Refused(f"{who} can work at {what}.")
 
 
 def _check_direction(current: int, level: int, upgrade_type: UpgradeType, name: str) -> None:
+    if name == KRAFT_VERSION:
+        raise _Refused(f"{name} is {current} since the cluster was formatted, and cannot be downgraded.")
     if level < current and upgrade_type is UpgradeType.UPGRADE:
-        raise _Refused(f"{name} is {current}: to go down to {level} takes a safe or an unsafe downgrade.")
+        raise _Refused(f"{name} is {current}: to go down takes a safe or an unsafe downgrade.")
     if level > current and upgrade_type is not UpgradeType.UPGRADE:
-        raise _Refused(f"{name} is {current}: {level} is no downgrade.")
+        raise _Refused(f"{name} is {current}: this is no downgrade.")
 
 
-def _metadata_version(
-    image: ClusterImage, level: int, upgrade_type: UpgradeType, wanted: Mapping[str, int]
-) -> list[Message]:
-    """Down to where the ELR cannot be written, not even an unsafe downgrade goes, as in Kafka: who reads the log
-    from its beginning has read those fields."""
-    del upgrade_type, wanted
-    if level < ELR_FIELDS_SINCE <= image.metadata_version:
-        raise _Refused(
-            f"{METADATA_VERSION} cannot go down to {level}: the log holds what is not known below {ELR_FIELDS_SINCE}."
-        )
-    return [FeatureLevelRecord(METADATA_VERSION, level)]
-
-
-def _elr_version(
-    image: ClusterImage, level: int, upgrade_type: UpgradeType, wanted: Mapping[str, int]
-) -> list[Message]:
+def _turn_elr(controller: Controller, level: int, upgrade_type: UpgradeType) -> list[Message]:
     """Off: whoever is only eligible is nothing any more. On: brokers must agree with the controller on what
-    min.insync.replicas is, so none of them keeps a value of its own (KIP-966)."""
+    min.insync.replicas is, so all of them have one value, and none of them keeps its own (KIP-966)."""
+    image = controller.image
     if level == 0:
         only_eligible = sum(
             not image.topics[where.topic_id].partitions[where.number].isr for where in image.index.leaderless
         )
         if only_eligible and upgrade_type is not UpgradeType.UNSAFE_DOWNGRADE:
             raise _Refused(
-                f"{ELR_VERSION} 0 would leave {only_eligible} partitions without anyone who may lead: start the "
-                "brokers that are eligible first, or use an unsafe downgrade."
+                f"That would leave {only_eligible} partitions without anyone who may lead: start the brokers that "
+                "are eligible first, or use an unsafe downgrade."
             )
         return [FeatureLevelRecord(ELR_VERSION, 0), ClearElrRecord("")]
-    metadata_version = wanted.get(METADATA_VERSION, image.metadata_version)
-    if metadata_version < ELR_FIELDS_SINCE:
-        raise _Refused(
-            f"{ELR_VERSION} {level} needs {METADATA_VERSION} {ELR_FIELDS_SINCE} or higher, not {metadata_version}."
-        )
-    own_values = [
+    values = default_min_isr(image, controller.settings.min_insync_replicas)
+    values += [
         ConfigRecord(kind, name, MIN_INSYNC_REPLICAS, None)
         for (kind, name), configs in sorted(image.configs.items())
         if kind == ResourceType.BROKER and name and MIN_INSYNC_REPLICAS in configs
     ]
-    return [*own_values, FeatureLevelRecord(ELR_VERSION, level)]
+    return [*values, FeatureLevelRecord(ELR_VERSION, level)]
 
 
-_RECORDS: Final = {METADATA_VERSION: _metadata_version, ELR_VERSION: _elr_version}
-"""Of features whose level is more than a number to the controller."""
+def default_min_isr(image: ClusterImage, value: int) -> list[Message]:
+    """The record that sets min.insync.replicas for all brokers, if it is not set yet: a value in the properties file
+    of a broker, which the controller cannot know, has no effect then. As Kafka's controllers do it."""
+    if MIN_INSYNC_REPLICAS in image.config(ALL_BROKERS):
+        return []
+    return [ConfigRecord(*ALL_BROKERS, MIN_INSYNC_REPLICAS, str(value))]

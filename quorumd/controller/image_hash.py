@@ -12,11 +12,13 @@ from typing import Final
 from crc32c import crc32c
 
 from quorumd.controller.broker import Broker
+from quorumd.controller.kept_records import meaning
 from quorumd.controller.partition import Partition, PartitionId
 
 HASH_BITS: Final = 48
 """No more than a metric, a float, holds exactly."""
 _MASK: Final = (1 << HASH_BITS) - 1
+_KEPT: Final = crc32c(b"kept")
 
 
 def text_row(*parts: str) -> int:
@@ -37,7 +39,12 @@ def config_row(checksum: int, value: str) -> int:
 
 def broker_row(broker: Broker) -> int:
     """Every field, read from values whose `repr` is the same everywhere."""
-    return text_row("broker", repr(tuple(broker)))
+    return text_row("broker", repr(tuple(broker.in_order)))
+
+
+def kept_row(frame: bytes) -> int:
+    """The number of a record that is kept as it is."""
+    return _row(crc32c(meaning(frame), _KEPT))
 
 
 def partition_row(where: PartitionId, partition: Partition) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import PartitionId, record_of
+from quorumd.controller.record_versions import encode_at
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
@@ -16,14 +17,31 @@ from quorumd.protocol.messages.register_broker_record import (
     RegisterBrokerRecord,
 )
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.wire import Message
 
 
-def records_of(image: ClusterImage) -> Iterator[Message]:
-    """The records that make an equal image of an empty one, the same in the same order for equal images.
+def frames_of(image: ClusterImage) -> Iterator[bytes]:
+    """What a snapshot of an image holds: the same frames in the same order for equal images.
 
     Features come first: they say in which versions a reader finds the rest.
     """
+    level = image.metadata_version
+    for record in _own_records(image):
+        yield encode_at(record, level)
+    for _, frame in sorted(image.kept.items()):
+        yield frame
+
+
+def records_of(image: ClusterImage) -> Iterator[Message]:
+    """The records that make an equal image of an empty one, in the order of `frames_of`."""
+    yield from _own_records(image)
+    for _, frame in sorted(image.kept.items()):
+        yield decode_record(frame)
+
+
+def _own_records(image: ClusterImage) -> Iterator[Message]:
+    """Of all that the image reads; what it keeps as it is comes after that."""
     for feature, level in sorted(image.features.items()):
         yield FeatureLevelRecord(feature, level)
     for _, broker in sorted(image.brokers.items()):
@@ -43,7 +61,7 @@ def broker_record(broker: Broker) -> RegisterBrokerRecord:
     """The record that registers this broker as it is."""
     return RegisterBrokerRecord(
         broker.id,
-        False,
+        broker.is_migrating,
         broker.incarnation_id,
         broker.epoch,
         [BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints],
@@ -52,4 +70,5 @@ def broker_record(broker: Broker) -> RegisterBrokerRecord:
         broker.is_fenced,
         broker.in_controlled_shutdown,
         list(broker.directories),
+        None if broker.cordoned is None else list(broker.cordoned),
     )

@@ -19,6 +19,10 @@ _REPLICA_BYTES = 24
 """Room for the record of a partition: what it has anyway, and what each replica adds (itself, in the ISR, where)."""
 
 
+MOST_PARTITIONS = 10_000
+"""That one request creates, as in Kafka."""
+
+
 class TopicRefused(Exception):
     """Why nothing is done for a topic. It becomes one answer among others of a request."""
 
@@ -30,6 +34,15 @@ class TopicRefused(Exception):
 def room_for(partitions: int, replication_factor: int) -> int:
     """Bytes that the records of so many new partitions have at most, framing included."""
     return partitions * (_PARTITION_BYTES + replication_factor * _REPLICA_BYTES)
+
+
+def too_many(partitions: int) -> TopicRefused:
+    """The partitions of a request are created together, without a pause."""
+    return TopicRefused(
+        ErrorCode.POLICY_VIOLATION,
+        f"The request would create {partitions} partitions, and at most {MOST_PARTITIONS} are created together: ask "
+        "for fewer at a time; a topic can be given more later.",
+    )
 
 
 def too_large(bytes_needed: int, limit: int) -> TopicRefused:
@@ -47,10 +60,12 @@ def placed(
     """Replicas for the partitions of these numbers. Raises TopicRefused if there are too few brokers."""
     placement = Placement(controller.image.brokers.values(), replication_factor, topic_id)
     if placement.usable < replication_factor or not placement.can_lead:
+        cordoned = sorted(broker.id for broker in controller.image.brokers.values() if broker.is_cordoned)
+        reason = f" All log directories of the brokers {cordoned} are cordoned." if cordoned else ""
         raise TopicRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"{replication_factor} replicas need as many brokers, one of them active: {placement.usable} can hold "
-            f"replicas, and {placement.can_lead} of them are active.",
+            f"replicas, and {placement.can_lead} of them are active.{reason}",
         )
     return [placement.replicas_of(number) for number in numbers]
 
@@ -65,6 +80,8 @@ def checked_assignment(
         problem = "has no replicas"
     elif strangers:
         problem = f"names broker {strangers[0]}, which is not registered"
+    elif cordoned := cordoned_among(controller, broker_ids):
+        problem = f"names broker {cordoned[0]}, whose log directories are all cordoned"
     elif len(set(broker_ids)) != len(broker_ids):
         problem = f"names a broker twice: {list(broker_ids)}"
     elif replication_factor is not None and len(broker_ids) != replication_factor:
@@ -78,6 +95,12 @@ def checked_assignment(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {number} {problem}."
         )
     return tuple(broker_ids)
+
+
+def cordoned_among(controller: Controller, broker_ids: Sequence[int]) -> list[int]:
+    """Those of these brokers that take no new replicas (KIP-1066)."""
+    known = controller.image.brokers
+    return [broker_id for broker_id in broker_ids if broker_id in known and known[broker_id].is_cordoned]
 
 
 def records_for(

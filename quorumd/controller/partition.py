@@ -93,6 +93,18 @@ class Partition:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
+    @property
+    def has_preferred_leader(self) -> bool:
+        """Whether the first replica leads; never for a partition without replicas."""
+        return bool(self.replicas) and self.leader == self.replicas[0]
+
+    @property
+    def electable_preferred_leader(self) -> int:
+        """The first replica where it is in sync and does not lead, NO_LEADER elsewhere."""
+        if not self.replicas or self.leader == self.replicas[0] or self.replicas[0] not in self.isr:
+            return NO_LEADER
+        return self.replicas[0]
+
     def without_elr(self) -> Partition:
         """The partition after its ELR was cleared by a change of min.insync.replicas (KIP-966): a change as others
         are, so the partition epoch grows."""

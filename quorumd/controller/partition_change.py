@@ -159,8 +159,11 @@ class _Target:
             self.leader = leader
         if leader != NO_LEADER:
             self.last_known_elr = ()
-        elif not self.isr and before.leader in self.replicas and self._rules.elr_enabled:
-            self.last_known_elr = (before.leader,)
+        elif not self.isr and self._rules.elr_enabled:
+            # Where the ELR was off when the last leader stopped, that one stayed in the ISR.
+            last = before.isr if before.leader == NO_LEADER else (before.leader,)
+            if len(last) == 1 and last[0] in self.replicas:
+                self.last_known_elr = last
 
     def _elected(self) -> int:
         """The leader to be; who it is may change the ISR."""

@@ -7,12 +7,14 @@ from typing import NamedTuple
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.controller import Controller
 from quorumd.controller.new_partitions import (
+    MOST_PARTITIONS,
     TopicRefused,
     checked_assignment,
     placed,
     records_for,
     room_for,
     too_large,
+    too_many,
 )
 from quorumd.controller.partition import Replicas
 from quorumd.controller.plan import Plan
@@ -51,6 +53,7 @@ def plan_create_partitions(controller: Controller, message: CreatePartitionsRequ
         except TopicRefused as refused:
             outcomes[asked.name] = refused
     room = sum(outcome.room for outcome in outcomes.values() if isinstance(outcome, _Growth))
+    count = sum(len(outcome.numbers) for outcome in outcomes.values() if isinstance(outcome, _Growth))
     limit = controller.settings.max_batch_bytes
     records: list[PartitionRecord] = []
     results: list[CreatePartitionsTopicResult] = []
@@ -58,6 +61,8 @@ def plan_create_partitions(controller: Controller, message: CreatePartitionsRequ
         try:
             if isinstance(outcome, TopicRefused):
                 raise outcome
+            if count > MOST_PARTITIONS:
+                raise too_many(count)
             if room > limit:
                 raise too_large(room, limit)
             records += _records(controller, outcome)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.controller import Controller
+from quorumd.controller.new_partitions import cordoned_among
 from quorumd.controller.partition import Partition, PartitionId, Replicas
 from quorumd.controller.partition_change import Election, Wish, plan_change
 from quorumd.controller.plan import Plan
@@ -125,7 +126,8 @@ def _plan(
 def _check_target(
     controller: Controller, topic: Topic, partition: Partition, target: Replicas, may_change_count: bool
 ) -> None:
-    """A fenced broker may be a target: it joins when it is back."""
+    """A fenced broker may be a target: it joins when it is back. One that is cordoned may not, even where it holds
+    the partition already: as in Kafka."""
     if not target or len(set(target)) != len(target):
         raise ReassignmentRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -135,6 +137,13 @@ def _check_target(
     if strangers:
         raise ReassignmentRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {_enumerated(strangers)}."
+        )
+    cordoned = cordoned_among(controller, target)
+    if cordoned:
+        raise ReassignmentRefused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"All log directories of broker {_enumerated(cordoned)} are cordoned: leave it out of the target, or "
+            "uncordon one of them.",
         )
     count = len(originals(partition))
     if not may_change_count and len(target) != count:
@@ -153,7 +162,9 @@ def _check_target(
 def _plan_cancel(
     controller: Controller, topic: Topic, where: PartitionId, partition: Partition
 ) -> PartitionChangeRecord | None:
-    """Refused where too few of the originals are in sync, but for topics that allow an unclean election."""
+    """Refused where too few of the originals are in sync and others, which it would drop, have what these may lack;
+    but for topics that allow an unclean election. The way back is a reassignment to the originals then: it drops
+    nobody before enough of them are in sync."""
     if not partition.is_reassigning:
         raise ReassignmentRefused(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is under way."
@@ -161,11 +172,13 @@ def _plan_cancel(
     rules = rules_for(controller, topic.name)
     back = cancel(partition)
     isr = tuple(replica for replica in partition.isr if replica in back.replicas)
-    if len(isr) < min(rules.min_isr, len(back.replicas)) and not rules.unclean_election:
+    drops = [replica for replica in partition.isr + partition.elr if replica not in back.replicas]
+    if drops and len(isr) < min(rules.min_isr, len(back.replicas)) and not rules.unclean_election:
         raise ReassignmentRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Of the replicas {list(back.replicas)} to go back to only {list(isr)} are in sync, fewer than "
-            f"min.insync.replicas, {rules.min_isr}: wait until more are.",
+            f"Of the replicas {list(back.replicas)} to go back to {list(isr) if isr else 'none'} are in sync, fewer "
+            f"than min.insync.replicas, {rules.min_isr}, and {drops} would be dropped. Reassign the partition to "
+            f"{list(back.replicas)} instead: that goes back as well, and drops {drops} once enough are in sync.",
         )
     return plan_change(
         where,

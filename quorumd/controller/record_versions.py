@@ -8,17 +8,71 @@ from quorumd.protocol.messages.broker_registration_change_record import BrokerRe
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.wire import Message
 
+MIGRATION_SINCE: Final = 8
+"""The metadata version (3.4-IV0) from which brokers can be on their way from ZooKeeper (KIP-866). Kafka 4 knows none
+before 7."""
+DIRECTORIES_SINCE: Final = 17
+"""The metadata version (3.7-IV2) from which brokers and replicas have directories (KIP-858)."""
 ELR_FIELDS_SINCE: Final = 23
 """The metadata version (4.0-IV1) from which partitions have an ELR (KIP-966)."""
+CORDONED_SINCE: Final = 30
+"""The metadata version (4.3-IV0) from which directories can be cordoned (KIP-1066)."""
+_NONE_SET: Final = 21
+"""A log without a metadata version is written as for the lowest that `features` allows."""
+
+
+def encode_at(record: Message, metadata_version: int) -> bytes:
+    """The frame of a record for readers at this metadata version.
+
+    Fields that they do not know are emptied in the record first: who applies it has what is written.
+    """
+    version = record_version(record, metadata_version)
+    _empty_what_is_not_carried(record, version)
+    return encode_record(record, version)
 
 
 def record_version(record: Message, metadata_version: int) -> int:
-    """The version to write this record in, at a metadata version of those that `features` allows."""
+    """The version of a record that readers at this metadata version know; 0: none is set yet."""
+    level = metadata_version or _NONE_SET
     if isinstance(record, (PartitionChangeRecord, PartitionRecord)):
-        return 2 if metadata_version >= ELR_FIELDS_SINCE else 1
+        return 2 if level >= ELR_FIELDS_SINCE else 1 if level >= DIRECTORIES_SINCE else 0
+    if isinstance(record, RegisterBrokerRecord):
+        if level >= DIRECTORIES_SINCE:
+            return 4 if level >= CORDONED_SINCE else 3
+        return 2 if level >= MIGRATION_SINCE else 1
     if isinstance(record, BrokerRegistrationChangeRecord):
+        if record.cordoned_log_dirs is not None and level >= CORDONED_SINCE:
+            return 3
         # A reader that knows no drains or directories reads the rest.
-        return 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
-    return 3 if isinstance(record, RegisterBrokerRecord) else 0
+        if record.log_dirs and level >= DIRECTORIES_SINCE:
+            return 2
+        return 1 if record.in_controlled_shutdown else 0
+    return 0
+
+
+def _empty_what_is_not_carried(record: Message, version: int) -> None:
+    if isinstance(record, (PartitionChangeRecord, PartitionRecord)):
+        if version < 2:
+            record.eligible_leader_replicas = record.last_known_elr = None
+        if version < 1:
+            _without_directories(record)
+    elif isinstance(record, RegisterBrokerRecord) and version < 4:
+        record.cordoned_log_dirs = None
+        if version < 3:
+            record.log_dirs = []
+        if version < 2:
+            record.is_migrating_zk_broker = False
+    elif isinstance(record, BrokerRegistrationChangeRecord) and version < 3:
+        record.cordoned_log_dirs = None
+        if version < 2:
+            record.log_dirs = []
+
+
+def _without_directories(record: PartitionChangeRecord | PartitionRecord) -> None:
+    if isinstance(record, PartitionRecord):
+        record.directories = []
+    else:
+        record.directories = None

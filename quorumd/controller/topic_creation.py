@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.config_values import shown
 from quorumd.controller.configs import ConfigOperation, Refused, plan_operations
 from quorumd.controller.controller import Controller
 from quorumd.controller.effective_configs import effective_topic_configs
 from quorumd.controller.new_partitions import (
+    MOST_PARTITIONS,
     TOPIC_BYTES,
     TopicRefused,
     checked_assignment,
@@ -16,6 +18,7 @@ from quorumd.controller.new_partitions import (
     records_for,
     room_for,
     too_large,
+    too_many,
 )
 from quorumd.controller.partition import Replicas
 from quorumd.controller.plan import Plan
@@ -35,6 +38,8 @@ from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 from quorumd.protocol.wire import Message
 
 BY_DEFAULT = -1
+
+_SharedConfigs = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 
 class _NewTopic(NamedTuple):
@@ -58,19 +63,23 @@ def plan_create_topics(controller: Controller, message: CreateTopicsRequest, ver
     del version
     outcomes = _outcomes(controller, message)
     room = sum(outcome.room for outcome in outcomes.values() if isinstance(outcome, _NewTopic))
+    count = sum(outcome.partitions for outcome in outcomes.values() if isinstance(outcome, _NewTopic))
     limit = controller.settings.max_batch_bytes
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
+    shared: _SharedConfigs = {}
     for name, outcome in outcomes.items():
         try:
             if isinstance(outcome, TopicRefused):
                 raise outcome
+            if count > MOST_PARTITIONS:
+                raise too_many(count)
             if room > limit:
                 raise too_large(room, limit)
             topic_id = controller.new_uuid()
             records += _records(controller, topic_id, outcome)
             results.append(
-                _result(controller.image, outcome, ZERO_UUID if message.validate_only else topic_id)
+                _result(controller.image, outcome, ZERO_UUID if message.validate_only else topic_id, shared)
             )
         except TopicRefused as refused:
             results.append(CreatableTopicResult(name, ZERO_UUID, int(refused.error), str(refused)))
@@ -111,8 +120,15 @@ def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> N
 
 
 def _new_topic(controller: Controller, asked: CreatableTopic) -> _NewTopic:
+    without_value = [config.name for config in asked.configs if config.value is None]
+    if without_value:
+        raise TopicRefused(
+            ErrorCode.INVALID_CONFIG,
+            f"The config {shown(without_value[0])} is null: give a value, or leave it out for the default.",
+        )
     operations = [(config.name, int(ConfigOperation.SET), config.value) for config in asked.configs]
-    configs = plan_operations({}, (int(ResourceType.TOPIC), asked.name), operations)
+    resource = (int(ResourceType.TOPIC), asked.name)
+    configs = plan_operations({}, resource, operations, controller.settings.remote_storage)
     if isinstance(configs, Refused):
         raise TopicRefused(configs.error, configs.message)
     settings = controller.settings
@@ -176,12 +192,20 @@ def _records(controller: Controller, topic_id: KafkaUuid, new: _NewTopic) -> lis
     ]
 
 
-def _result(image: ClusterImage, new: _NewTopic, topic_id: KafkaUuid) -> CreatableTopicResult:
+def _result(
+    image: ClusterImage, new: _NewTopic, topic_id: KafkaUuid, shared: _SharedConfigs
+) -> CreatableTopicResult:
+    """`shared`: configs by those that a topic has of its own, for other topics of the request with the same."""
     own = {config.name: config.value for config in new.configs if config.value is not None}
-    configs = [
-        CreatableTopicConfigs(config.name, config.values[0].value, False, int(config.values[0].source), False)
-        for config in effective_topic_configs(image, own)
-    ]
+    key = tuple(own.items())
+    configs = shared.get(key)
+    if configs is None:
+        configs = shared[key] = [
+            CreatableTopicConfigs(
+                config.name, config.values[0].value, False, int(config.values[0].source), False
+            )
+            for config in effective_topic_configs(image, own)
+        ]
     return CreatableTopicResult(
         new.name, topic_id, 0, None, 0, new.partitions, new.replication_factor, configs
     )

@@ -2,6 +2,7 @@
 
     <data folder>/meta.properties                 version=1, cluster.id, node.id, directory.id
                                                   (.meta_properties)
+    <data folder>/bootstrap.checkpoint            what an empty log begins with (.bootstrap_file)
     <data folder>/.lock                           held while a node runs on the folder (.folder_lock)
     <data folder>/replication-offset-checkpoint   the high watermark known at the last clean moment
                                                   (.high_watermark_checkpoint)

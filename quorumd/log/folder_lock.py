@@ -15,8 +15,21 @@ def lock_folder(disk: Disk, data_folder: str) -> File:
         return disk.lock(path)
     except BlockingIOError:
         raise StorageError(
-            f"{data_folder} is in use by another process, which holds {path}; stop that process, "
-            "or give this node a folder of its own"
+            f"{data_folder} is in use by another process{_holder(disk, path)}, which holds {path}; stop that "
+            "process, or give this node a folder of its own"
         ) from None
     except OSError as cause:
         raise StorageError(f"{path} cannot be locked: {cause}") from cause
+
+
+def _holder(disk: Disk, path: str) -> str:
+    """The process id that a lock file names; nothing where it names none."""
+    try:
+        file = disk.open(path)
+    except OSError:
+        return ""
+    try:
+        pid = file.read_at(0, 20).strip()
+    finally:
+        file.close()
+    return f" (pid {pid.decode()})" if pid.isdigit() else ""

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from quorumd.errors import CorruptLog, StorageError
+from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.batch_walk import EXTENT_SIZE, extent, find_batch
 from quorumd.log.segment import LOG_SUFFIX, base_offset_of
 from quorumd.ports import Disk, File
@@ -35,8 +36,8 @@ def walk(
     if first < 0:
         begin = f"begins at offset {bases[0]}" if bases else "is empty"
         raise StorageError(
-            f"the log in {directory} {begin}, and no snapshot reaches there: restore its files, or remove this "
-            "replica's data folder and format it anew"
+            f"the log in {directory} {begin}, and no snapshot reaches there: restore its files, or, "
+            f"{FORMAT_ANEW}"
         )
     offset, epoch = start, 0
     for base in bases[first:]:

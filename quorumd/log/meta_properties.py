@@ -9,17 +9,22 @@ directory.id=<Uuid>       of this folder alone (KIP-853)
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from quorumd.errors import CorruptLog, StorageError
-from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, KafkaUuid
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, KafkaUuid
+from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.atomic_file import folder_of, read_small, write_atomically
 from quorumd.log.partition_metadata import ensure_partition_metadata
+from quorumd.log.quorum_state_file import Founder, QuorumStateFile, SavedState
 from quorumd.ports import Disk
 
 FILE_NAME = "meta.properties"
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
 PARTITION_FOLDER = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 _VERSION = "1"
+_BATCH_HEADER_BYTES = 61
 _MOST_CLUSTER_ID_BYTES = 0x7FFF
 """A longer string fits no message."""
 _ESCAPED = re.compile(r"\\(.)")
@@ -58,7 +63,7 @@ def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
         if len(properties.get("cluster.id", "").encode()) > _MOST_CLUSTER_ID_BYTES:
             raise ValueError(f"cluster.id has more than {_MOST_CLUSTER_ID_BYTES} bytes")
     except ValueError as fault:
-        raise CorruptLog(f"{path}: {fault}; restore the file, or format another folder") from None
+        raise CorruptLog(f"{path}: {fault}; restore the file, or, {FORMAT_ANEW}") from None
     return MetaProperties(int(node_id), directory_id, properties.get("cluster.id") or None)
 
 
@@ -79,8 +84,14 @@ def format_folder(
     directory_id: KafkaUuid,
     cluster_id: str | None = None,
     ignore_formatted: bool = False,
+    founders: Sequence[Founder] | None = None,
+    bootstrap: bytes | None = None,
 ) -> MetaProperties:
     """Make a data folder for a node, and tell whose it is now.
+
+    `founders`: with whom the node may found a quorum (see `quorumd.node.founding`); the directory id of its own
+    entry is `directory_id`, or zero for the one that the folder has. Only for a folder without records.
+    `bootstrap`: the content of `bootstrap.checkpoint`, written to a folder that was not formatted before.
 
     A folder that is formatted stays as it is: formatting again for the same node and cluster is harmless, and
     gives the folder the cluster id if it had none. For another node or cluster it is a StorageError, unless
@@ -91,7 +102,8 @@ def format_folder(
         disk.make_directory(partition_folder(data_folder))
     except OSError as cause:
         raise StorageError(f"{data_folder} cannot be made: {cause}") from cause
-    meta = load_meta_properties(disk, data_folder)
+    found = load_meta_properties(disk, data_folder)
+    meta = found
     if meta is None:
         meta = MetaProperties(node_id, directory_id, cluster_id)
     elif not _is_for(meta, node_id, cluster_id):
@@ -100,17 +112,60 @@ def format_folder(
         raise StorageError(
             f"{data_folder} is formatted for node {meta.node_id} of cluster "
             f"{meta.cluster_id or '(not known yet)'}, not for node {node_id} of cluster "
-            f"{cluster_id or '(any)'}; choose another folder, remove this one if its data is not needed, "
-            "or tell format to ignore formatted folders"
+            f"{cluster_id or '(any)'}; choose another folder, remove this one if its data and the vote "
+            "of its directory id are not needed, or tell format to ignore formatted folders"
         )
     elif meta.cluster_id is None and cluster_id is not None:
         meta = meta._replace(cluster_id=cluster_id)
-    else:
+    if founders is not None:
+        _save_founders(disk, data_folder, meta, founders)
+    if meta == found:
         return meta
+    if found is None and bootstrap is not None:
+        write_atomically(disk, f"{data_folder}/{BOOTSTRAP_FILE}", bootstrap)
     ensure_partition_metadata(disk, partition_folder(data_folder))
     # Last, because its presence says that the folder is complete.
     save_meta_properties(disk, data_folder, meta)
     return meta
+
+
+def _save_founders(disk: Disk, data_folder: str, meta: MetaProperties, founders: Sequence[Founder]) -> None:
+    """Raises StorageError where the folder has something of a quorum already, or is not the founder named."""
+    completed = []
+    for founder in founders:
+        if founder.voter_id == meta.node_id:
+            if founder.directory_id not in (ZERO_UUID, meta.directory_id):
+                raise StorageError(
+                    f"{data_folder} has directory id {meta.directory_id}, --initial-controllers names "
+                    f"{founder.directory_id}: name the one that the folder has"
+                )
+            founder = founder._replace(directory_id=meta.directory_id)
+        completed.append(founder)
+    file = QuorumStateFile(disk, partition_folder(data_folder))
+    state = file.load() or SavedState(broker_id=meta.node_id)
+    if state.founders == tuple(completed):
+        return
+    if state.leader_epoch > 0 or state.current_voters or _has_records(disk, partition_folder(data_folder)):
+        raise StorageError(
+            f"{data_folder} has records or an epoch of a quorum: only a blank folder can found another one; start "
+            "the node as it is, or choose another folder"
+        )
+    file.save(state._replace(founders=tuple(completed)))
+
+
+def _has_records(disk: Disk, folder: str) -> bool:
+    """Whether a log or a snapshot is there; a segment that a start made and nothing was appended to is none."""
+    for name in disk.list_directory(folder):
+        if name.endswith(".checkpoint"):
+            return True
+        if name.endswith(".log"):
+            file = disk.open(f"{folder}/{name}")
+            try:
+                if any(file.read_at(0, _BATCH_HEADER_BYTES)):
+                    return True
+            finally:
+                file.close()
+    return False
 
 
 def _is_for(meta: MetaProperties, node_id: int, cluster_id: str | None) -> bool:

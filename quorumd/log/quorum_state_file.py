@@ -5,7 +5,8 @@
 
 All fields of the KIP-595 draft, in the keys of shipped Kafka, whose version 0 (without directory id and
 target voters) and version 1 (without cluster id, offset and voters) are read too. A file that is there and
-cannot be understood stops the node: going on without it could vote twice in an epoch and elect two leaders.
+cannot be understood stops the node: going on without it could vote twice in an epoch and elect two leaders. For the
+same reason a file that is missing beside a log stops it (`quorumd.node.identity_files`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from quorumd.errors import CorruptLog
 from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid
+from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.atomic_file import keep_spare, read_small, write_atomically
 from quorumd.ports import Disk
 
@@ -27,12 +29,23 @@ _MOST_CLUSTER_ID_BYTES = 0x7FFF
 """A longer string fits no message."""
 
 
+class Founder(NamedTuple):
+    """A replica that may elect a first leader, and where it is reached."""
+
+    voter_id: int
+    directory_id: KafkaUuid
+    host: str
+    port: int
+
+
 class SavedState(NamedTuple):
     """The content of the file. Of everything but epoch, leader and vote it has what is committed only.
 
     `cluster_id` is "" and `broker_id` NO_NODE where they are not known; `voted_directory_id` is ZERO_UUID
     where nobody was voted for. `catching_up`: quorumd's own mark of a folder that may be a replaced disk, which
     votes for nobody (no other reader looks at it). `applied_offset`: all control records below it are reflected here.
+    `founders`: quorumd's own too, of a node without committed voters: with whom it may found a quorum. None: with
+    those of `quorum.voters`, if all of them are blank; none: with nobody.
     """
 
     leader_epoch: int = 0
@@ -45,6 +58,7 @@ class SavedState(NamedTuple):
     current_voters: tuple[int, ...] = ()
     target_voters: tuple[int, ...] | None = None
     catching_up: bool = False
+    founders: tuple[Founder, ...] | None = None
 
 
 class QuorumStateFile:
@@ -64,7 +78,7 @@ class QuorumStateFile:
         except ValueError as fault:
             raise CorruptLog(
                 f"{self._path}: {fault}. It holds the vote of this node, so the node does not start without "
-                "it: restore the file, or remove the data folder and format the node with a new directory id"
+                f"it: restore the file, or, {FORMAT_ANEW}"
             ) from None
 
     def save(self, state: SavedState) -> None:
@@ -92,6 +106,11 @@ def _encode(state: SavedState) -> bytes:
     }
     if state.catching_up:
         fields["catchingUp"] = True
+    if state.founders is not None:
+        fields["founders"] = [
+            {"voterId": f.voter_id, "directoryId": str(f.directory_id), "host": f.host, "port": f.port}
+            for f in state.founders
+        ]
     fields["data_version"] = DATA_VERSION
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
@@ -113,13 +132,14 @@ def _parse(data: bytes) -> SavedState:
         leader_epoch=_integer(fields, "leaderEpoch", 0, _LARGEST_INT32),
         leader_id=_integer(fields, "leaderId", NO_NODE, _LARGEST_INT32),
         voted_id=_integer(fields, "votedId", NO_NODE, _LARGEST_INT32),
-        voted_directory_id=_directory_id(fields.get("votedDirectoryId")),
+        voted_directory_id=_directory_id(fields, "votedDirectoryId"),
         cluster_id=_cluster_id(fields.get("clusterId")),
         broker_id=_integer(fields, "brokerId", NO_NODE, _LARGEST_INT32, default=NO_NODE),
         applied_offset=_integer(fields, "appliedOffset", 0, _LARGEST_INT64, default=0),
         current_voters=_voters(fields, "currentVoters") or (),
         target_voters=_voters(fields, "targetVoters"),
         catching_up=_flag(fields, "catchingUp"),
+        founders=_founders(fields.get("founders")),
     )
 
 
@@ -137,15 +157,32 @@ def _flag(fields: dict[str, Any], name: str) -> bool:
     return value
 
 
-def _directory_id(value: Any) -> KafkaUuid:
+def _directory_id(fields: dict[str, Any], name: str) -> KafkaUuid:
+    value = fields.get(name)
     if value is None:
         return ZERO_UUID
     if not isinstance(value, str):
-        raise ValueError(f"votedDirectoryId is {json.dumps(value)}, expected a Uuid")
+        raise ValueError(f"{name} is {json.dumps(value)}, expected a Uuid")
     try:
         return KafkaUuid.parse(value)
     except ValueError as fault:
-        raise ValueError(f"votedDirectoryId: {fault}") from None
+        raise ValueError(f"{name}: {fault}") from None
+
+
+def _founders(value: Any) -> tuple[Founder, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise ValueError(f"founders is {json.dumps(value)}, expected a list of objects")
+    return tuple(
+        Founder(
+            _integer(entry, "voterId", 0, _LARGEST_INT32),
+            _directory_id(entry, "directoryId"),
+            str(entry.get("host", "")),
+            _integer(entry, "port", 0, 65535),
+        )
+        for entry in value
+    )
 
 
 def _cluster_id(value: Any) -> str:

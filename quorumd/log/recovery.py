@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from quorumd.errors import CorruptLog, CorruptSnapshot
 from quorumd.ids import OffsetAndEpoch
+from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.epoch_cache import EpochCache
 from quorumd.log.flush import flush_failed
 from quorumd.log.segment import Segment, base_offset_of
@@ -109,7 +110,7 @@ def recover(
         if found.end_offset > _LARGEST_OFFSET:
             raise CorruptLog(
                 f"The log in {directory} ends at offset {found.end_offset}, which no log can reach. Nothing was "
-                "changed. Restore the files, or remove this replica's data folder and format it anew"
+                f"changed. Restore the files, or, {FORMAT_ANEW}"
             )
         if found.end_offset < known_high_watermark:
             raise CorruptLog(_damage(directory, found, known_high_watermark))
@@ -144,7 +145,7 @@ def _snapshots_ahead(
         if begins_there or (snapshot.epoch, snapshot.offset) <= (end.epoch, end.offset):
             break
         try:
-            snapshots.check(snapshot)
+            snapshots.check(snapshot, with_records=True)
         except CorruptSnapshot as fault:
             logger.warning("%s", fault)
             unsound.append(snapshot)
@@ -165,8 +166,7 @@ def _start_of(
             return snapshot
     raise CorruptLog(
         f"The log in {directory} begins at offset {first}, and no snapshot of what was before is there. Nothing was "
-        "changed. Restore the .checkpoint file from a copy, or, if a majority of the other voters is intact, remove "
-        "this replica's data folder and format it anew: the log is fetched from them then"
+        f"changed. Restore the .checkpoint file from a copy, or, {FORMAT_ANEW}"
     )
 
 
@@ -178,8 +178,7 @@ def _damage(directory: str, found: _Reader, known_high_watermark: int) -> str:
         where = f"The log in {directory} is sound, but ends at"
     return (
         f"{where} offset {found.end_offset}, and records up to offset {known_high_watermark} are known to be "
-        "committed. Nothing was changed. Restore the file from a copy, or, if a majority of the other voters "
-        "is intact, remove this replica's data folder and format it anew: the log is fetched from them then"
+        f"committed. Nothing was changed. Restore the file from a copy, or, {FORMAT_ANEW}"
     )
 
 

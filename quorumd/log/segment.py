@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from quorumd.errors import CorruptLog
+from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.atomic_file import is_disk_full, read_whole
 from quorumd.log.batch_walk import EXTENT_SIZE, extent, find_batch, whole_batches
 from quorumd.log.indexes import SegmentIndexes
@@ -168,6 +169,5 @@ class Segment:
     def _changed(self, offset: int, fault: CorruptLog) -> CorruptLog:
         return CorruptLog(
             f"{self.path}, reading from offset {offset}: {fault}. The file was sound when it was opened: "
-            "check the disk, then remove this replica's data folder and format it anew; the log is then fetched "
-            "from the other voters"
+            f"check the disk; then, {FORMAT_ANEW}"
         )

@@ -303,6 +303,10 @@ class SegmentedLog:
         self._checkpoint_is_old = False
         return self._flush
 
+    def free_bytes(self) -> int:
+        """Room left on the file system of the log."""
+        return self._disk.free_bytes(self._directory)
+
     def has_room(self) -> bool:
         """False from DiskFull on until the file system has `reserve_bytes` free again."""
         if self._is_full:

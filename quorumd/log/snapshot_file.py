@@ -14,12 +14,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from quorumd.errors import CorruptSnapshot, DiskFull, MalformedMessage, StorageError, UnsupportedVersion
+from quorumd.errors import (
+    CorruptSnapshot,
+    DiskFull,
+    MalformedMessage,
+    StorageError,
+    UnknownRecord,
+    UnsupportedVersion,
+)
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import folder_of, is_disk_full
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk, File
 from quorumd.protocol.control_record import ControlMessage, decode_control, encode_control
+from quorumd.protocol.known_records import check_known
 from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
@@ -122,8 +130,11 @@ def read_timestamp(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> int:
     raise _corrupt(path, 0, "it does not begin with a snapshot header")
 
 
-def check_snapshot(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> SnapshotSummary:
-    """Read a snapshot whole. Blocks. Raises CorruptSnapshot, StorageError where the file cannot be read."""
+def check_snapshot(
+    disk: Disk, path: str, snapshot: OffsetAndEpoch, with_records: bool = False
+) -> SnapshotSummary:
+    """Read a snapshot whole. Blocks. Raises CorruptSnapshot, StorageError where the file cannot be read, and
+    `with_records` UnknownRecord."""
     header: SnapshotHeaderRecord | None = None
     voters: VotersRecord | None = None
     ended = False
@@ -140,12 +151,25 @@ def check_snapshot(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> SnapshotS
                 ended = ended or isinstance(message, SnapshotFooterRecord)
         else:
             count += batch.count
+            if with_records:
+                _check_records(path, size, data, batch)
         if header is None:
             raise _corrupt(path, size, "it does not begin with a snapshot header")
         size += batch.size
     if header is None or not ended:
         raise _corrupt(path, size, "it ends without a snapshot footer")
     return SnapshotSummary(snapshot, size, count, header.last_contained_log_timestamp, voters)
+
+
+def _check_records(path: str, position: int, data: bytes, batch: BatchHeader) -> None:
+    try:
+        check_known(data, batch)
+    except MalformedMessage as fault:
+        raise _corrupt(path, position, str(fault)) from None
+    except UnsupportedVersion as fault:
+        raise UnknownRecord(
+            f"{path} cannot be used {fault}; run the version that wrote it here too. Nothing was changed"
+        ) from None
 
 
 def _control_messages(path: str, position: int, data: bytes, batch: BatchHeader) -> Iterator[ControlMessage]:

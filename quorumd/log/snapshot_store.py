@@ -120,9 +120,9 @@ class SnapshotStore:
         except OSError as cause:
             raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
 
-    def check(self, snapshot: OffsetAndEpoch) -> SnapshotSummary:
-        """Read a snapshot whole. Blocks. Raises CorruptSnapshot, StorageError."""
-        return check_snapshot(self._disk, self.path(snapshot), snapshot)
+    def check(self, snapshot: OffsetAndEpoch, with_records: bool = False) -> SnapshotSummary:
+        """As `check_snapshot`."""
+        return check_snapshot(self._disk, self.path(snapshot), snapshot, with_records)
 
     def make_durable(self, snapshot: OffsetAndEpoch) -> None:
         """See to it that no crash takes a snapshot away. Blocks. Raises FlushFailed."""
@@ -199,8 +199,8 @@ class SnapshotStore:
     def finish_part(self, snapshot: OffsetAndEpoch) -> SnapshotSummary:
         """Check a snapshot that has come whole and put it in place, durably. Blocks.
 
-        `rescan` on the event thread shows it then. Raises CorruptSnapshot or StorageError with the part removed,
-        FlushFailed.
+        `rescan` on the event thread shows it then. Raises CorruptSnapshot, UnknownRecord or StorageError with the
+        part removed, FlushFailed.
         """
         path = self.path(snapshot) + PART
         try:
@@ -213,7 +213,7 @@ class SnapshotStore:
             remove_quietly(self._disk, path)
             raise StorageError(f"{path} could not be made durable: {cause}") from cause
         try:
-            summary = check_snapshot(self._disk, path, snapshot)
+            summary = check_snapshot(self._disk, path, snapshot, with_records=True)
             if summary.voters is None:
                 raise CorruptSnapshot(
                     f"{path} does not say who votes: a quorum of kraft.version 0 is not joined"

@@ -2,6 +2,7 @@
 
 node               wiring and the start procedure; the one object that runtime and simulator make
 settings           what one node is told
+opened_files       what a start finds in the data folder
 identity_files     whose data folder this is, checked before anything starts
 statistics         plain counters and histograms, read by observability
 orderly_end        finish what is proposed, hand over leadership, tidy the folder
@@ -16,15 +17,22 @@ voter_wire         flat engine values <-> AlterQuorum, AddRaftVoter, RemoveRaftV
 fetch_wire         flat engine values <-> FetchQuorumRecords, stock Fetch
 
 peers              outgoing connections to other nodes: version negotiation, time-outs
-peer_requests      requests of the engine to other nodes, their answers back as events
+peer_requests      requests of the engine to other nodes, their answers back as events; stock leaders get stock Fetch
 address_book       where nodes are reached
+membership         what a node does by itself for its place in the cluster, now and then
+own_registration   registers this node at the active controller (KIP-919)
+leader_request     what a node requests of its leader by itself, one request at a time
+auto_join          requests a vote for this node (KIP-1186)
+own_voter          tells a leader that hears of no gossip where this voter is (UpdateRaftVoter)
+founding           who may found a quorum, and why a node is not part of one
 discovery          gossip of addresses (DiscoverBrokers) and the search for a leader
 
 state_machine      applies committed records (leader: its own at append, with undo) to the image
 proposals          gathers records of many requests into one batch, answers them when it is committed
 metadata_writer    records into image and log
 committed_answers  answers that leave once what they say is committed, or confirmed as a read
-bootstrap_records  what a new log needs before stock readers publish anything
+committed_image    when what the image of this node tells is committed
+bootstrap_records  what a new log begins with, as format decided it
 
 voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VotersAsked, and their answers
 encoded_topics     topics of a large Metadata answer in bytes, a slice at a time
@@ -32,7 +40,9 @@ topic_wire         topics of the image -> Metadata, DescribeTopicPartitions
 registered_brokers brokers of the image -> Metadata, DescribeCluster
 snapshot_wire      flat engine values <-> FetchSnapshot
 snapshot_builder   (previous snapshot, log) -> a newer snapshot: files only, runs in a process of its own
-snapshot_loading   a snapshot as an image, a few records at a time; what a node begins with
+batch_application  a batch applied to an image; what cannot be is told with its offset
+known_log          whether all records of a log, or of what a leader sends, are known
+snapshot_loading   which snapshot a node begins with; one as an image, a few records at a time
 snapshot_keeper    when a snapshot is built, which segments and snapshots are removed
 high_watermark_saver  when the high watermark goes to disk
 
@@ -44,6 +54,8 @@ request_router     API key -> handler; which APIs are spoken here
 controller_requests  every API of the controller, by the table of controller_apis
 alter_partition_order  which AlterPartition requests count: those a broker has not given up
 controller_runner  the controller inside a node: begins and ends with leadership, fences silent brokers
+leader_balancer    gives leadership back to preferred leaders, in steps
+idle_log           a NoOpRecord where nothing is written
 forwarding         Envelope: a broker-type request that reached a non-leader goes to the leader
 authorization      who may do what
 answer_errors      which errors an answer tells

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from quorumd.controller.cluster_image import KRAFT_VERSION
-from quorumd.controller.features import SUPPORTED_FEATURES
+from quorumd.controller.features import KRAFT_VERSION_LEVEL
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
 from quorumd.node.cluster_identity import ClusterIdentity
@@ -15,6 +16,7 @@ from quorumd.node.proposals import Outcome
 from quorumd.node.registered_brokers import add_registered, endpoint_for_clients
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
+from quorumd.node.sliced_topics import ToldTopic
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.topic_requests import TopicRequests
 from quorumd.protocol.apis import APIS, ApiKey
@@ -74,9 +76,16 @@ class ClusterRequests:
         )
 
     def api_versions(self, session: Session, request: Request) -> None:
-        """Private APIs are told to quorumd only: kafka-python's `api_versions()` fails on a key it does not know."""
+        """Private APIs are told to quorumd only: kafka-python's `api_versions()` fails on a key it does not know.
+
+        A client that means another cluster or node (KIP-1242) is answered all the same, as Kafka's controllers do:
+        only brokers send clients back to their bootstrap servers (REBOOTSTRAP_REQUIRED).
+        """
         message: Any = request.message
         wire = api_versions_response
+        if (message.cluster_id is None) != (message.node_id == NO_NODE):
+            session.answer(request, wire.ApiVersionsResponse(int(ErrorCode.INVALID_REQUEST)))
+            return
         features = self._state_machine.image.features
         is_ours = message.client_software_name == CLIENT_SOFTWARE_NAME
         answer = wire.ApiVersionsResponse(
@@ -93,7 +102,8 @@ class ClusterRequests:
                 for name, low, high in SUPPORTED_FEATURES
                 if low > 0 or request.api_version >= OLDEST_FEATURES_ANSWER
             ]
-            answer.finalized_features_epoch = self._state_machine.committed_offset
+            machine = self._state_machine
+            answer.finalized_features_epoch = min(machine.applied_offset, machine.committed_offset)
             answer.finalized_features = [
                 wire.FinalizedFeatureKey(name, level, level)
                 for name, level in sorted(self._finalized(features))
@@ -113,9 +123,9 @@ class ClusterRequests:
         else:
             self._topics.answer_with_topics(session, request, lambda: self._told(asked), self._metadata)
 
-    def _told(self, asked: list[MetadataRequestTopic]) -> Iterator[metadata_response.MetadataResponseTopic]:
+    def _told(self, asked: list[MetadataRequestTopic]) -> Iterator[ToldTopic]:
         if any(_is_metadata_log(topic) for topic in asked):
-            yield self._metadata_log()
+            yield ToldTopic(self._metadata_log(), {})
         yield from self._topics.named(topic for topic in asked if not _is_metadata_log(topic))
 
     def _metadata(
@@ -141,7 +151,8 @@ class ClusterRequests:
 
     def describe_cluster(self, session: Session, request: Request) -> None:
         """Endpoint type 1: all nodes and registered brokers, as brokers (KIP-1073: fenced ones if asked for), once
-        that is committed. Type 2: voters and leader, as controllers; the leader is active."""
+        that is committed. Type 2: the registered controllers, and voters that have not registered yet; the leader is
+        active."""
         message: Any = request.message
         wire = describe_cluster_response
         if message.endpoint_type not in (BROKERS, CONTROLLERS):
@@ -154,9 +165,14 @@ class ClusterRequests:
             session.answer(request, self._controllers())
             return
         answer = self._brokers(message)
-        self._when_committed(
-            lambda committed: session.answer(request, answer if committed else self._brokers(message))
-        )
+
+        def settled(committed: bool) -> None:
+            if committed:
+                session.answer(request, answer)
+            else:
+                self.describe_cluster(session, request)
+
+        self._when_committed(settled)
 
     def _brokers(self, message: DescribeClusterRequest) -> Message:
         nodes = self._nodes()
@@ -171,8 +187,13 @@ class ClusterRequests:
 
     def _controllers(self) -> Message:
         leader_id, voters = self._engine.leader_id, self._engine.voters.current.ids
-        nodes = [node for node in self._nodes() if node[0] in voters or node[0] == leader_id]
-        return self._cluster(CONTROLLERS, self._leader_among(nodes), _by_id(nodes))
+        nodes = {node[0]: node for node in self._nodes() if node[0] in voters or node[0] == leader_id}
+        for registered in self._state_machine.image.controllers.values():
+            for listener in registered.listeners:
+                if listener.name == self._listener_name:
+                    nodes[registered.id] = (registered.id, listener.host, listener.port)
+        told = list(nodes.values())
+        return self._cluster(CONTROLLERS, self._leader_among(told), _by_id(told))
 
     def _cluster(
         self,
@@ -194,7 +215,7 @@ class ClusterRequests:
         """Level 0 means off. The quorum's own level is said by the voter records, not by a feature record."""
         found = [(name, level) for name, level in features.items() if level > 0 and name != KRAFT_VERSION]
         if self._engine.voters.current.voters and self._identity.cluster_id is not None:
-            found.append((KRAFT_VERSION, 1))
+            found.append((KRAFT_VERSION, KRAFT_VERSION_LEVEL))
         return found
 
     def _leader_among(self, nodes: list[Node]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource, ResourceType
 from quorumd.controller.config_effects import plan_effects
+from quorumd.controller.config_table import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from quorumd.controller.configs import (
     Refused,
     check_resource,
@@ -36,9 +37,9 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.config_record import ConfigRecord
 
-_SOURCES = {
-    ResourceType.CLIENT_METRICS: ConfigSource.CLIENT_METRICS,
-    ResourceType.GROUP: ConfigSource.GROUP,
+_OTHERS = {
+    ResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
+    ResourceType.GROUP: (ConfigSource.GROUP, GROUP_CONFIGS),
 }
 _ALTERED = (int(ErrorCode.NONE), None)
 
@@ -98,7 +99,7 @@ class ConfigRequests:
         self,
         session: Session,
         request: Request,
-        plan: Callable[[Any, Resource, Any], list[ConfigRecord] | Refused],
+        plan: Callable[[Any, Resource, Any, bool], list[ConfigRecord] | Refused],
         answer_class: Callable[[int, list[Any]], Any],
         resource_class: Callable[..., Any],
     ) -> None:
@@ -111,12 +112,15 @@ class ConfigRequests:
             answers.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         image = self._state_machine.image
+        has_remote_storage = self._controller.settings.remote_storage
         responses: list[Any] = []
         planned: list[ConfigRecord] = []
         named: set[Resource] = set()
         for asked in message.resources:
             resource = (asked.resource_type, asked.resource_name)
-            outcome = _TWICE if resource in named else plan(image, resource, asked.configs)
+            outcome = (
+                _TWICE if resource in named else plan(image, resource, asked.configs, has_remote_storage)
+            )
             named.add(resource)
             error, text = _ALTERED
             if isinstance(outcome, Refused):
@@ -171,13 +175,14 @@ class ConfigRequests:
         if kind == ResourceType.TOPIC:
             return effective_topic_configs(image, own)
         if kind != ResourceType.BROKER:
-            return layered((_SOURCES[ResourceType(kind)], own))
+            source, definitions = _OTHERS[ResourceType(kind)]
+            return layered(definitions, (source, own))
         if name == "":
-            return layered((ConfigSource.ALL_BROKERS, own))
+            return layered(BROKER_CONFIGS, (ConfigSource.ALL_BROKERS, own))
         layers = [(ConfigSource.BROKER, own), (ConfigSource.ALL_BROKERS, image.config(ALL_BROKERS))]
         if name == self._own_name:
             layers.append((ConfigSource.PROPERTIES_FILE, dict(self._static_configs)))
-        return layered(*layers)
+        return layered(BROKER_CONFIGS, *layers)
 
     def _add_static_configs(self, answer: Any) -> None:
         """The leader does not know the properties file of this node: add what it could not tell."""
@@ -185,31 +190,39 @@ class ConfigRequests:
             if (result.resource_type, result.resource_name) != (ResourceType.BROKER, self._own_name):
                 continue
             told = {entry.name for entry in result.configs}
-            static = layered((ConfigSource.PROPERTIES_FILE, dict(self._static_configs)))
+            layer = (ConfigSource.PROPERTIES_FILE, dict(self._static_configs))
+            static = layered(BROKER_CONFIGS, layer)
             result.configs += [_entry(config, False) for config in static if config.name not in told]
 
 
 _TWICE = Refused(ErrorCode.INVALID_REQUEST, "The same resource is named twice in one request.")
 
 
-def _plan_incremental(image: Any, resource: Resource, configs: Any) -> list[ConfigRecord] | Refused:
-    return plan_incremental(image, resource, [(c.name, c.config_operation, c.value) for c in configs])
+def _plan_incremental(
+    image: Any, resource: Resource, configs: Any, has_remote_storage: bool
+) -> list[ConfigRecord] | Refused:
+    operations = [(c.name, c.config_operation, c.value) for c in configs]
+    return plan_incremental(image, resource, operations, has_remote_storage)
 
 
-def _plan_replacement(image: Any, resource: Resource, configs: Any) -> list[ConfigRecord] | Refused:
-    return plan_replacement(image, resource, [(c.name, c.value) for c in configs])
+def _plan_replacement(
+    image: Any, resource: Resource, configs: Any, has_remote_storage: bool
+) -> list[ConfigRecord] | Refused:
+    return plan_replacement(image, resource, [(c.name, c.value) for c in configs], has_remote_storage)
 
 
 def _entry(
     config: EffectiveConfig, with_synonyms: bool
 ) -> describe_configs_response.DescribeConfigsResourceResult:
     wire = describe_configs_response
-    source, _, value = config.values[0]
+    is_sensitive = config.is_sensitive
+    source = config.values[0].source
     synonyms = [
-        wire.DescribeConfigsSynonym(each.name, each.value, int(each.source))
+        wire.DescribeConfigsSynonym(each.name, None if is_sensitive else each.value, int(each.source))
         for each in (config.values if with_synonyms else ())
     ]
+    value = None if is_sensitive else config.values[0].value
     is_read_only = source is ConfigSource.PROPERTIES_FILE
     return wire.DescribeConfigsResourceResult(
-        config.name, value, is_read_only, int(source), False, synonyms, int(config.type), None
+        config.name, value, is_read_only, int(source), is_sensitive, synonyms, int(config.type), None
     )

@@ -11,6 +11,10 @@ from quorumd.controller.broker_registration import (
     plan_broker_registration,
     plan_unregister_broker,
 )
+from quorumd.controller.controller_registration import (
+    plan_controller_registration,
+    plan_unregister_controller,
+)
 from quorumd.controller.directories import plan_assign_replicas_to_dirs
 from quorumd.controller.elections import plan_elect_leaders
 from quorumd.controller.features import plan_update_features
@@ -42,6 +46,8 @@ CONTROLLER_APIS: Final[dict[int, ControllerApi]] = {
         is_confirmed=False,
     ),
     ApiKey.UNREGISTER_BROKER: ControllerApi(plan_unregister_broker, may_alter_cluster, too_large=None),
+    ApiKey.CONTROLLER_REGISTRATION: ControllerApi(plan_controller_registration, may_act_for_cluster),
+    ApiKey.UNREGISTER_CONTROLLER: ControllerApi(plan_unregister_controller, may_alter_cluster),
     ApiKey.ALTER_PARTITION: ControllerApi(plan_alter_partition, may_act_for_cluster, is_ordered=True),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: ControllerApi(plan_assign_replicas_to_dirs, may_act_for_cluster),
     ApiKey.ALLOCATE_PRODUCER_IDS: ControllerApi(plan_allocate_producer_ids, may_act_for_cluster),

@@ -16,8 +16,10 @@ from quorumd.node.alter_partition_order import AlterPartitionOrder, Standing
 from quorumd.node.answer_errors import errors_in
 from quorumd.node.committed_answers import CommittedAnswers
 from quorumd.node.metadata_writer import MetadataWriter
+from quorumd.node.request_parts import LargeRequest, divided
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 
@@ -60,6 +62,7 @@ class ControllerRequests:
         writer: MetadataWriter,
         answers: CommittedAnswers,
         statistics: NodeStatistics,
+        sliced: SlicedWork,
     ) -> None:
         self._apis = apis
         self._controller = controller
@@ -68,11 +71,38 @@ class ControllerRequests:
         self._writer = writer
         self._answers = answers
         self._statistics = statistics
+        self._sliced = sliced
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
         return [(api_key, self.handle) for api_key in self._apis]
 
     def handle(self, session: Session, request: Request) -> None:
+        """Carry the request out: at once, or a large one in parts, while what comes behind it waits."""
+        parts = divided(request)
+        if len(parts) == 1:
+            self._carry_out(session, request)
+            return
+        answers = self._answers
+
+        def not_leader(nothing_done: bool) -> None:
+            if nothing_done:
+                answers.not_leader(session, request)
+            else:
+                answers.refuse(session, request, ErrorCode.NOT_CONTROLLER)
+
+        session.hold(request)
+        self._sliced.begin(
+            LargeRequest(
+                session,
+                request,
+                parts,
+                self._carry_out,
+                lambda answer: session.answer(request, answer),
+                not_leader,
+            )
+        )
+
+    def _carry_out(self, session: Session, request: Request) -> None:
         api, writer, answers = self._apis[request.api_key], self._writer, self._answers
         if not self._is_leader():
             answers.not_leader(session, request)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_lifecycle import elect_from, fence, is_fenced_by
 from quorumd.controller.controller import Controller, ControllerSettings
-from quorumd.controller.elections import SWEEP_RECORDS, UNCLEAN_SWEEP_MS, unclean_sweep
+from quorumd.controller.elections import SWEEP_RECORDS, UNCLEAN_SWEEP_MS, UncleanElection, unclean_sweep
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.alter_partition_order import AlterPartitionOrder
 from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.idle_log import IdleLog
+from quorumd.node.leader_balancer import LeaderBalancer
 from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.proposals import Proposals
 from quorumd.node.state_machine import StateMachine
@@ -23,11 +25,13 @@ logger = logging.getLogger("quorumd.controller")
 LOOKS_A_SESSION = 8
 LONGEST_WAIT_MS = 500.0
 """Silent brokers are looked for so many times a session, and at least so often."""
+NAMED_ELECTIONS = 10
+"""Unclean elections of one batch that the log names."""
 
 
 class ControllerRunner:
-    """`controller` is for planning while the node leads (`leads()`), `writer` for what is planned; `order` says which
-    AlterPartition requests count."""
+    """`controller` is for planning while the node may decide (`decides()`), `writer` for what is planned; `order`
+    says which AlterPartition requests count."""
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class ControllerRunner:
         state_machine: StateMachine,
         proposals: Proposals,
         statistics: NodeStatistics,
-        leads: Callable[[], bool],
+        decides: Callable[[], bool],
     ) -> None:
         self.controller = Controller(
             settings,
@@ -49,31 +53,49 @@ class ControllerRunner:
             entropy.uuid,
         )
         self.order = AlterPartitionOrder()
-        self.writer = MetadataWriter(log.has_room, state_machine, proposals)
+        self.writer = MetadataWriter(log.has_room, state_machine, proposals, self._elected_uncleanly)
         self._clock = clock
         self._state_machine = state_machine
         self._statistics = statistics
-        self._leads = leads
+        self._decides = decides
         self._wait_ms = min(settings.broker_session_timeout_ms / LOOKS_A_SESSION, LONGEST_WAIT_MS)
+        self._balancer = LeaderBalancer(self.controller, clock, self.writer, statistics, self.may_write)
+        self._idle_log = IdleLog(settings.max_idle_interval_ms, clock, proposals, self.writer, self.may_write)
         self._looking: Timer | None = None
         self._sweeping: Timer | None = None
 
     def lead(self, next_session: int) -> None:
-        """The image is that of the whole log now. Every broker begins a whole session: nobody knows when the leader
-        before this one heard of it. `next_session`: number of the next connection that is accepted."""
+        """This node became leader. `next_session`: number of the next connection that is accepted."""
         self.order.begin(next_session)
+
+    def activate(self) -> None:
+        """The image is that of the whole log now. Every broker begins a whole session: nobody knows when the leader
+        before this one heard of it."""
         controller = self.controller
         controller.image = self._state_machine.image
         unfenced = [broker for broker in controller.image.brokers.values() if not broker.is_fenced]
         controller.sessions.begin(unfenced, self._clock.now_ms())
         self._look_in(self._wait_ms)
         self._sweep_in(UNCLEAN_SWEEP_MS)
+        self._balancer.begin()
+        self._idle_log.begin()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node decides."""
+        return self._decides()
+
+    def may_write(self) -> bool:
+        """Whether records can be written now: this node leads, and the log has room."""
+        return self._decides() and self.writer.has_room()
 
     def lost_leadership(self) -> None:
         """Decide nothing more."""
         for timer in (self._looking, self._sweeping):
             if timer is not None:
                 timer.cancel()
+        self._balancer.stop()
+        self._idle_log.stop()
 
     def _look_in(self, wait_ms: float) -> None:
         due = self._clock.now_ms() + wait_ms
@@ -89,7 +111,7 @@ class ControllerRunner:
         if now - due > self._wait_ms:
             controller.sessions.stood_still(now - due)
         has_more = False
-        if self._leads() and self.writer.has_room():
+        if self.may_write():
             silent = self._silent(now)
             has_more = self._fence(silent[0]) or len(silent) > 1 if silent else self._settle()
         self._look_in(0.0 if has_more else self._wait_ms)
@@ -137,8 +159,31 @@ class ControllerRunner:
             self.writer.write_in_parts(records, _nobody_waits)
         return len(coming) > 1 or not session.is_settled
 
+    def _elected_uncleanly(self, elections: Sequence[UncleanElection]) -> None:
+        """Tell operators what may have been lost: some partitions by name, however many there are."""
+        for election in elections:
+            if election.is_last_known:
+                self._statistics.last_known_leader_elections += 1
+            else:
+                self._statistics.unclean_elections += 1
+        for election in elections[:NAMED_ELECTIONS]:
+            reason = (
+                "it led last, and every eligible replica is lost"
+                if election.is_last_known
+                else "unclean.leader.election.enable allows it, or an administrator asked for it"
+            )
+            logger.warning(
+                "broker %d was elected leader of %s-%d and may lack committed records: %s",
+                election.leader,
+                election.topic,
+                election.number,
+                reason,
+            )
+        if len(elections) > NAMED_ELECTIONS:
+            logger.warning("the same of %d more partitions", len(elections) - NAMED_ELECTIONS)
+
     def _elect_uncleanly(self) -> None:
-        records = unclean_sweep(self.controller) if self._leads() and self.writer.has_room() else []
+        records = unclean_sweep(self.controller) if self.may_write() else []
         if records:
             self.writer.write_in_parts(records, _nobody_waits)
         self._sweep_in(0.0 if len(records) >= SWEEP_RECORDS else UNCLEAN_SWEEP_MS)

@@ -12,9 +12,10 @@ from math import inf
 from typing import Any
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_TOPIC, NO_NODE, Endpoint, ReplicaKey
+from quorumd.ids import METADATA_TOPIC, NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.node.address_book import Address, AddressBook
 from quorumd.node.cluster_identity import ClusterIdentity
+from quorumd.node.founding import Founding
 from quorumd.node.peers import Call, Failure
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
@@ -24,7 +25,8 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from quorumd.raft.events import Event, LeaderHeard, PeerDiscovered
+from quorumd.raft.events import Event, FoundingPermitted, LeaderHeard, PeerDiscovered
+from quorumd.raft.messages import BeginRequest
 from quorumd.raft.voters import Voter
 
 logger = logging.getLogger("quorumd.discovery")
@@ -38,7 +40,8 @@ EAGER_ROUNDS = 20
 class Discovery:
     """Who is where. Tells the engine of each address that is new (PeerDiscovered), and of leaders heard of.
 
-    `call(host, port, call)` sends to any address. `needs_leader()` and `missing_voters()` say how eager to be.
+    `call(host, port, call)` sends to any address. `needs_leader()` and `missing_voters()` say how eager to be;
+    `voter_ids()`: the voters of the own log, or of the configuration while it names none.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class Discovery:
         call: Callable[[str, int, Call], None],
         step: Callable[[Event], None],
         needs_leader: Callable[[], bool],
+        voter_ids: Callable[[], Sequence[int]],
+        founding: Founding,
         request_timeout_ms: float,
     ) -> None:
         self._own = own
@@ -66,22 +71,25 @@ class Discovery:
         self._request_timeout_ms = request_timeout_ms
         self._book = AddressBook()
         self._own_address = Address("", 0)
-        self._expected: tuple[int, ...] = ()
+        self._voter_ids = voter_ids
+        self._founding = founding
+        self._seeds: list[tuple[str, int]] = []
+        self._recorded: list[tuple[str, int]] = []
         self._rounds = 0
         self._settled_until = -inf
         self._untold = NO_NODE
         """The leader, until it has answered: then it knows where this node is."""
         self._timer: Timer | None = None
 
-    def start(
-        self, own_address: Address, seeds: Sequence[tuple[int, str, int]], expected: Sequence[int]
-    ) -> None:
-        """Begin to ask around. `expected`: voters of the configuration, whose addresses are wanted."""
+    def start(self, own_address: Address, seeds: Sequence[tuple[int, str, int]]) -> None:
+        """Begin to ask around. `seeds`: the other nodes of `quorum.voters`, which are asked wherever the log says
+        that they are; in the book they stand only while they vote."""
         self._own_address = own_address
-        self._expected = tuple(expected)
+        self._seeds = [(host, port) for _, host, port in seeds]
         self.learn(self._own.id, own_address)
         for node_id, host, port in seeds:
-            self.learn(node_id, Address(host, port))
+            if node_id in self._voter_ids():
+                self.learn(node_id, Address(host, port))
         self._look_around()
 
     def stop(self) -> None:
@@ -91,6 +99,11 @@ class Discovery:
     @property
     def own_id(self) -> int:
         return self._own.id
+
+    @property
+    def own_boot_timestamp(self) -> int:
+        """Unix ms of this node's start."""
+        return self._own_address.boot_timestamp
 
     def addresses(self) -> list[tuple[int, Address]]:
         """All known nodes in the order of their ids, this one too."""
@@ -118,11 +131,31 @@ class Discovery:
             key = ReplicaKey(node_id, address.directory_id)
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
 
-    def learn_voters(self, voters: Sequence[Voter]) -> None:
-        """Take over what a voter record says, where nobody told anything newer."""
+    def learn_voters(self, voters: Sequence[Voter], offset: int) -> None:
+        """Take over what the newest voter record, at `offset`, says where nothing newer is known. A node that is no
+        voter any more is known only by what it states itself. Where the record says that a node is, it is asked all
+        the same: it may have moved since it stated its address."""
+        self._recorded = [(e.host, e.port) for v in voters if v.key.id != self._own.id for e in v.endpoints]
+        if voters:
+            self._book.keep([self._own.id, *(voter.key.id for voter in voters)])
         for voter in voters:
             for endpoint in voter.endpoints:
-                self.learn(voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id))
+                address = Address(endpoint.host, endpoint.port, 0, voter.key.directory_id, offset)
+                self.learn(voter.key.id, address)
+
+    def learn_leader(self, announced: BeginRequest, end_offset: int) -> None:
+        """Take over where a new leader says that it is. A stock leader does not say since when: its word is newer
+        than every record of the own log, which ends at `end_offset`."""
+        leader_id, booted = announced.leader_id, announced.boot_timestamp
+        known = self._book.get(leader_id)
+        directory_id = known.directory_id if known is not None else ZERO_UUID
+        recorded_at = -1 if booted else end_offset
+        for endpoint in announced.endpoints[:1]:
+            self.learn(leader_id, Address(endpoint.host, endpoint.port, booted, directory_id, recorded_at))
+
+    def log_truncated(self, end_offset: int) -> None:
+        """Voter records at or above `end_offset` are gone."""
+        self._book.truncate_to(end_offset)
 
     def introduce_to(self, node_id: int) -> None:
         """Tell a new leader where this node is: it may have begun after everybody had been told, and nobody becomes
@@ -138,12 +171,8 @@ class Discovery:
             self._ask(address.host, address.port)
 
     def missing_voters(self) -> list[int]:
-        """Expected voters whose address nobody has told yet: the KIP's number-unknown-voter-connections."""
-        return [node_id for node_id in self._expected if self._book.get(node_id) is None]
-
-    def expect(self, voter_ids: Sequence[int]) -> None:
-        """The voters are known from the log now."""
-        self._expected = tuple(voter_ids)
+        """Voters whose address is not known: the KIP's number-unknown-voter-connections."""
+        return [node_id for node_id in self._voter_ids() if self._book.get(node_id) is None]
 
     def handlers(self) -> Sequence[tuple[int, Handler]]:
         return ((ApiKey.DISCOVER_BROKERS, self.discover_brokers),)
@@ -159,7 +188,12 @@ class Discovery:
             Broker(node_id, address.boot_timestamp, address.host, address.port, address.directory_id)
             for node_id, address in self.addresses()
         ]
-        session.answer(request, DiscoverBrokersResponse(0, self._identity.cluster_id or "", brokers))
+        response = DiscoverBrokersResponse(0, self._identity.cluster_id or "", brokers)
+        self._founding.state(response)
+        session.answer(request, response)
+        place = (message.host, message.port)
+        if self._founding.wants_report_of(place, message.replica_id, self._clock.now_ms()):
+            self._ask(*place)
 
     def _look_around(self) -> None:
         """Ask somebody if it is time. Looks often whether it is: a leader can be lost at any moment."""
@@ -171,22 +205,28 @@ class Discovery:
         if searching or now >= self._settled_until:
             self._ask_somebody()
             self._settled_until = now + SETTLED_MS
+        self._look_at_founding()
         eager = searching and self._rounds < EAGER_ROUNDS
         self._timer = self._clock.call_at(now + (EAGER_MS if eager else SEARCHING_MS), self._look_around)
 
     def _ask_somebody(self) -> None:
         self._rounds += 1
-        places = list(dict.fromkeys(self._bootstrap_servers + self._other_nodes()))
+        places = self._places()
         if places:
             chosen = places[self._entropy.below(len(places))]
-            # The first time everybody: whoever found this node gone must hear that it is back.
-            for host, port in places if self._rounds == 1 else [chosen]:
+            # The first time everybody: whoever found this node gone must hear that it is back. Later everybody where
+            # it matters what each of them has of a quorum.
+            everybody = self._rounds == 1 or self._founding.wants_reports
+            everybody = everybody or (self._needs_leader() and self._rounds > EAGER_ROUNDS)
+            for host, port in places if everybody else [chosen]:
                 self._ask(host, port)
             if self._needs_leader():
                 self._ask_for_leader(*chosen)
 
-    def _other_nodes(self) -> list[tuple[str, int]]:
-        return [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]
+    def _places(self) -> list[tuple[str, int]]:
+        """Every address at which another node may be."""
+        known = [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]
+        return list(dict.fromkeys(self._bootstrap_servers + self._seeds + self._recorded + known))
 
     def _ask(self, host: str, port: int) -> None:
         own = self._own_address
@@ -199,11 +239,36 @@ class Discovery:
             leader = self._book.get(self._untold)
             if leader is not None and (leader.host, leader.port) == (host, port):
                 self._untold = NO_NODE
+            self._mark(host, port, True)
             self._told(answer)
+            self._founding.answered((host, port), answer, self._clock.now_ms())
+            self._look_at_founding()
 
-        self._call(
-            host, port, Call(ApiKey.DISCOVER_BROKERS, lambda version: message, told, _ignore, deadline)
-        )
+        def failed(failure: Failure) -> None:
+            self._mark(host, port, False)
+            self._founding.unreached((host, port), self._clock.now_ms())
+            _ignore(failure)
+
+        self._call(host, port, Call(ApiKey.DISCOVER_BROKERS, lambda version: message, told, failed, deadline))
+
+    def _look_at_founding(self) -> None:
+        now = self._clock.now_ms()
+        founders = self._founding.permitted(now)
+        if founders is not None:
+            logger.info("no existing quorum was found: nodes %s may found one", founders.ids)
+            for voter in founders.voters:
+                for endpoint in voter.endpoints:
+                    self.learn(voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id))
+            self._step(FoundingPermitted(founders))
+        obstacle = self._founding.changed_obstacle(now)
+        if obstacle is not None:
+            logger.warning("%s", obstacle)
+
+    def _mark(self, host: str, port: int, reachable: bool) -> None:
+        """Whether an observer is reached shows here; the engine's own requests show it of voters."""
+        for node_id in self._book.at(host, port):
+            if node_id not in self._voter_ids():
+                self._book.mark_reachable(node_id, reachable)
 
     def _told(self, answer: Any) -> None:
         if answer.error_code == ErrorCode.NONE and self._identity.accepts(answer.cluster_id):

@@ -1,4 +1,4 @@
-"""Metadata's topics in bytes, a slice at a time.
+"""Metadata's topics in bytes, a slice at a time: some topics, or some partitions of a large one.
 
 A million partitions take more than a second to encode, in which nobody else would be heard, and as objects several
 times the room of their bytes.
@@ -11,7 +11,11 @@ from struct import Struct
 
 from quorumd.protocol.codec import encode
 from quorumd.protocol.connection import Request, encode_answer
-from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from quorumd.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from quorumd.protocol.primitives import write_uvarint
 from quorumd.protocol.wire import Message
 
@@ -28,6 +32,13 @@ class EncodedTopics:
         self._count = 0
         self._before = len(encode(MetadataResponse(), version)) - len(_counted(0, version)) - _behind(version)
         """Bytes of an answer without brokers and names before its topics are counted."""
+        self._head = MetadataResponseTopic()
+        """The topic that was begun, without its partitions."""
+        self._before_partitions = 0
+        """Bytes of an answer with that topic alone before its partitions are counted."""
+        self._tail = b""
+        """What comes behind its partitions."""
+        self._partitions_left = 0
 
     def __len__(self) -> int:
         return self._count
@@ -38,6 +49,30 @@ class EncodedTopics:
         begin = self._before + len(_counted(len(topics), self._version))
         self._slices.append(whole[begin : len(whole) - _behind(self._version)])
         self._count += len(topics)
+
+    def begin_topic(self, head: MetadataResponseTopic, partitions: int) -> None:
+        """Encode the next one without its partitions, of which `add_partitions` is to add so many."""
+        version, none = self._version, len(_counted(0, self._version))
+        whole = encode(MetadataResponse(topics=[head]), version)
+        begin, end = self._before + len(_counted(1, version)), len(whole) - _behind(version)
+        tail = end - _behind_partitions(version)
+        self._slices += (whole[begin : tail - none], _counted(partitions, version))
+        self._tail = whole[tail:end]
+        self._partitions_left = partitions
+        self._count += 1
+        self._before_partitions = tail - none
+        self._head = head
+
+    def add_partitions(self, partitions: list[MetadataResponsePartition]) -> None:
+        """Encode the next ones of the topic that was begun."""
+        version, head = self._version, self._head
+        topic = MetadataResponseTopic(head.error_code, head.name, head.topic_id, head.is_internal, partitions)
+        whole = encode(MetadataResponse(topics=[topic]), version)
+        begin = self._before_partitions + len(_counted(len(partitions), version))
+        self._slices.append(whole[begin : len(whole) - _behind(version) - _behind_partitions(version)])
+        self._partitions_left -= len(partitions)
+        if not self._partitions_left:
+            self._slices.append(self._tail)
 
     def answer(self, request: Request, around: Message) -> bytes:
         """The answer to a request of this version as `Session.answer_encoded` takes it: `around`, which has no
@@ -61,3 +96,8 @@ def _counted(topics: int, version: int) -> bytes:
 def _behind(version: int) -> int:
     """Bytes of the answer behind its topics: authorized operations (8 to 10), an error (13), and no tagged fields."""
     return (4 if 8 <= version <= 10 else 0) + (2 if version >= 13 else 0) + (version >= _FLEXIBLE_SINCE)
+
+
+def _behind_partitions(version: int) -> int:
+    """Bytes of a topic behind its partitions: authorized operations (since 8), and no tagged fields."""
+    return (4 if version >= 8 else 0) + (version >= _FLEXIBLE_SINCE)

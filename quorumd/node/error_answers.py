@@ -30,6 +30,10 @@ TEXTS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not the leader of the quorum, or is not any longer: try again.",
     ErrorCode.NOT_CONTROLLER: "This node is not the leader of the quorum, or is not any longer: try again.",
     ErrorCode.REQUEST_TIMED_OUT: "The leader did not answer in time; the change may or may not have been made.",
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "The leader of the quorum, a stock controller perhaps, does not take this request from other nodes; "
+        "`quorumd quorum describe` names it: send the request there, or have another node lead."
+    ),
     ErrorCode.KAFKA_STORAGE_ERROR: "The leader has no room on its disk.",
     ErrorCode.POLICY_VIOLATION: "That is more than one batch of the metadata log can hold: ask for less at once.",
 }
@@ -209,6 +213,8 @@ _ANSWERS: dict[int, Callable[[Request, ErrorCode], Message]] = {
     ApiKey.BROKER_REGISTRATION: _at_the_top,
     ApiKey.BROKER_HEARTBEAT: _at_the_top,
     ApiKey.UNREGISTER_BROKER: _at_the_top,
+    ApiKey.CONTROLLER_REGISTRATION: _at_the_top,
+    ApiKey.UNREGISTER_CONTROLLER: _at_the_top,
     ApiKey.ALLOCATE_PRODUCER_IDS: _at_the_top,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: _at_the_top,
 }

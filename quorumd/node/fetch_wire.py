@@ -1,8 +1,14 @@
-"""Flat values of the engine <-> FetchQuorumRecords (between quorumd nodes) and stock Fetch (served to observers)."""
+"""Flat values of the engine <-> FetchQuorumRecords, between quorumd nodes, and stock Fetch, with everything else.
+
+A stock controller may lead and may follow. What stock Fetch lacks, and what holds instead:
+
+    read round   its requests carry none (-1): see `quorumd.raft.reads` for what confirms a read then
+    IsFollower   nobody tells a follower that it is no voter any more (NOT_FOLLOWER): its log does
+"""
 
 from __future__ import annotations
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import (
     METADATA_PARTITION,
     METADATA_TOPIC,
@@ -21,11 +27,13 @@ from quorumd.protocol.messages import (
     fetch_request,
     fetch_response,
 )
-from quorumd.raft.messages import FetchRequest, FetchResponse
+from quorumd.raft.messages import NO_READ_ROUND, FetchRequest, FetchResponse
 
 TOPIC_ID_VERSION = 13
 REPLICA_STATE_VERSION = 15
 NODE_ENDPOINTS_VERSION = 16
+REPLICA_DIRECTORY_VERSION = 17
+HIGH_WATERMARK_VERSION = 18
 MAX_FETCH_BYTES = 8 * 1024 * 1024
 """Never more in one answer, whatever is asked for: what stock Kafka's raft client takes."""
 MAX_WAIT_MS = 30_000
@@ -139,6 +147,58 @@ def stock_fetch_from_wire(message: fetch_request.FetchRequest, version: int) -> 
         min(message.max_bytes, MAX_FETCH_BYTES),
         False,
         partition.high_watermark,
+        NO_READ_ROUND,
+    )
+
+
+def stock_fetch_to_wire(
+    request: FetchRequest, cluster_id: str | None, version: int
+) -> fetch_request.FetchRequest:
+    """The request that a follower sends to a stock leader: one partition, and no fetch session.
+
+    Raises UnsupportedVersion where the leader could not tell which replica fetches: without its directory id a voter
+    of kraft.version 1 counts as an observer, and what it has is never committed.
+    """
+    if version < REPLICA_DIRECTORY_VERSION:
+        raise UnsupportedVersion(
+            f"Fetch v{version} does not carry directory ids, v{REPLICA_DIRECTORY_VERSION} of Kafka 3.9 does"
+        )
+    wire = fetch_request
+    partition = wire.FetchPartition(
+        METADATA_PARTITION,
+        request.epoch,
+        request.offset,
+        request.last_epoch,
+        replica_directory_id=request.replica.directory_id,
+    )
+    if version >= HIGH_WATERMARK_VERSION:
+        partition.high_watermark = request.known_high_watermark
+    return wire.FetchRequest(
+        cluster_id,
+        replica_state=wire.ReplicaState(request.replica.id),
+        max_wait_ms=request.max_wait_ms,
+        max_bytes=request.max_bytes,
+        topics=[wire.FetchTopic("", METADATA_TOPIC_ID, [partition])],
+    )
+
+
+def stock_answer_from_wire(message: fetch_response.FetchResponse) -> FetchResponse | ErrorCode:
+    """The answer with its records still undecoded, or why there is none that the engine could use."""
+    if message.error_code != ErrorCode.NONE:
+        return known_error(message.error_code)
+    if len(message.responses) != 1 or len(message.responses[0].partitions) != 1:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    partition = message.responses[0].partitions[0]
+    leader, diverging, snapshot = partition.current_leader, partition.diverging_epoch, partition.snapshot_id
+    return FetchResponse(
+        known_error(partition.error_code),
+        leader.leader_id,
+        leader.leader_epoch,
+        partition.high_watermark,
+        partition.log_start_offset,
+        OffsetAndEpoch(diverging.end_offset, diverging.epoch) if diverging.end_offset >= 0 else None,
+        records=partition.records or b"",
+        snapshot=OffsetAndEpoch(snapshot.end_offset, snapshot.epoch) if snapshot.end_offset >= 0 else None,
     )
 
 

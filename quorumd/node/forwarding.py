@@ -15,10 +15,18 @@ from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.peers import Call, Failure
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
+from quorumd.node.sliced_decoding import SlicedDecoding
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
 from quorumd.protocol.codec import decode, encode
-from quorumd.protocol.connection import Request, VersionRanges, encode_answer, read_request
+from quorumd.protocol.connection import (
+    LARGE_REQUEST,
+    Request,
+    VersionRanges,
+    encode_answer,
+    read_request,
+)
 from quorumd.protocol.messages.default_principal_data import DefaultPrincipalData
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
@@ -33,6 +41,9 @@ RETRY_MS = 50.0
 
 READS = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS})
 """APIs whose requests change nothing, however often they are carried out."""
+
+NOT_IN_ENVELOPES = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
+"""What a leader says of an envelope with a request that it takes out of none."""
 
 AnswerHook = Callable[[Any], None]
 """May add to the leader's answer before the client gets it."""
@@ -83,24 +94,50 @@ class Forwarder:
                     lambda: self._try(session, request, hook, patience_ends),
                 )
 
-        def answered(message: Any) -> None:
-            if message.error_code == ErrorCode.NOT_CONTROLLER:
-                again()
-            elif message.error_code or not is_answer_to(request, message.response_data):
-                self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
-            else:
-                self._pass_back(session, request, hook, message.response_data)
-
         def failed(failure: Failure) -> None:
             if failure.unsent or request.api_key in READS:
                 again()
             else:
                 self._fail(session, request, ErrorCode.REQUEST_TIMED_OUT)
 
+        def answered(message: Any) -> None:
+            if message.error_code == ErrorCode.NOT_CONTROLLER:
+                again()
+            elif message.error_code in NOT_IN_ENVELOPES:
+                self._ask_directly(session, request, hook, failed)
+            elif message.error_code or not is_answer_to(request, message.response_data):
+                self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                self._pass_back(session, request, hook, message.response_data)
+
         deadline = self._clock.now_ms() + self._request_timeout_ms
         call = Call(ApiKey.ENVELOPE, lambda version: envelope, answered, failed, deadline)
         if not self._call_leader(call):
             again()
+
+    def _ask_directly(
+        self,
+        session: Session,
+        request: Request,
+        hook: AnswerHook | None,
+        failed: Callable[[Failure], None],
+    ) -> None:
+        """A stock controller that leads takes fewer APIs out of envelopes than quorumd does. What only reads is asked
+        of it as its own clients ask; nothing else is, as it would not know whose request it is."""
+        if request.api_key not in READS:
+            self._fail(session, request, ErrorCode.UNSUPPORTED_VERSION)
+            return
+
+        def answered(answer: Any) -> None:
+            if hook is not None:
+                hook(answer)
+            session.answer(request, answer)
+
+        message = request.message
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+        call = Call(request.api_key, lambda version: message, answered, failed, deadline)
+        if not self._call_leader(call):
+            failed(Failure("there is no leader any more", unsent=True))
 
     def _pass_back(self, session: Session, request: Request, hook: AnswerHook | None, data: bytes) -> None:
         if hook is None:
@@ -138,6 +175,10 @@ class EnvelopeSession:
             return
         self.answer_encoded(request, answer)
 
+    def hold(self, request: Request) -> None:
+        del request
+        self._outer.hold(self._envelope)
+
     def close(self) -> None:
         self._outer.close()
 
@@ -163,11 +204,13 @@ class EnvelopeRequests:
         route: Callable[[Session, Request], None],
         may_be_forwarded: frozenset[int],
         spoken: VersionRanges,
+        sliced: SlicedWork,
     ) -> None:
         self._is_leader = is_leader
         self._route = route
         self._may_be_forwarded = may_be_forwarded
         self._spoken = spoken
+        self._sliced = sliced
 
     def envelope(self, session: Session, request: Request) -> None:
         message: Any = request.message
@@ -175,14 +218,37 @@ class EnvelopeRequests:
             session.answer(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
             return
         try:
-            inner = read_request(message.request_data, self._spoken)
+            inner = read_request(message.request_data, self._spoken, LARGE_REQUEST)
         except (MalformedMessage, UnsupportedVersion):
             session.answer(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
             return
         if inner.api_key not in self._may_be_forwarded:
             session.answer(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
             return
-        self._route(EnvelopeSession(session, request, session.peer), inner)
+        within = EnvelopeSession(session, request, session.peer)
+        if inner.is_whole:
+            self._route(within, inner)
+            return
+        within.hold(inner)
+        faults: list[MalformedMessage] = []
+
+        def decode_on(inner: Request, steps: int) -> int:
+            try:
+                return inner.decode_on(steps)
+            except MalformedMessage as fault:
+                faults.append(fault)
+                inner.decoding = None
+                return steps
+
+        def decoded() -> None:
+            if faults:
+                session.answer(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
+            elif self._is_leader():
+                self._route(within, inner)
+            else:
+                session.answer(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+
+        self._sliced.begin(SlicedDecoding(inner, decode_on, decoded))
 
 
 def is_answer_to(request: Request, data: bytes | None) -> bool:

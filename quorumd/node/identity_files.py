@@ -7,14 +7,15 @@ import re
 from dataclasses import dataclass
 
 from quorumd.errors import DiskFull, StorageError
-from quorumd.ids import NO_NODE, ReplicaKey
+from quorumd.ids import NO_NODE, Endpoint, ReplicaKey
+from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.atomic_file import read_small, write_atomically
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import MetaProperties, load_meta_properties, partition_folder
-from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
+from quorumd.log.quorum_state_file import Founder, QuorumStateFile, SavedState
 from quorumd.ports import Disk
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.voters import VoterAssignment
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 logger = logging.getLogger("quorumd.node")
 
@@ -30,6 +31,22 @@ class SavedNode:
     meta: MetaProperties
     state: SavedState
     known_high_watermark: int
+    listener_name: str
+    has_state: bool
+    """Whether there is a quorum-state."""
+
+    @property
+    def founders(self) -> VoterSet | None:
+        """With whom this node may found a quorum, as it was formatted or permitted before; None: not decided."""
+        found = self.state.founders
+        if found is None:
+            return None
+        return VoterSet(
+            tuple(
+                Voter(ReplicaKey(f.voter_id, f.directory_id), (Endpoint(self.listener_name, f.host, f.port),))
+                for f in found
+            )
+        )
 
     @property
     def cluster_id(self) -> str | None:
@@ -51,8 +68,12 @@ def to_save(
     node_id: int,
     committed_offset: int,
     committed_voters: VoterAssignment,
+    founders: VoterSet | None,
 ) -> SavedState:
-    """What goes into quorum-state: the engine's state, and with it only what is committed (hole 22)."""
+    """What goes into quorum-state: the engine's state, with it only what is committed (hole 22), and as long as that
+    is no voters, the founders."""
+    if committed_voters.current.ids:
+        founders = None
     voted = state.voted or ReplicaKey(NO_NODE)
     return SavedState(
         state.epoch,
@@ -65,10 +86,34 @@ def to_save(
         committed_voters.current.ids,
         committed_voters.target,
         state.catching_up,
+        None if founders is None else _to_save(founders),
     )
 
 
-def load_saved_node(disk: Disk, data_folder: str, node_id: int) -> SavedNode:
+def _to_save(founders: VoterSet) -> tuple[Founder, ...]:
+    return tuple(
+        Founder(voter.key.id, voter.key.directory_id, endpoint.host, endpoint.port)
+        for voter in founders.voters
+        for endpoint in voter.endpoints[:1]
+    )
+
+
+def require_quorum_state(saved: SavedNode, data_folder: str, log_is_empty: bool, voters: VoterSet) -> None:
+    """Raises StorageError for a log without quorum-state: the vote is not known, and could be given twice.
+
+    It is saved before anything is fetched, so no crash leaves that behind; only a sole voter may have begun its log
+    before, and its vote counts for nobody else.
+    """
+    own = ReplicaKey(saved.meta.node_id, saved.meta.directory_id)
+    is_sole_voter = voters.ids == (own.id,) and voters.includes(own)
+    if not (saved.has_state or log_is_empty or is_sole_voter):
+        raise StorageError(
+            f"{partition_folder(data_folder)}/quorum-state is missing beside a log: it holds the vote of this node, "
+            f"which could vote twice without it; restore the file, or, {FORMAT_ANEW}"
+        )
+
+
+def load_saved_node(disk: Disk, data_folder: str, node_id: int, listener_name: str) -> SavedNode:
     """Read the folder of a node. Raises StorageError for a folder that is not formatted or not this node's,
     CorruptLog for files that cannot be understood (holes 21, 39)."""
     meta = load_meta_properties(disk, data_folder)
@@ -81,7 +126,8 @@ def load_saved_node(disk: Disk, data_folder: str, node_id: int) -> SavedNode:
             f"{data_folder} belongs to node {meta.node_id}, the properties are those of node {node_id}; "
             "give each node its own folder"
         )
-    state = QuorumStateFile(disk, partition_folder(data_folder)).load() or SavedState()
+    found = QuorumStateFile(disk, partition_folder(data_folder)).load()
+    state = found or SavedState()
     if state.broker_id not in (NO_NODE, node_id):
         raise StorageError(
             f"{partition_folder(data_folder)}/quorum-state was written by node {state.broker_id}, "
@@ -92,7 +138,9 @@ def load_saved_node(disk: Disk, data_folder: str, node_id: int) -> SavedNode:
             f"{partition_folder(data_folder)}/quorum-state is of cluster {state.cluster_id}, "
             f"the folder is formatted for cluster {meta.cluster_id}"
         )
-    return SavedNode(meta, state, HighWatermarkCheckpoint(disk, data_folder).load())
+    return SavedNode(
+        meta, state, HighWatermarkCheckpoint(disk, data_folder).load(), listener_name, found is not None
+    )
 
 
 def next_boot_timestamp(disk: Disk, data_folder: str, wall_ms: int) -> int:

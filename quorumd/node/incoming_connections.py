@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from quorumd.node.request_router import RequestRouter
 from quorumd.node.server_session import ServerSession
+from quorumd.node.settings import NodeSettings
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
 from quorumd.ports import Clock
@@ -15,17 +17,18 @@ class IncomingConnections:
     def __init__(
         self,
         router: RequestRouter,
-        max_request_bytes: int,
+        settings: NodeSettings,
         clock: Clock,
         statistics: NodeStatistics,
         turn: Turn,
     ) -> None:
         self.next_number = 0
         self._router = router
-        self._max_request_bytes = max_request_bytes
+        self._max_request_bytes = settings.max_request_bytes
         self._clock = clock
         self._statistics = statistics
         self._turn = turn
+        self._sliced = SlicedWork(clock.call_soon, settings.slice_partitions)
         self._sessions: dict[ServerSession, None] = {}
 
     def accept(self) -> ServerSession:
@@ -37,6 +40,7 @@ class IncomingConnections:
             self._clock,
             self._statistics,
             self._turn,
+            self._sliced,
             self._closed,
             self.next_number,
         )

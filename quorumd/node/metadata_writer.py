@@ -5,32 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from quorumd.controller.assignment import Change
-from quorumd.controller.record_versions import record_version
+from quorumd.controller.elections import UncleanElection, is_eligible_election, unclean_election
+from quorumd.controller.record_versions import encode_at
 from quorumd.node.proposals import MAX_BATCH_BYTES, Outcome, Proposals
 from quorumd.node.state_machine import StateMachine
-from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES, room_of_records
 from quorumd.protocol.wire import Message
 
 
 class MetadataWriter:
-    """`has_room()`: whether the log takes records."""
+    """`has_room()`: whether the log takes records. `elected_uncleanly`: called with such elections once committed.
+    `eligible_elections`: how many committed elections made an eligible replica leader, since none was in sync."""
 
     def __init__(
-        self, has_room: Callable[[], bool], state_machine: StateMachine, proposals: Proposals
+        self,
+        has_room: Callable[[], bool],
+        state_machine: StateMachine,
+        proposals: Proposals,
+        elected_uncleanly: Callable[[Sequence[UncleanElection]], None],
     ) -> None:
         self.has_room = has_room
         self._state_machine = state_machine
         self._proposals = proposals
+        self._elected_uncleanly = elected_uncleanly
+        self.eligible_elections = 0
 
     def write_whole(self, records: Sequence[Message], outcome: Outcome) -> bool:
         """Apply the records to the image and append them together. False, with nothing done, if they are too large
         for one batch."""
         level = self._state_machine.image.metadata_version
-        values = [encode_record(record, record_version(record, level)) for record in records]
+        values = [encode_at(record, level) for record in records]
         if room_of_records(values) > MAX_BATCH_BYTES:
             return False
-        self._propose(records, values, outcome)
+        self.propose(records, values, outcome)
         return True
 
     def write_in_parts(self, records: Sequence[Message], outcome: Outcome) -> None:
@@ -41,27 +50,53 @@ class MetadataWriter:
         values: list[bytes] = []
         size = 0
         for record in records:
-            value = encode_record(record, record_version(record, level))
+            value = encode_at(record, level)
             room = len(value) + RECORD_FRAMING_BYTES
             if values and size + room > MAX_BATCH_BYTES:
-                self._propose(part, values, _nobody_waits)
+                self.propose(part, values, _nobody_waits)
                 part, values, size = [], [], 0
             part.append(record)
             values.append(value)
             size += room
-        self._propose(part, values, outcome)
+        self.propose(part, values, outcome)
+
+    def write_no_op(self) -> None:
+        """See that something is appended soon, whatever it is."""
+        level = self._state_machine.image.metadata_version
+        if not self._proposals.waiting_records:
+            self._proposals.propose([encode_at(NoOpRecord(), level)], [], _nobody_waits)
 
     def append_now(self) -> None:
         """Append what is written without gathering more: the quorum's own records, of its voters say, come between
         otherwise."""
         self._proposals.gather()
 
-    def _propose(self, records: Sequence[Message], values: Sequence[bytes], outcome: Outcome) -> None:
-        apply = self._state_machine.image.apply
+    def propose(self, records: Sequence[Message], frames: Sequence[bytes], outcome: Outcome) -> None:
+        """Apply the records to the image and append their frames, which fit into one batch."""
+        image = self._state_machine.image
+        apply = self._state_machine.apply
         changes: list[Change] = []
-        for record in records:
-            apply(record, changes)
-        self._proposals.propose(values, changes, outcome)
+        unclean: list[UncleanElection] = []
+        eligible = 0
+        for record, frame in zip(records, frames, strict=True):
+            if isinstance(record, PartitionChangeRecord):
+                election = unclean_election(image, record)
+                if election is not None:
+                    unclean.append(election)
+                eligible += is_eligible_election(image, record)
+            apply(record, changes, frame)
+        if unclean or eligible:
+            outcome = self._reporting(unclean, eligible, outcome)
+        self._proposals.propose(frames, changes, outcome)
+
+    def _reporting(self, unclean: Sequence[UncleanElection], eligible: int, outcome: Outcome) -> Outcome:
+        def settled(committed: bool) -> None:
+            if committed:
+                self.eligible_elections += eligible
+                self._elected_uncleanly(unclean)
+            outcome(committed)
+
+        return settled
 
 
 def _nobody_waits(committed: bool) -> None:

@@ -6,43 +6,43 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from quorumd.errors import ConfigError, DiskFull, FlushFailed, StorageError
+from quorumd.errors import ConfigError, DiskFull, ExitCode, FlushFailed, StorageError
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
-from quorumd.log.meta_properties import MetaProperties, partition_folder, save_meta_properties
-from quorumd.log.quorum_state_file import QuorumStateFile
-from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.meta_properties import MetaProperties, save_meta_properties
 from quorumd.node.address_book import Address
-from quorumd.node.bootstrap_records import propose_bootstrap_records
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.controller_runner import ControllerRunner
 from quorumd.node.discovery import Discovery
+from quorumd.node.founding import Founding
 from quorumd.node.high_watermark_saver import HighWatermarkSaver
-from quorumd.node.identity_files import load_saved_node, next_boot_timestamp, to_save
+from quorumd.node.identity_files import next_boot_timestamp, to_save
 from quorumd.node.incoming_connections import IncomingConnections
+from quorumd.node.leadership import Leadership
+from quorumd.node.opened_files import open_files
 from quorumd.node.orderly_end import OrderlyEnd
 from quorumd.node.peer_requests import PeerRequests
 from quorumd.node.proposals import Proposals
+from quorumd.node.quorum_watch import QuorumWatch
 from quorumd.node.raft_runner import RaftRunner
-from quorumd.node.request_handlers import Parts, add_handlers
+from quorumd.node.request_handlers import Parts, add_handlers, membership
 from quorumd.node.request_router import RequestRouter
 from quorumd.node.settings import NodeSettings
 from quorumd.node.snapshot_keeper import SnapshotKeeper
-from quorumd.node.snapshot_loading import begin
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
-from quorumd.node.voter_records import VoterRecord, encode_control_records, scan_voter_records
+from quorumd.node.voter_records import VoterRecord, encode_control_records
 from quorumd.ports import Clock, Disk, Entropy, Listener, Network
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send, VotersAnswer
+from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send, VoteRefused, VotersAnswer
 from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import ReplayBegan, ReplayEnded
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.voters import VoterAssignment, VoterHistory
+from quorumd.raft.voters import VoterAssignment
 
 logger = logging.getLogger("quorumd.node")
 
-EXIT_STOPPED, EXIT_STORAGE, EXIT_FLUSH_FAILED, EXIT_BROKEN_PROMISE = 0, 3, 4, 6
 LINGER_MS = 10.0
 
 
@@ -50,7 +50,8 @@ class Node:
     """One node of the quorum. `start` may raise ConfigError, StorageError or OSError; then `on_stop` comes once.
 
     Attributes that may be read from outside: `engine`, `log`, `state_machine`, `statistics`, `identity`,
-    `discovery`, `recovery_report`, `boot_timestamp`. `on_stop(exit_code, reason)`: see `quorumd.runtime`.
+    `discovery`, `founding_obstacle`, `controller`, `membership`, `watch`, `recovery_report`, `boot_timestamp`.
+    `on_stop`: see `ExitCode`.
     """
 
     def __init__(
@@ -70,9 +71,6 @@ class Node:
         self._network = network
         self._on_stop = on_stop
         self._turn = Turn(clock.call_soon)
-        self._was_leader = False
-        self._searching_since: float | None = None
-        self._bootstrap_proposed = False
         self._is_stopped = False
 
     def start(self) -> None:
@@ -98,15 +96,22 @@ class Node:
     def _begin(self) -> None:
         settings, clock = self.settings, self._clock
         self.boot_timestamp = next_boot_timestamp(self._disk, settings.data_directory, clock.wall_ms())
+        snapshot = self._files.beginning.snapshot
+        known = min(self._files.saved.known_high_watermark, self.log.end_offset)
+        on_replayed = partial(self._runner.step, ReplayEnded())
+        is_replaying = self.state_machine.start(snapshot, known, self._disk, on_replayed)
         self._runner.start()
         if self._is_stopped:
             return
-        port = settings.advertised.port or self._listener.port
-        own = Address(settings.advertised.host, port, self.boot_timestamp, self._meta.directory_id)
+        if is_replaying:
+            self._runner.step(ReplayBegan())
+        own = Address(*self._own_endpoint()[1:], self.boot_timestamp, self._own.directory_id)
         seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
-        self.discovery.start(own, seeds, self.engine.voters.current.ids or settings.raft.bootstrap_voters)
-        for record in self._voter_records_found:
-            self.discovery.learn_voters(record.assignment.current.voters)
+        self.founding.start(self._own_endpoint())
+        self.discovery.start(own, seeds + self.founding.seeds())
+        self._take_voters_to_discovery()
+        self.watch.start()
+        self.membership.start()
         clock.call_at(clock.now_ms() + settings.look_after_files_ms, self._look_after_files)
 
     def shut_down(self) -> None:
@@ -124,9 +129,9 @@ class Node:
         return self.identity.cluster_id
 
     @property
-    def is_ready(self) -> bool:
-        """Whether this node knows a leader and how far the log is committed."""
-        return not self._is_stopped and self.engine.leader_id >= 0 and self.engine.high_watermark >= 0
+    def founding_obstacle(self) -> str | None:
+        """Why this node is not part of a quorum, and what helps, in one sentence; None if it is part of one."""
+        return self.founding.obstacle(self._clock.now_ms())
 
     @property
     def image_is_ahead(self) -> bool:
@@ -141,49 +146,30 @@ class Node:
     # Opening and wiring
 
     def _open_files(self) -> None:
-        settings, disk = self.settings, self._disk
-        saved = load_saved_node(disk, settings.data_directory, settings.node_id)
-        self._meta: MetaProperties = saved.meta
-        directory = partition_folder(settings.data_directory)
-        self.log, self.recovery_report = SegmentedLog.open(
-            disk, directory, settings.log, saved.known_high_watermark
-        )
-        self._state_file = QuorumStateFile(disk, directory)
-        self.identity = ClusterIdentity(saved.cluster_id, self._entropy)
-        self._beginning = begin(disk, self.log)
-        self._voter_records_found = [
-            *([self._beginning.voters] if self._beginning.voters is not None else ()),
-            *scan_voter_records(self.log.read, self._beginning.offset, self.log.end_offset),
-        ]
-        for record in self._voter_records_found:
+        self._files = files = open_files(self._disk, self.settings)
+        self._meta: MetaProperties = files.saved.meta
+        self.log, self.recovery_report = files.log, files.recovery_report
+        self.identity = ClusterIdentity(files.saved.cluster_id, self._entropy)
+        for record in files.voter_records:
             self.identity.appended(record.offset, record.cluster_id)
-        self._saved = saved
 
     def _wire(self) -> None:
-        settings, clock = self.settings, self._clock
-        own = ReplicaKey(settings.node_id, self._meta.directory_id)
-        history = VoterHistory((r.offset, r.assignment) for r in self._voter_records_found)
+        settings, clock, saved = self.settings, self._clock, self._files.saved
+        own = self._own = ReplicaKey(settings.node_id, self._meta.directory_id)
+        history = self._files.voter_history()
         self.engine = RaftEngine(
-            settings.raft, own, self._saved.quorum_state, self.log, history, self._entropy.below
+            settings.raft, own, saved.quorum_state, self.log, history, self._entropy.below
         )
-        self.state_machine = StateMachine(self.log, self._a_moment_later, self._soon)
-        self.state_machine.begin_with(self._beginning.image, self._beginning.offset)
+        self.founding = Founding(own, settings, self.engine, self.identity, saved.founders)
+        self.state_machine = StateMachine(self.log, clock, self._a_moment_later, self._soon)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
+        known, folder = saved.known_high_watermark, settings.data_directory
         self._high_watermark = HighWatermarkSaver(
-            self._disk,
-            settings.data_directory,
-            self._saved.known_high_watermark,
-            lambda: min(self.engine.high_watermark, self._runner.durable_offset),
-            self._written,
+            self._disk, folder, known, self._durably_committed, self._written
         )
         self._snapshots = SnapshotKeeper(
-            self._disk,
-            clock,
-            self.log,
-            settings.log,
-            settings.data_directory,
-            self.statistics,
-            lambda: self.state_machine.applied_offset,
+            *(self._disk, clock, self.log, settings.log, folder, self.statistics),
+            lambda: self.state_machine.needed_offset,
         )
         self._proposals = Proposals(
             self._append_batch,
@@ -202,8 +188,9 @@ class Node:
             self.statistics,
             self._runner.step,
             self._voter_records_fetched,
-            lambda: Endpoint(settings.advertised.name, settings.advertised.host, self._advertised_port()),
+            self._own_endpoint,
             settings.request_timeout_ms,
+            settings.private_apis,
         )
         self.discovery = Discovery(
             own,
@@ -215,13 +202,16 @@ class Node:
             self._peers.call,
             self._runner.step,
             lambda: self.engine.wants_leader_probe(clock.now_ms()),
+            lambda: self.founding.voter_ids,
+            self.founding,
             settings.request_timeout_ms,
         )
         self._peers.use(self.discovery)
+        self.watch = self._make_watch()
         self._add_handlers()
 
     def _wire_controller(self) -> None:
-        self._controller = ControllerRunner(
+        self.controller = ControllerRunner(
             self.settings.controller,
             self._clock,
             self._entropy,
@@ -230,8 +220,10 @@ class Node:
             self.state_machine,
             self._proposals,
             self.statistics,
-            self._leads,
+            self._decides,
         )
+        parts = (self.engine, self.log, self.state_machine, self._proposals, self.controller)
+        self._leadership = Leadership(*parts, self._files.bootstrap, lambda: self._incoming.next_number)
         self._end = OrderlyEnd(
             self._clock,
             self.engine,
@@ -246,16 +238,27 @@ class Node:
     def _check_that_somebody_is_known(self) -> None:
         """Once the log names the voters, the configuration need not (KIP-595 draft 6.1)."""
         settings = self.settings
-        if not (
-            self.engine.voters.current.ids or settings.raft.bootstrap_voters or settings.bootstrap_servers
-        ):
+        if not (self.founding.voter_ids or settings.bootstrap_servers):
             raise ConfigError(
                 f"node {settings.node_id} would know nobody, its log names no voters yet: set quorum.voters to "
                 "those of the first election, for example 1,2,3, or bootstrap.servers to join a quorum"
             )
 
+    def _make_watch(self) -> QuorumWatch:
+        return QuorumWatch(
+            self.settings,
+            self._clock,
+            self._own,
+            self.founding,
+            self.engine,
+            self.state_machine,
+            self._peers,
+            self._end,
+            self.statistics,
+        )
+
     def _add_handlers(self) -> None:
-        router = RequestRouter()
+        router = RequestRouter(self.settings.private_apis)
         parts = Parts(
             self.settings,
             self._clock,
@@ -265,19 +268,24 @@ class Node:
             self.statistics,
             self.state_machine,
             self._proposals,
-            self._controller,
+            self.controller,
             self.discovery,
             self._peers,
+            self.watch,
             self._runner.step,
             self._leads,
+            self._decides,
         )
         self._quorum_requests = add_handlers(router, parts)
-        self._incoming = IncomingConnections(
-            router, self.settings.max_request_bytes, self._clock, self.statistics, self._turn
-        )
+        self.membership = membership(parts, self._own, self._entropy, self._own_endpoint)
+        self._incoming = IncomingConnections(router, self.settings, self._clock, self.statistics, self._turn)
 
-    def _advertised_port(self) -> int:
-        return self.settings.advertised.port or self._listener.port
+    def _own_endpoint(self) -> Endpoint:
+        told = self.settings.advertised
+        return Endpoint(told.name, told.host, told.port or self._listener.port)
+
+    def _durably_committed(self) -> int:
+        return min(self.engine.high_watermark, self._runner.durable_offset)
 
     def _leads(self) -> bool:
         """Whether requests for the leader are for this node: not while it is handing over, nor when it is no voter
@@ -285,6 +293,10 @@ class Node:
         engine = self.engine
         is_voter = engine.voters.current.by_id(self.settings.node_id) is not None
         return engine.is_leader and is_voter and not self._end.has_begun
+
+    def _decides(self) -> bool:
+        """As `_leads`, of requests that need the image: until it is whole they wait, as for a leader."""
+        return self._leadership.is_active and self._leads()
 
     # What the runner hands on
 
@@ -304,35 +316,43 @@ class Node:
         """What is committed of voters and cluster id goes with epoch, leader and vote (hole 22)."""
         offset = self.state_machine.committed_offset
         saved = to_save(
-            state, self.identity.cluster_id, self.settings.node_id, offset, self.engine.voters_below(offset)
+            state,
+            self.identity.cluster_id,
+            self.settings.node_id,
+            offset,
+            self.engine.voters_below(offset),
+            self.founding.founders_to_save,
         )
-        return lambda: self._state_file.save(saved)
+        return lambda: self._files.state_file.save(saved)
 
     def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
         cluster_id = self.identity.for_new_record()
         for offset, record in enumerate(batch.records, base_offset):
             if isinstance(record, VoterAssignment):
                 self.identity.appended(offset, cluster_id)
+                self._soon(self._take_voters_to_discovery)
         return encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
 
     def truncated(self, end_offset: int) -> None:
         self.identity.truncated(end_offset)
+        self.discovery.log_truncated(end_offset)
+        self._soon(self._take_voters_to_discovery)
 
     def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
         self.identity.truncated(0)
+        self.discovery.log_truncated(0)
         self.state_machine.load(snapshot, self._disk)
         if voters is not None:
             self._voter_records_fetched([voters])
         logger.info("the log was replaced by the snapshot that ends at offset %d", snapshot.offset)
 
     def committed(self, high_watermark: int) -> None:
+        self.watch.committed()
         self.state_machine.committed(high_watermark)
         self._proposals.committed(high_watermark)
         self._adopt_cluster_id(high_watermark)
         self._high_watermark.save_sealed(self.log.active_base_offset)
-        if not self._bootstrap_proposed and self.engine.is_leader:
-            self._bootstrap_proposed = True
-            propose_bootstrap_records(self.state_machine.image, self._proposals)
+        self._leadership.committed()
 
     def _adopt_cluster_id(self, high_watermark: int) -> None:
         """The first committed voter record says which cluster this is; every later one must say the same."""
@@ -341,7 +361,7 @@ class Node:
             self.broken(
                 StorageError(
                     f"the log is of cluster {contradiction}, this folder of cluster {self.identity.cluster_id}; "
-                    "check bootstrap.servers and quorum.voters, or format another folder"
+                    "check bootstrap.servers and quorum.voters, or format another folder, a replica without a vote"
                 )
             )
         elif adopted:
@@ -350,7 +370,6 @@ class Node:
             self._disk.submit(
                 lambda: save_meta_properties(self._disk, self.settings.data_directory, meta), self._written
             )
-            self.discovery.expect(self.engine.voters.current.ids)
             logger.info("this node belongs to cluster %s", self.identity.cluster_id)
 
     def flush_done(self) -> None:
@@ -359,31 +378,16 @@ class Node:
 
     def leadership_changed(self) -> None:
         engine = self.engine
-        if engine.is_leader and not self._was_leader:
-            self._was_leader = True
-            self.state_machine.lead()
-            if engine.high_watermark < self.log.end_offset:
-                self._proposals.inherit(self.log.end_offset)
-            self._controller.lead(self._incoming.next_number)
-        elif self._was_leader and not engine.is_leader:
-            self._was_leader = self._bootstrap_proposed = False
-            self._controller.lost_leadership()
-            self._proposals.lost()
-            self.state_machine.lost_leadership()
-        now = self._clock.now_ms()
+        self._leadership.changed()
         if engine.leader_id >= 0:
             self.discovery.introduce_to(engine.leader_id)
-            if self._searching_since is not None:
-                self.statistics.election_latency_ms.observe(now - self._searching_since)
-                self._searching_since = None
-        elif self._searching_since is None and engine.role_name in ("candidate", "prospective"):
-            self._searching_since = now
-        logger.info(
-            "%s in epoch %d, leader %s",
-            engine.role_name,
-            engine.epoch,
-            engine.leader_id if engine.leader_id >= 0 else "not known",
-        )
+        self.watch.leadership_changed()
+
+    def vote_refused(self, refused: VoteRefused) -> None:
+        self.watch.vote_refused(refused)
+
+    def record_wanted(self) -> None:
+        self.controller.writer.write_no_op()
 
     def read_ready(self, ready: ReadReady) -> None:
         ready.token(True)
@@ -400,20 +404,18 @@ class Node:
         )
 
     def broken(self, error: BaseException | str) -> None:
-        """Stop at once, without another write."""
+        """Stop at once."""
         if isinstance(error, FlushFailed):
-            self._stop(EXIT_FLUSH_FAILED, str(error))
+            self._stop(ExitCode.FLUSH_FAILED, str(error))
         elif isinstance(error, BaseException):
-            self._stop(EXIT_STORAGE, str(error))
+            self._stop(ExitCode.DATA_FOLDER, str(error))
         else:
-            self._stop(EXIT_BROKEN_PROMISE, error)
+            self._stop(ExitCode.INVARIANT_VIOLATED, error)
 
     def _soon(self, callback: Callable[[], None]) -> None:
-        """Work of its own for a later turn."""
         self._clock.call_soon(partial(self._guarded, callback))
 
     def _a_moment_later(self, callback: Callable[[], None]) -> None:
-        """Work that nobody waits for."""
         self._clock.call_at(self._clock.now_ms() + LINGER_MS, partial(self._guarded, callback))
 
     def _guarded(self, callback: Callable[[], None]) -> None:
@@ -445,8 +447,11 @@ class Node:
     def _voter_records_fetched(self, found: list[VoterRecord]) -> None:
         for record in found:
             self.identity.appended(record.offset, record.cluster_id)
-            self.discovery.learn_voters(record.assignment.current.voters)
+        self._take_voters_to_discovery()
         self._adopt_cluster_id(self.engine.high_watermark)
+
+    def _take_voters_to_discovery(self) -> None:
+        self.discovery.learn_voters(self.engine.voters.current.voters, self.engine.voters_offset)
 
     # Ending
 
@@ -454,6 +459,7 @@ class Node:
         if self._is_stopped:
             return
         self._high_watermark.save()
+        self.membership.update_voter()
         # Of no more than is known to be committed at the next start: what is missing of that is damage then.
         self._guarded(lambda: self._snapshots.look(self._high_watermark.certain))
         self._clock.call_at(self._clock.now_ms() + self.settings.look_after_files_ms, self._look_after_files)
@@ -469,7 +475,7 @@ class Node:
         """Everything is handed over and tidy, but for this error."""
         if error is None or isinstance(error, DiskFull):
             self._written(error)
-            self._stop(EXIT_STOPPED, "")
+            self._stop(ExitCode.DONE, "")
         else:
             self.broken(error)
 
@@ -478,7 +484,8 @@ class Node:
             return
         self._is_stopped = True
         self._runner.stop()
-        self._controller.lost_leadership()
+        self.membership.stop()
+        self.controller.lost_leadership()
         self._snapshots.stop()
         self._proposals.lost()
         self.discovery.stop()

@@ -43,6 +43,11 @@ class OrderlyEnd:
         self._is_stopped = is_stopped
         self._done = done
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the node stops or has stopped, in good order or otherwise."""
+        return self.has_begun or self._is_stopped()
+
     def begin(self) -> None:
         if self.has_begun or self._is_stopped():
             return

@@ -14,11 +14,13 @@ from quorumd.node import fetch_wire, quorum_wire, snapshot_wire
 from quorumd.node.address_book import Address
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import Discovery
+from quorumd.node.peer_contacts import PeerContacts
 from quorumd.node.peers import Call, Failure, PeerConnection, Purpose
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.voter_records import VoterRecord, voter_records
 from quorumd.ports import Clock, Network
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
 from quorumd.protocol.record_batch import validate
 from quorumd.raft.effects import Send
 from quorumd.raft.events import Event, PeerAnswered, PeerFailed
@@ -36,6 +38,9 @@ from quorumd.raft.messages import (
 
 logger = logging.getLogger("quorumd.peers")
 
+Plan = tuple[int, Callable[[int], Any], Callable[[Any], Response | ErrorCode]]
+"""API, how to build the request for a version and how to read the answer."""
+
 
 class PeerRequests:
     """Sends what the engine asks for. Each request comes back to it exactly once."""
@@ -52,7 +57,10 @@ class PeerRequests:
         on_voter_records: Callable[[list[VoterRecord]], None],
         own_endpoint: Callable[[], Endpoint],
         request_timeout_ms: float,
+        private_apis: bool = True,
     ) -> None:
+        self._private_apis = private_apis
+        self.contacts = PeerContacts()
         self._client_id = client_id
         self._network = network
         self._clock = clock
@@ -80,7 +88,9 @@ class PeerRequests:
         connection = self._connections.get(key)
         if connection is None:
             self._forget_idle()
-            connection = PeerConnection(self._network, self._clock, host, port, self._client_id)
+            connection = PeerConnection(
+                self._network, self._clock, host, port, self._client_id, self._private_apis
+            )
             self._connections[key] = connection
         connection.call(call)
 
@@ -102,7 +112,23 @@ class PeerRequests:
             call = self._call_for(send)
         call.deadline_ms = self._deadline(send.request)
         if not self.call_node(send.peer, call, _purpose(send.request)):
+            self.contacts.failed(send.peer, "its address is not known", self._clock.now_ms())
             self._clock.call_soon(lambda: self._step(PeerFailed(send.peer, send.request)))
+
+    def probe(self, node_id: int) -> None:
+        """Find out whether a peer responds, whatever it responds."""
+
+        def failed(failure: Failure) -> None:
+            self._reached(node_id, None if failure.unsupported else failure.reason)
+
+        call = Call(
+            ApiKey.DESCRIBE_NODE,
+            lambda version: DescribeNodeRequest(),
+            lambda response: self._reached(node_id, None),
+            failed,
+            self._clock.now_ms() + self._request_timeout_ms,
+        )
+        self.call_node(node_id, call, Purpose.DISCOVERY)
 
     def prepare(self, send: Send) -> None:
         """Encode a request that is about to be sent, if the connection for it is there."""
@@ -117,11 +143,18 @@ class PeerRequests:
             self._prepared = (send, call)
 
     def _call_for(self, send: Send) -> Call:
+        """How a request travels. A fetch goes as stock Fetch to a leader that speaks no other."""
         peer, request = send.peer, send.request
-        api_key, build, from_wire = self._plan(request)
+        instead = None
+        if isinstance(request, FetchRequest):
+            instead = self._call_by(peer, request, self._stock_fetch(request))
+        return self._call_by(peer, request, self._plan(request), instead)
+
+    def _call_by(self, peer: int, request: Request, plan: Plan, instead: Call | None = None) -> Call:
+        api_key, build, from_wire = plan
 
         def answered(message: Any) -> None:
-            self._reached(peer, True)
+            self._reached(peer, None)
             answer = from_wire(message)
             if message.node_endpoints and not isinstance(answer, ErrorCode):
                 self._learn(message.node_endpoints)
@@ -134,11 +167,13 @@ class PeerRequests:
                 self._step(PeerAnswered(peer, request, answer))
 
         def failed(failure: Failure) -> None:
-            self._reached(peer, failure.unsupported)
+            self._reached(peer, None if failure.unsupported else failure.reason)
+            if failure.unsupported and isinstance(request, FetchRequest):
+                self._not_followed(peer, failure.reason)
             self._step(PeerFailed(peer, request, failure.unsupported, failure.refused))
 
         # How long it may take counts from when it is sent.
-        return Call(api_key, build, answered, failed, inf)
+        return Call(api_key, build, answered, failed, inf, instead)
 
     def _learn(self, endpoints: Sequence[Any]) -> None:
         """Where the leader is that the answer names, for those whom gossip has not told yet."""
@@ -161,10 +196,15 @@ class PeerRequests:
         for key in [key for key, connection in self._connections.items() if connection.is_idle]:
             del self._connections[key]
 
-    def _plan(
-        self, request: Request
-    ) -> tuple[int, Callable[[int], Any], Callable[[Any], Response | ErrorCode]]:
-        """API, how to build the request and how to read the answer."""
+    def _stock_fetch(self, request: FetchRequest) -> Plan:
+        cluster_id = self._identity.cluster_id
+        return (
+            ApiKey.FETCH,
+            lambda version: fetch_wire.stock_fetch_to_wire(request, cluster_id, version),
+            fetch_wire.stock_answer_from_wire,
+        )
+
+    def _plan(self, request: Request) -> Plan:
         cluster_id = self._identity.cluster_id
         if isinstance(request, FetchRequest):
             message = fetch_wire.fetch_to_wire(request, cluster_id)
@@ -182,8 +222,9 @@ class PeerRequests:
                 quorum_wire.vote_answer_from_wire,
             )
         if isinstance(request, BeginRequest):
-            if not request.endpoints:
-                request.endpoints = (self._own_endpoint(),)
+            assert self._discovery is not None
+            request.endpoints = (self._own_endpoint(),)
+            request.boot_timestamp = self._discovery.own_boot_timestamp
             return (
                 ApiKey.BEGIN_QUORUM_EPOCH,
                 lambda version: quorum_wire.begin_to_wire(request, cluster_id, version),
@@ -202,8 +243,25 @@ class PeerRequests:
             self._refusals[peer] = error
             logger.warning("node %d refuses %s: %s", peer, type(request).__name__, ErrorCode.describe(error))
 
-    def _reached(self, peer: int, reachable: bool) -> None:
+    def _not_followed(self, peer: int, reason: str) -> None:
+        """It may lead all the same, and each time nobody has its records: whoever can must replace it."""
+        if self._refusals.get(peer) is not ErrorCode.UNSUPPORTED_VERSION:
+            self._refusals[peer] = ErrorCode.UNSUPPORTED_VERSION
+            logger.error(
+                "node %d cannot be followed: it speaks neither FetchQuorumRecords nor Fetch v%d (%s); upgrade it, or "
+                "make another node a voter in its place",
+                peer,
+                fetch_wire.REPLICA_DIRECTORY_VERSION,
+                reason,
+            )
+
+    def _reached(self, peer: int, failure: str | None) -> None:
         assert self._discovery is not None
+        now, reachable = self._clock.now_ms(), failure is None
+        if failure is None:
+            self.contacts.responded(peer, now)
+        else:
+            self.contacts.failed(peer, failure, now)
         if self._discovery.is_reachable(peer) != reachable:
             self._discovery.mark_reachable(peer, reachable)
 

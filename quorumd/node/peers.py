@@ -12,9 +12,12 @@ from enum import Enum
 from typing import Any
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
-from quorumd.ports import Clock, Network, Timer, Transport
+from quorumd.node.deadline_timer import DeadlineTimer
+from quorumd.ports import Clock, Network, Transport
+from quorumd.protocol.apis import api
 from quorumd.protocol.codec import encode
-from quorumd.protocol.connection import ClientConnection, Handshake, choose_version
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.handshake import Handshake, choose_version
 
 
 class Purpose(Enum):
@@ -47,10 +50,11 @@ class Failure:
 class Call:
     """One request and what to do with its end: one of the two callbacks comes, later, once.
 
-    `build(version)` makes the message for the version that both sides speak.
+    `build(version)` makes the message for the version that both sides speak. A peer that does not speak the API gets
+    `instead`, if there is one.
     """
 
-    __slots__ = ("api_key", "build", "deadline_ms", "encoded", "on_answer", "on_failure")
+    __slots__ = ("api_key", "build", "deadline_ms", "encoded", "instead", "on_answer", "on_failure")
 
     def __init__(
         self,
@@ -59,12 +63,14 @@ class Call:
         on_answer: Callable[[Any], None],
         on_failure: Callable[[Failure], None],
         deadline_ms: float,
+        instead: Call | None = None,
     ) -> None:
         self.api_key = api_key
         self.build = build
         self.on_answer = on_answer
         self.on_failure = on_failure
         self.deadline_ms = deadline_ms
+        self.instead = instead
         self.encoded: tuple[int, bytes] | None = None
         """Version and message, where it was encoded ahead of being sent."""
 
@@ -75,7 +81,10 @@ class PeerConnection:
     Lost or late, it fails what is under way and connects anew at the next call.
     """
 
-    def __init__(self, network: Network, clock: Clock, host: str, port: int, client_id: str) -> None:
+    def __init__(
+        self, network: Network, clock: Clock, host: str, port: int, client_id: str, private_apis: bool = True
+    ) -> None:
+        self._private_apis = private_apis
         self._network = network
         self._clock = clock
         self._host = host
@@ -83,30 +92,28 @@ class PeerConnection:
         self._client_id = client_id
         self._attempt: _Attempt | None = None
         self._waiting: deque[Call] = deque()
-        self._timer: Timer | None = None
+        self._timer = DeadlineTimer(clock, self._look_for_overdue)
 
     def call(self, call: Call) -> None:
         """Send, now or once connected."""
         if self._attempt is None:
-            self._attempt = _Attempt(self, self._client_id)
+            self._attempt = _Attempt(self, self._client_id, self._private_apis)
             self._network.connect(self._host, self._port, self._attempt)
         if self._attempt.is_ready:
             self._attempt.send(call)
         else:
             self._waiting.append(call)
-        if self._timer is None:
-            self._timer = self._clock.call_at(call.deadline_ms, self._look_for_overdue)
+        self._timer.arm(call.deadline_ms)
 
     def prepare(self, call: Call) -> None:
         """`call` of it follows: encode it now if the version is known."""
         if self._attempt is not None and self._attempt.is_ready:
             with suppress(UnsupportedVersion):
-                self._attempt.encode(call)
+                self._attempt.encode(self._attempt.spoken(call))
 
     def close(self) -> None:
         """Close without a word to the callers of calls under way."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if self._attempt is not None:
             self._attempt.abandon()
 
@@ -139,7 +146,6 @@ class PeerConnection:
             call.on_failure(Failure(where, refused=refused, unsent=True))
 
     def _look_for_overdue(self) -> None:
-        self._timer = None
         calls = [*(self._attempt.in_flight.values() if self._attempt else ()), *self._waiting]
         if not calls:
             return
@@ -149,13 +155,14 @@ class PeerConnection:
             attempt.abandon()
             self.ended(attempt, "no answer in time", refused=False)
         else:
-            self._timer = self._clock.call_at(earliest, self._look_for_overdue)
+            self._timer.arm(earliest)
 
 
 class _Attempt:
     """One established or tried connection; a late event of an abandoned one does no harm."""
 
-    def __init__(self, owner: PeerConnection, client_id: str) -> None:
+    def __init__(self, owner: PeerConnection, client_id: str, private_apis: bool) -> None:
+        self._private_apis = private_apis
         self.in_flight: dict[int, Call] = {}
         self.is_ready = False
         self._owner = owner
@@ -206,8 +213,17 @@ class _Attempt:
             raise UnsupportedVersion(f"API {call.api_key} is not spoken there")
         call.encoded = (version, encode(call.build(version), version))
 
+    def spoken(self, call: Call) -> Call:
+        """The call that the peer gets in place of `call`, or `call` itself."""
+        instead = call.instead
+        if instead is None or self._version(call.api_key) is not None:
+            return call
+        instead.deadline_ms = call.deadline_ms
+        return instead
+
     def send(self, call: Call) -> None:
         assert self._transport is not None
+        call = self.spoken(call)
         if call.encoded is None or call.encoded[0] != self._version(call.api_key):
             try:
                 self.encode(call)
@@ -222,7 +238,10 @@ class _Attempt:
 
     def _version(self, api_key: int) -> int | None:
         if api_key not in self._versions:
-            self._versions[api_key] = choose_version(api_key, self._handshake.peer_ranges)
+            is_ours = self._private_apis or not api(api_key).private
+            self._versions[api_key] = (
+                choose_version(api_key, self._handshake.peer_ranges) if is_ours else None
+            )
         return self._versions[api_key]
 
     def abandon(self) -> None:

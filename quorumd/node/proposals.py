@@ -45,7 +45,8 @@ class Proposals:
 
     `append(values)` puts one batch of record values into the log and returns its end offset, or None when the
     log takes none (not leader any more, or no room). `schedule(callback)` calls back at the end of the turn.
-    `on_latency(ms, records)` is told how long a batch took from append to commit.
+    `on_latency(ms, records)` is told how long a batch took from append to commit. `last_appended_ms`: when the newest
+    batch was appended.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Proposals:
         self._may_append = may_append
         self._now_ms = now_ms
         self._on_latency = on_latency
+        self.last_appended_ms = 0.0
         self._is_scheduled = False
         self._waiting: deque[Proposal] = deque()
         self._appending: list[Proposal] = []
@@ -100,7 +102,8 @@ class Proposals:
                 self._give_up()
                 return False
             self._appending = []
-            self._appended.append(AppendedBatch(end_offset, self._now_ms(), len(values), changes, outcomes))
+            now = self.last_appended_ms = self._now_ms()
+            self._appended.append(AppendedBatch(end_offset, now, len(values), changes, outcomes))
         return True
 
     def when_settled(self, outcome: Outcome) -> None:

@@ -19,6 +19,7 @@ from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
+    begin_quorum_epoch_request,
     begin_quorum_epoch_response,
     describe_quorum_response,
     end_quorum_epoch_response,
@@ -31,7 +32,7 @@ from quorumd.raft.description import ReplicaDescription
 from quorumd.raft.effects import Answer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, PeerAsked
-from quorumd.raft.messages import Response, SnapshotResponse
+from quorumd.raft.messages import BeginRequest, Response, SnapshotResponse
 
 logger = logging.getLogger("quorumd.node")
 
@@ -62,6 +63,7 @@ class QuorumRequests:
         statistics: NodeStatistics,
         step: Callable[[Event], None],
         leader_endpoint: Callable[[int], Endpoint | None],
+        learn_leader: Callable[[BeginRequest, int], None],
         leads: Callable[[], bool],
         forward: Handler,
     ) -> None:
@@ -72,6 +74,7 @@ class QuorumRequests:
         self._statistics = statistics
         self._step = step
         self._leader_endpoint = leader_endpoint
+        self._learn_leader = learn_leader
         self._leads = leads
         self._forward = forward
 
@@ -118,8 +121,19 @@ class QuorumRequests:
             request,
             begin_quorum_epoch_response,
             begin_quorum_epoch_response.BeginQuorumEpochResponse,
-            quorum_wire.begin_from_wire,
+            self._announced,
         )
+
+    def _announced(
+        self,
+        message: begin_quorum_epoch_request.BeginQuorumEpochRequest,
+        partition: begin_quorum_epoch_request.PartitionData,
+    ) -> BeginRequest:
+        """What a leader says of itself. Where it is counts before the engine fetches from it."""
+        announced = quorum_wire.begin_from_wire(message, partition)
+        if self._engine.accepts_leader(announced):
+            self._learn_leader(announced, self._log.end_offset)
+        return announced
 
     def end_quorum_epoch(self, session: Session, request: Request) -> None:
         self._leader_request(

@@ -31,7 +31,6 @@ from quorumd.raft.messages import BeginRequest, EndRequest, LeaderResponse, Vote
 
 PRE_VOTE_VERSION = 2
 ERRORS_BY_NUMBER = {int(code): code for code in ErrorCode}
-PRIVATE_ERRORS = frozenset({ErrorCode.NOT_FOLLOWER, ErrorCode.INVALID_QUORUM_STATE})
 
 
 def only_partition(topics: Sequence[Any]) -> Any | None:
@@ -54,8 +53,8 @@ def refused_slots(module: Any, topics: Sequence[Any], error: ErrorCode) -> list[
 
 
 def public_error(error: ErrorCode) -> int:
-    """The number for an answer that a stock peer may parse: private codes never appear there."""
-    return int(ErrorCode.INVALID_REQUEST if error in PRIVATE_ERRORS else error)
+    """The number for an answer that a stock peer may parse: NOT_FOLLOWER, which is private, never appears there."""
+    return int(ErrorCode.INVALID_REQUEST if error is ErrorCode.NOT_FOLLOWER else error)
 
 
 def known_error(number: int) -> ErrorCode:
@@ -114,11 +113,13 @@ def begin_from_wire(
     message: begin_quorum_epoch_request.BeginQuorumEpochRequest,
     partition: begin_quorum_epoch_request.PartitionData,
 ) -> BeginRequest:
+    """What version 0 does not carry has its default."""
     return BeginRequest(
         partition.leader_id,
         partition.leader_epoch,
         ReplicaKey(message.voter_id, partition.voter_directory_id),
         tuple(Endpoint(e.name, e.host, e.port) for e in message.leader_endpoints),
+        message.boot_timestamp,
     )
 
 
@@ -139,6 +140,7 @@ def begin_to_wire(
         request.voter.id if has_directories else NO_NODE,
         [wire.TopicData(METADATA_TOPIC, [partition])],
         [wire.LeaderEndpoint(*endpoint) for endpoint in request.endpoints] if has_directories else [],
+        request.boot_timestamp,
     )
 
 

@@ -10,16 +10,34 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from quorumd.errors import CorruptSnapshot, DiskFull, FlushFailed, MalformedMessage, StorageError
+from quorumd.errors import (
+    CorruptSnapshot,
+    DiskFull,
+    FlushFailed,
+    MalformedMessage,
+    StorageError,
+    UnknownRecord,
+)
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import SnapshotSummary
+from quorumd.node.deadline_timer import DeadlineTimer
 from quorumd.node.durability_gate import DurabilityGate, Message
+from quorumd.node.known_log import check_fetched
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
 from quorumd.node.voter_records import VoterRecord, snapshot_voters
 from quorumd.ports import Clock, Disk, Timer
-from quorumd.raft.effects import Answer, ControlBatch, Effects, ReadReady, Send, SnapshotPart, VotersAnswer
+from quorumd.raft.effects import (
+    Answer,
+    ControlBatch,
+    Effects,
+    ReadReady,
+    Send,
+    SnapshotPart,
+    VoteRefused,
+    VotersAnswer,
+)
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
@@ -27,6 +45,7 @@ from quorumd.raft.events import (
     PeerFailed,
     Propose,
     SnapshotChecked,
+    StoodStill,
     StorageFree,
     StorageFull,
     TimerFired,
@@ -68,12 +87,17 @@ class RunnerOwner(Protocol):
 
     def leadership_changed(self) -> None: ...
 
+    def record_wanted(self) -> None: ...
+
     def read_ready(self, ready: ReadReady) -> None: ...
 
     def read_failed(self, token: Any) -> None: ...
 
     def voters_answered(self, answer: VotersAnswer) -> None:
         """What came of a request for other voters."""
+
+    def vote_refused(self, refused: VoteRefused) -> None:
+        """A candidate did not get the vote of this node."""
 
     def storage_full(self) -> None: ...
 
@@ -102,8 +126,7 @@ class RaftRunner:
         self._turn = turn
         self._owner = owner
         self._gate = DurabilityGate(self._deliver, log.end_offset, self._prepare)
-        self._timer: Timer | None = None
-        self._armed_for = float("inf")
+        self._timer = DeadlineTimer(clock, self._timer_fired, lambda late_ms: self.step(StoodStill(late_ms)))
         self._is_flushing = False
         self._flush_began = 0.0
         self._flush_ceiling = NEVER
@@ -150,9 +173,9 @@ class RaftRunner:
     def stop(self) -> None:
         """Do nothing more; what the disk is doing now is not waited for."""
         self._stopped = True
-        for timer in (self._timer, self._room_timer):
-            if timer is not None:
-                timer.cancel()
+        self._timer.cancel()
+        if self._room_timer is not None:
+            self._room_timer.cancel()
 
     def propose(self, batch: bytes, end_offset: int) -> bool:
         """Append one data batch as leader. False when there was no room for it."""
@@ -175,8 +198,6 @@ class RaftRunner:
         appended = True
         if effects.append is not None:
             appended = self._append(effects.append, effects.append_end_offset)
-        if effects.leadership_changed:
-            self._owner.leadership_changed()
         # Followers work while this node flushes: what can leave now leaves before the disk is asked.
         self._gate.pass_on(effects.send)
         if appended:
@@ -185,9 +206,16 @@ class RaftRunner:
             self._gate.pass_on(effects.send_after_flush, self._log.end_offset)
         else:
             self._withdraw(effects.send_after_flush)
+        if effects.leadership_changed:
+            # A new leader has announced itself before it begins to work.
+            self._owner.leadership_changed()
         if effects.committed_up_to is not None:
             # A full disk may have refused records that the engine thought committed by now.
             self._owner.committed(min(effects.committed_up_to, self._log.end_offset))
+        if effects.record_wanted:
+            self._owner.record_wanted()
+        if effects.vote_refused is not None:
+            self._owner.vote_refused(effects.vote_refused)
         for ready in effects.reads_ready:
             self._owner.read_ready(ready)
         for token in effects.reads_failed:
@@ -285,7 +313,7 @@ class RaftRunner:
             return
         try:
             voters = self._voters_of(snapshot, outcome)
-        except FlushFailed as fault:
+        except (FlushFailed, UnknownRecord) as fault:
             self._stopped = True
             self._owner.broken(fault)
             return
@@ -312,6 +340,8 @@ class RaftRunner:
     def _append(self, what: bytes | ControlBatch, end_offset: int) -> bool:
         if isinstance(what, ControlBatch):
             what = self._owner.encode_control(what, self._log.end_offset, self._engine.epoch)
+        elif not self._engine.is_leader:
+            check_fetched(what)
         try:
             self._log.append(what, end_offset)
         except DiskFull:
@@ -371,15 +401,9 @@ class RaftRunner:
             self._wait_for_room()
 
     def _arm_timer(self) -> None:
-        deadline = self._engine.deadline
-        if self._stopped or deadline >= self._armed_for:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_for = deadline
-        self._timer = self._clock.call_at(deadline, self._timer_fired)
+        if not self._stopped:
+            self._timer.arm(self._engine.deadline)
 
     def _timer_fired(self) -> None:
-        self._timer, self._armed_for = None, float("inf")
         self.step(TimerFired())
         self._arm_timer()

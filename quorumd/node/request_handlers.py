@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.authorization import may_alter_cluster
+from quorumd.node.auto_join import AutoJoin
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
 from quorumd.node.committed_answers import CommittedAnswers
+from quorumd.node.committed_image import CommittedImage
 from quorumd.node.config_requests import ConfigRequests
 from quorumd.node.controller_apis import CONTROLLER_APIS
 from quorumd.node.controller_requests import ControllerRequests
@@ -17,17 +20,23 @@ from quorumd.node.controller_runner import ControllerRunner
 from quorumd.node.discovery import Discovery
 from quorumd.node.error_answers import MAY_BE_FORWARDED, counting
 from quorumd.node.forwarding import EnvelopeRequests, Forwarder
+from quorumd.node.membership import Membership
+from quorumd.node.node_requests import NodeRequests
+from quorumd.node.own_registration import OwnRegistration
+from quorumd.node.own_voter import OwnVoter
 from quorumd.node.peer_requests import PeerRequests
 from quorumd.node.peers import Call, Purpose
-from quorumd.node.proposals import Proposals
+from quorumd.node.proposals import Outcome, Proposals
 from quorumd.node.quorum_requests import QuorumRequests
+from quorumd.node.quorum_watch import QuorumWatch
 from quorumd.node.request_router import RequestRouter
 from quorumd.node.settings import NodeSettings
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.topic_requests import TopicRequests
 from quorumd.node.voter_requests import VoterRequests
-from quorumd.ports import Clock
+from quorumd.ports import Clock, Entropy
 from quorumd.protocol.apis import ApiKey
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, ReadAsked
@@ -35,7 +44,8 @@ from quorumd.raft.events import Event, ReadAsked
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a node that its requests are answered from. `leads()`: requests for the leader are for it."""
+    """The parts of a node that its requests are answered from. `leads()`: requests for the leader are for it.
+    `decides()`: also those that need its image."""
 
     settings: NodeSettings
     clock: Clock
@@ -48,8 +58,10 @@ class Parts:
     controller: ControllerRunner
     discovery: Discovery
     peers: PeerRequests
+    watch: QuorumWatch
     step: Callable[[Event], None]
     leads: Callable[[], bool]
+    decides: Callable[[], bool]
 
     def call_leader(self, call: Call) -> bool:
         leader_id = self.engine.leader_id
@@ -60,26 +72,16 @@ class Parts:
 
 def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
     """Add every API to the router. Returns those requests that the engine answers by itself."""
-    settings, leads = parts.settings, parts.leads
+    settings, decides = parts.settings, parts.decides
     forwarder = Forwarder(
         parts.clock,
         parts.call_leader,
-        leads,
+        decides,
         router.route,
         counting(parts.statistics),
         settings.request_timeout_ms,
     )
-    quorum = QuorumRequests(
-        parts.engine,
-        parts.log,
-        parts.clock,
-        parts.identity,
-        parts.statistics,
-        parts.step,
-        parts.discovery.endpoint_of,
-        leads,
-        forwarder.forward,
-    )
+    quorum = _quorum_requests(parts, forwarder)
     answers = CommittedAnswers(
         parts.statistics,
         parts.proposals,
@@ -89,43 +91,96 @@ def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
     configs = ConfigRequests(
         settings.node_id,
         settings.static_configs,
-        leads,
+        decides,
         parts.state_machine,
         parts.controller.controller,
         parts.statistics,
         parts.controller.writer,
         answers,
     )
+    sliced = SlicedWork(parts.state_machine.when_readable, parts.settings.slice_partitions)
     controller = ControllerRequests(
         CONTROLLER_APIS,
         parts.controller.controller,
         parts.controller.order,
-        leads,
+        decides,
         parts.controller.writer,
         answers,
         parts.statistics,
+        sliced,
     )
-    envelopes = EnvelopeRequests(leads, router.route, MAY_BE_FORWARDED, router.spoken)
-    topics = TopicRequests(parts.state_machine, parts.proposals.follow, parts.clock.call_soon)
+    envelopes = EnvelopeRequests(decides, router.route, MAY_BE_FORWARDED, router.spoken, sliced)
+    when_committed = CommittedImage(parts.state_machine, parts.proposals).when_committed
+    topics = TopicRequests(parts.state_machine, when_committed, sliced)
     router.add(quorum.handlers())
     router.add(configs.handlers())
     router.add(controller.handlers())
     router.add(_voter_requests(parts, forwarder).handlers())
     router.add(parts.discovery.handlers())
+    router.add(NodeRequests(parts).handlers())
     router.add([(ApiKey.ENVELOPE, envelopes.envelope)])
     router.add(topics.handlers())
-    router.add(_cluster_requests(parts, topics, router).handlers())
+    router.add(_cluster_requests(parts, topics, when_committed, router).handlers())
     return quorum
 
 
-def _cluster_requests(parts: Parts, topics: TopicRequests, router: RequestRouter) -> ClusterRequests:
+def _quorum_requests(parts: Parts, forwarder: Forwarder) -> QuorumRequests:
+    return QuorumRequests(
+        parts.engine,
+        parts.log,
+        parts.clock,
+        parts.identity,
+        parts.statistics,
+        parts.step,
+        parts.discovery.endpoint_of,
+        parts.discovery.learn_leader,
+        parts.leads,
+        forwarder.forward,
+    )
+
+
+def membership(
+    parts: Parts, own: ReplicaKey, entropy: Entropy, own_endpoint: Callable[[], Endpoint]
+) -> Membership:
+    """What this node does for its place in the cluster."""
+    clock, timeout_ms = parts.clock, parts.settings.request_timeout_ms
+    voter = OwnVoter(parts.engine, clock, parts.identity, own, parts.call_leader, timeout_ms)
+    registration = None
+    if parts.settings.registers:
+        engine = parts.engine
+        parts.controller.controller.other_voters = lambda: [
+            voter for voter in engine.voters.current.ids if voter != own.id
+        ]
+        registration = OwnRegistration(
+            own.id,
+            entropy.uuid(),
+            clock,
+            parts.state_machine,
+            parts.controller.controller,
+            parts.controller.writer,
+            parts.decides,
+            parts.call_leader,
+            timeout_ms,
+        )
+    auto_join = None
+    if parts.settings.auto_join:
+        fetch_timeout_ms = parts.settings.raft.fetch_timeout_ms
+        auto_join = AutoJoin(
+            parts.engine, clock, parts.identity, own, parts.call_leader, fetch_timeout_ms, timeout_ms
+        )
+    return Membership(clock, own_endpoint, voter, registration, auto_join)
+
+
+def _cluster_requests(
+    parts: Parts, topics: TopicRequests, when_committed: Callable[[Outcome], None], router: RequestRouter
+) -> ClusterRequests:
     return ClusterRequests(
         parts.engine,
         parts.identity,
         parts.discovery,
         parts.state_machine,
         topics,
-        parts.proposals.follow,
+        when_committed,
         router.spoken,
         parts.settings.advertised.name,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
+from quorumd.node.readiness import MAX_LAG
 from quorumd.raft.settings import RaftSettings
 
 LOOK_AFTER_FILES_MS = 5000.0
@@ -25,16 +26,29 @@ class NodeSettings:
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
     voter_addresses: tuple[tuple[int, str, int], ...] = ()
     """Addresses of `quorum.voters` given as id@host:port: seeds of the address book."""
+    bootstrap_voters: tuple[int, ...] = ()
+    """Ids of `quorum.voters`: who may found a quorum where none can be discovered (see `founding`)."""
     raft: RaftSettings = field(default_factory=RaftSettings)
     log: LogSettings = field(default_factory=LogSettings)
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     request_timeout_ms: int = 2000
     look_after_files_ms: float = LOOK_AFTER_FILES_MS
     """How often the high watermark is saved, and it is seen whether a snapshot is due or something superfluous."""
+    ready_max_lag: int = MAX_LAG
+    """How many committed records a node that is ready may have to apply yet."""
     max_request_bytes: int = 100 * 1024 * 1024
     """`socket.request.max.bytes`."""
     max_connections: int = 10_000
     max_connections_per_host: int = 10_000
     connections_max_idle_ms: int = 600_000
+    private_apis: bool = True
+    """Whether it speaks the APIs that only quorumd nodes have. Without them it is to others what a stock controller
+    is: simulated nodes try that."""
+    registers: bool = False
+    """Whether it registers itself as a controller (KIP-919), as daemons do: simulated nodes also run without."""
+    auto_join: bool = False
+    """`controller.quorum.auto.join.enable`: whether it requests a vote by itself (KIP-1186)."""
+    slice_partitions: int = 400
+    """How many partitions clients are told of in one turn of the loop: some milliseconds."""
     static_configs: tuple[tuple[str, str], ...] = ()
     """The properties of the file as given, for DescribeConfigs of this broker."""

@@ -11,21 +11,19 @@ from typing import NamedTuple
 
 from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import records_of
-from quorumd.controller.record_versions import record_version
-from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
+from quorumd.controller.image_records import frames_of
+from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.log_walk import walk
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.snapshot_file import SnapshotWriter
 from quorumd.log.snapshot_store import SnapshotStore
+from quorumd.node.batch_application import apply_batch
 from quorumd.node.snapshot_loading import load_image
 from quorumd.ports import Disk
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.voters_record import VotersRecord
-from quorumd.protocol.metadata_record import decode_record, encode_record
-from quorumd.protocol.record_batch import BatchHeader, records, values
-from quorumd.protocol.wire import Message
+from quorumd.protocol.record_batch import BatchHeader, records
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 64 * 1024
@@ -67,8 +65,8 @@ def build_snapshot(
     `token` tells the files of several builders apart, `tell` hears now and then what is being done, `near` saves
     looking for the end of the newest snapshot (`SegmentedLog.near`). Blocks, for long.
 
-    Raises StorageError, CorruptLog, DiskFull or FlushFailed with nothing left of the new snapshot; also StorageError
-    for a record that the image does not hold: nothing may be lost.
+    Raises StorageError, CorruptLog, DiskFull or FlushFailed with nothing left of the new snapshot; also for a record
+    whose type or version is not known: nothing may be lost.
     """
     directory = partition_folder(data_folder)
     prefix = _Prefix(disk, directory, tell)
@@ -83,7 +81,7 @@ def build_snapshot(
     writer = SnapshotWriter(disk, directory, prefix.end, prefix.timestamp_ms, prefix.voters, token)
     written = 0
     try:
-        for batch in _batches_of(records_of(prefix.image), prefix.image.metadata_version):
+        for batch in _batches_of(frames_of(prefix.image)):
             writer.write(batch)
             written += len(batch)
             tell(f"{written:,} records written")
@@ -135,11 +133,11 @@ class _Prefix:
                 if header.is_control:
                     voters = _voters_in(data, header) or voters
                 else:
-                    self._apply(data, header, changes)
+                    apply_batch(self.image, data, header, changes)
             except (MalformedMessage, UnsupportedVersion) as fault:
                 raise CorruptLog(
-                    f"the log in {self._directory} cannot be applied at offset {header.base_offset}: {fault}; "
-                    "if a newer version wrote it, run that version here too"
+                    f"the log in {self._directory} cannot be applied {fault}; no snapshot is built and the whole "
+                    "log is kept; if a newer version wrote it, run that version here too"
                 ) from None
             if self.image.in_transaction:
                 continue
@@ -152,18 +150,6 @@ class _Prefix:
                 self._tell(f"{told - begin:,} of {end_offset - begin:,} records of the log read")
         undo(reversed(changes))
 
-    def _apply(self, data: bytes, header: BatchHeader, changes: list[Change]) -> None:
-        image = self.image
-        for delta, value in enumerate(values(data, header)):
-            record = decode_record(value)
-            image.apply(record, changes)
-            if image.loses(record):
-                raise StorageError(
-                    f"the log in {self._directory} holds a {type(record).__name__} at offset "
-                    f"{header.base_offset + delta}, which a snapshot of this version would lose: no snapshot is "
-                    "built and the whole log is kept; run the version that wrote it"
-                )
-
 
 def _voters_in(data: bytes, header: BatchHeader) -> VotersRecord | None:
     """The last voters that a control batch names."""
@@ -175,13 +161,12 @@ def _voters_in(data: bytes, header: BatchHeader) -> VotersRecord | None:
     return voters
 
 
-def _batches_of(messages: Iterable[Message], metadata_version: int) -> Iterator[list[bytes]]:
+def _batches_of(frames: Iterable[bytes]) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
-    for message in messages:
-        value = encode_record(message, record_version(message, metadata_version))
-        batch.append(value)
-        size += len(value)
+    for frame in frames:
+        batch.append(frame)
+        size += len(frame)
         if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0

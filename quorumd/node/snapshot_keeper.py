@@ -16,17 +16,21 @@ from quorumd.log.retention import begin_of_log
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.snapshot_builder import BuiltSnapshot, build_snapshot
 from quorumd.node.statistics import NodeStatistics
-from quorumd.ports import Clock, Disk
+from quorumd.ports import LOWEST_DUTY_CYCLE, Clock, Disk
 
 logger = logging.getLogger("quorumd.node")
 
 TOKEN = "node"
 BACKOFF_MS = 5_000.0
 BACKOFF_MAX_MS = 3600_000.0
+SHARE_OF_SNAPSHOT = 0.5
+"""A snapshot is due once the log behind the last one has this part of its size: what is written for snapshots stays
+in proportion to what is written to the log, and what a start has to apply to what it has to load."""
 
 
 class SnapshotKeeper:
-    """`applied()` is what the image holds: the log is still needed above that."""
+    """`needed()` is the offset from which on the image may still need the log: what it has not applied, and what it
+    takes back if its node loses its leadership."""
 
     def __init__(
         self,
@@ -36,7 +40,7 @@ class SnapshotKeeper:
         settings: LogSettings,
         data_folder: str,
         statistics: NodeStatistics,
-        applied: Callable[[], int],
+        needed: Callable[[], int],
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -44,7 +48,7 @@ class SnapshotKeeper:
         self._settings = settings
         self._data_folder = data_folder
         self._statistics = statistics
-        self._applied = applied
+        self._needed = needed
         self._is_building = False
         self._is_stopped = False
         self._newest = log.latest_snapshot
@@ -58,7 +62,10 @@ class SnapshotKeeper:
 
         Called now and then. Raises StorageError where the folder cannot be read, FlushFailed.
         """
-        if self._is_building or self._is_stopped:
+        if self._is_stopped:
+            return
+        if self._is_building:
+            self._disk.throttle_apart(duty_cycle(self._growth))
             return
         now = self._clock.now_ms()
         self._rescan(now)
@@ -92,14 +99,20 @@ class SnapshotKeeper:
         if committed <= done:
             return False
         is_old = 0 < settings.snapshot_ms <= now - self._newest_since
-        return is_old or self._log.bytes_from(done) >= settings.snapshot_bytes
+        return is_old or self._growth >= 1.0
+
+    @property
+    def _growth(self) -> float:
+        """How much the log has grown behind the newest snapshot, 1 being enough for the next one."""
+        enough = max(self._settings.snapshot_bytes, SHARE_OF_SNAPSHOT * self._statistics.snapshot_bytes)
+        return self._log.bytes_from(self._done) / enough
 
     def _remove_superfluous(self, committed: int) -> None:
         log = self._log
         begin = begin_of_log(
             log.segments(), log.snapshots.stored(), committed, self._settings, self._clock.wall_ms()
         )
-        if begin is not None and begin.offset <= self._applied():
+        if begin is not None and begin.offset <= self._needed():
             log.delete_below(begin)
             logger.info("the log begins at offset %d now, where a snapshot ends", log.start_offset)
 
@@ -159,3 +172,9 @@ class SnapshotKeeper:
             built.size,
             took_ms / 1000,
         )
+
+
+def duty_cycle(growth: float) -> float:
+    """How much of the time a builder works when the log has grown by `growth` times what a snapshot is due at: seldom
+    until then, always from twice that on, or the log would grow faster than snapshots are built."""
+    return min(1.0, max(LOWEST_DUTY_CYCLE, growth - 1.0))

@@ -1,4 +1,4 @@
-"""A snapshot as an image: read from its file, a few records at a time; and what a node begins with."""
+"""Which snapshot a node begins with, and how one becomes an image: read from its file, a few records at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
+from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import read_batches
+from quorumd.node.known_log import check_log
 from quorumd.node.voter_records import VoterRecord, snapshot_voters
 from quorumd.ports import Disk
 from quorumd.protocol.metadata_record import decode_record
@@ -23,40 +25,48 @@ _ALL = 1 << 62
 
 
 class Beginning(NamedTuple):
-    """What a node knows of its log without having read it: all that is below `offset`."""
+    """The snapshot that a node starts with, None for the beginning of its log, and the voters that it names."""
 
-    image: ClusterImage
-    offset: int
-    voters: VoterRecord | None
+    snapshot: OffsetAndEpoch | None = None
+    voters: VoterRecord | None = None
+
+    @property
+    def offset(self) -> int:
+        """What is below it need not be read from the log."""
+        return self.snapshot.offset if self.snapshot is not None else 0
 
 
-def begin(disk: Disk, log: SegmentedLog) -> Beginning:
-    """Load the newest sound snapshot of a log. Blocks.
+def begin(log: SegmentedLog) -> Beginning:
+    """Find the newest sound snapshot of a log, and see that all in it and behind it is known. Blocks. Raises as
+    `_newest_sound` and `check_log`."""
+    beginning = _newest_sound(log)
+    check_log(log, beginning.offset)
+    return beginning
+
+
+def _newest_sound(log: SegmentedLog) -> Beginning:
+    """Find the newest sound snapshot of a log.
 
     One that is not sound is set aside and told: an older one, or the whole log, does as well. Raises StorageError
-    where neither is there.
+    where neither is there, UnknownRecord.
     """
     set_aside = ""
     for snapshot in reversed(log.snapshots.ids):
         if not log.start_offset <= snapshot.offset <= log.end_offset:
             continue
         try:
-            message = log.snapshots.check(snapshot).voters
+            message = log.snapshots.check(snapshot, with_records=True).voters
             voters = snapshot_voters(snapshot, message) if message is not None else None
-            return Beginning(
-                load_image(disk, log.snapshots.path(snapshot), snapshot), snapshot.offset, voters
-            )
+            return Beginning(snapshot, voters)
         except (CorruptSnapshot, MalformedMessage) as fault:
             set_aside = log.snapshots.set_aside(snapshot)
             logger.warning("%s; it is set aside as %s", fault, set_aside)
     if log.start_offset > 0:
         raise StorageError(
             f"the log begins at offset {log.start_offset}, and no sound snapshot of what was before is left"
-            f" ({set_aside or 'none is there'}): restore the .checkpoint file from a copy, or, if a majority of the "
-            "other voters is intact, remove this replica's data folder and format it anew: the log is fetched from "
-            "them then"
+            f" ({set_aside or 'none is there'}): restore the .checkpoint file from a copy, or, {FORMAT_ANEW}"
         )
-    return Beginning(ClusterImage(), 0, None)
+    return Beginning()
 
 
 def load_image(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> ClusterImage:
@@ -70,7 +80,7 @@ def load_image(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> ClusterImage:
 def load_steps(
     disk: Disk, path: str, snapshot: OffsetAndEpoch, image: ClusterImage, records_a_step: int
 ) -> Iterator[int]:
-    """Fill an empty image; yields how many records were applied after every `records_a_step` of them.
+    """Fill an empty image; yields how many records were applied since the last time, at the end too.
 
     Raises CorruptSnapshot; StorageError where the file cannot be read, or a newer version wrote it.
     """
@@ -79,21 +89,23 @@ def load_steps(
         if header.is_control:
             continue
         changes: list[Change] = []
+        offset = header.base_offset
         try:
             for value in values(data, header):
-                image.apply(decode_record(value), changes)
+                image.apply(decode_record(value), changes, value)
+                offset += 1
                 count += 1
-                if count % records_a_step == 0:
+                if count == records_a_step:
                     yield count
+                    count = 0
         except MalformedMessage as error:
-            raise CorruptSnapshot(
-                f"{path} cannot be applied at its offset {header.base_offset}: {error}"
-            ) from None
+            raise CorruptSnapshot(f"{path} cannot be applied at its offset {offset}: {error}") from None
         except UnsupportedVersion as error:
             # Not damaged: another version can use it.
             raise StorageError(
-                f"{path} cannot be applied at its offset {header.base_offset}: {error}; run the version that "
+                f"{path} cannot be applied at its offset {offset}: {error}; run the version that "
                 "wrote it here too"
             ) from None
     if image.in_transaction:
         raise CorruptSnapshot(f"{path} ends within a transaction")
+    yield count

@@ -1,41 +1,57 @@
 """The image of the cluster as a function of the log.
 
-A follower applies what is committed a moment later, much at once but only a slice a turn: its image tells clients of
-topics, which are used to hear of them a little late, and its fetches are what the quorum waits for. A leader applies
-all that its log holds when it becomes leader, and then its own records as it proposes them (`Proposals` keeps
-how to take them back).
+A node that starts loads its snapshot and applies what it knows to be committed. A follower applies what is committed
+a moment later: its image tells clients of topics, which are used to hear of them a little late, and its fetches are
+what the quorum waits for. A leader applies all that its log holds when it becomes leader, and then its own records as
+it proposes them (`Proposals` keeps how to take them back).
+
+All of that is done in slices of a few milliseconds, between which the node serves its peers: what there is to apply,
+to load or to take back may take many times as long as a leader may be silent. Readers see none of it half done
+(`is_readable`).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
+from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.batch_application import apply_steps
 from quorumd.node.snapshot_loading import load_steps
-from quorumd.ports import Disk
-from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import BatchHeader, headers, values
+from quorumd.ports import Clock, Disk
+from quorumd.protocol.record_batch import headers
+from quorumd.protocol.wire import Message
 
-LOAD_RECORDS = 200
-"""How much of a snapshot is loaded in one turn: no more than that takes."""
-SLICE_BYTES = 16 * 1024
-"""How much of the log is applied in one turn of a follower: well under a millisecond."""
+SLICE_MS = 5.0
+"""How long the loop is held at once."""
+SLICE_RECORDS = 10
+"""How many records are applied or loaded between two looks at the clock."""
 READ_BYTES = 1024 * 1024
 
 
-class Loading(NamedTuple):
+@dataclass(slots=True)
+class Loading:
     """A snapshot that takes the place of the image once it is loaded."""
 
     snapshot: OffsetAndEpoch
     image: ClusterImage
     steps: Iterator[int]
+    records: int = 0
+    """How many are loaded so far."""
+
+
+class Applied(NamedTuple):
+    """A batch in the image that is not known to be committed, and how to take it back."""
+
+    base_offset: int
+    end_offset: int
+    changes: list[Change]
 
 
 class StateMachine:
@@ -50,6 +66,7 @@ class StateMachine:
     def __init__(
         self,
         log: SegmentedLog,
+        clock: Clock,
         linger: Callable[[Callable[[], None]], None],
         schedule: Callable[[Callable[[], None]], None],
     ) -> None:
@@ -57,97 +74,232 @@ class StateMachine:
         self.applied_offset = log.start_offset
         self.committed_offset = log.start_offset
         self._log = log
+        self._clock = clock
         self._linger = linger
         self._schedule = schedule
         self._is_scheduled = False
-        self._uncommitted: deque[tuple[int, list[Change]]] = deque()
         self._loading: Loading | None = None
+        self._reading: Iterator[int] | None = None
+        """Applies what was read of the log; yields the number of records now and then."""
+        self._readings_end = 0
+        """How often what was read ahead became void: the log may hold something else there now."""
+        self._partly: Applied | None = None
+        """The batch that is being applied."""
+        self._uncommitted: deque[Applied] = deque()
+        self._taking_back: deque[Applied] = deque()
+        self._back_to = 0
+        """What the image holds all of, and nothing above it, once all of `_taking_back` is undone."""
+        self._office_begins = -1
+        """Where a leader's log ended when it took office; `_on_ready` is called once it is applied up to there."""
+        self._on_ready: Callable[[], None] | None = None
+        self.replay_end = 0
+        """What was known to be committed when the node started ends there."""
+        self._on_replayed: Callable[[], None] | None = None
+        """Called once the image holds all of that."""
+        self._readers: list[Callable[[], None]] = []
+        """Who waits until the image is readable."""
 
-    def begin_with(self, image: ClusterImage, offset: int) -> None:
-        """Take over the image of all below `offset`, which is committed."""
-        self.image = image
-        self.applied_offset = self.committed_offset = offset
+    @property
+    def needed_offset(self) -> int:
+        """Nothing of the log below it is read again. Of what is applied, the end that is not known to be committed is
+        taken back with the leadership, and what is there then is applied."""
+        needed = min(self.applied_offset, self.committed_offset)
+        return min(needed, self._back_to) if self._taking_back else needed
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the image is that of the log up to the end of a batch, holds nothing that this node applied as a
+        leader that was replaced, and all that was known to be committed when the node started."""
+        return self._partly is None and not self._taking_back and self._on_replayed is None
+
+    def when_readable(self, callback: Callable[[], None]) -> None:
+        """Call back in a later turn, at a moment at which the image is readable."""
+        self._schedule(lambda: callback() if self.is_readable else self._readers.append(callback))
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether what was known to be committed when the node started is not applied yet."""
+        return self._on_replayed is not None
+
+    @property
+    def loading(self) -> Loading | None:
+        """The snapshot that is being loaded."""
+        return self._loading
+
+    def start(
+        self,
+        snapshot: OffsetAndEpoch | None,
+        committed_offset: int,
+        disk: Disk,
+        on_replayed: Callable[[], None],
+    ) -> bool:
+        """A node starts: load its snapshot, if it has one, and apply what of its log is known to be committed.
+        Returns False if that is done at once; else `on_replayed` is called when it is."""
+        if snapshot is not None:
+            self.applied_offset = 0
+            self.load(snapshot, disk)
+        self.replay_end = self.committed_offset = max(self.committed_offset, committed_offset)
+        self._work()
+        if self.applied_offset >= self.replay_end:
+            return False
+        self._on_replayed = on_replayed
+        return True
 
     def committed(self, high_watermark: int) -> None:
         """Everything below the high watermark is committed: apply what is not applied yet, a moment later."""
         if high_watermark > self.committed_offset:
             self.committed_offset = high_watermark
-        while self._uncommitted and self._uncommitted[0][0] <= high_watermark:
+        while self._uncommitted and self._uncommitted[0].end_offset <= high_watermark:
             self._uncommitted.popleft()
-        self._apply_later(self._linger)
+        self._go_on(self._linger)
 
     def load(self, snapshot: OffsetAndEpoch, disk: Disk) -> None:
-        """The log begins at the end of this snapshot now: load it in slices. Until then the image is the old one:
-        whoever fetches snapshots does not lead."""
+        """The log begins at the end of this snapshot now: load it in slices. Until then the image is the old one, and
+        not readable if a batch of the old log is applied in part: whoever fetches snapshots does not lead."""
         image = ClusterImage()
         path = self._log.snapshots.path(snapshot)
         self._uncommitted.clear()
-        self._loading = Loading(snapshot, image, load_steps(disk, path, snapshot, image, LOAD_RECORDS))
+        self._reading = None
+        self._loading = Loading(snapshot, image, load_steps(disk, path, snapshot, image, SLICE_RECORDS))
         self.committed_offset = max(self.committed_offset, snapshot.offset)
-        self._schedule(partial(self._load_slice, self._loading))
+        self._go_on(self._schedule)
 
-    def _load_slice(self, loading: Loading) -> None:
-        if loading is not self._loading:
-            return
-        if next(loading.steps, None) is not None:
-            self._schedule(partial(self._load_slice, loading))
-        else:
-            self._loaded(loading)
+    def lead(self, on_ready: Callable[[], None]) -> None:
+        """This node became leader: its image becomes that of its whole log, committed or not. `on_ready` is called
+        then, within this call if a slice is enough."""
+        self._office_begins = self._log.end_offset
+        self._on_ready = on_ready
+        self._work()
 
-    def _loaded(self, loading: Loading) -> None:
-        self._loading = None
-        self.image = loading.image
-        self.applied_offset = loading.snapshot.offset
-        self._apply_later(self._schedule)
-
-    def lead(self) -> None:
-        """This node became leader: its image is that of its whole log, committed or not."""
-        if self._loading is not None:
-            for _ in self._loading.steps:
-                pass
-            self._loaded(self._loading)
-        while self.applied_offset < self._log.end_offset:
-            self._apply(self._log.end_offset, READ_BYTES)
+    def apply(self, record: Message, changes: list[Change], frame: bytes | None = None) -> None:
+        """A leader is about to propose this record; note in `changes` how to take it back."""
+        self.image.apply(record, changes, frame)
+        self._clock.charge(1)
 
     def appended(self, end_offset: int) -> None:
-        """The leader appended records that its image holds already."""
-        self.applied_offset = end_offset
+        """The leader appended records that its image holds already; before it is ready only such without state, to
+        which it comes in its turn."""
+        if self._on_ready is None:
+            self.applied_offset = end_offset
+        else:
+            self._office_begins = end_offset
 
     def lost_leadership(self) -> None:
         """Take back what was read from the log but not committed; proposals are taken back before this."""
-        while self._uncommitted:
-            undo(reversed(self._uncommitted.pop()[1]))
-        self.applied_offset = min(self.applied_offset, self.committed_offset)
-        self._apply_later(self._linger)
+        self._on_ready = None
+        self._readings_end += 1
+        if self._partly is not None and self._partly.end_offset > self.committed_offset:
+            self._uncommitted.append(self._partly)
+            self._partly = None
+        if self._partly is None:
+            self._reading = None
+        if self._uncommitted:
+            self._back_to = self.committed_offset
+            self.applied_offset = min(self.applied_offset, self._uncommitted[-1].end_offset)
+            self._taking_back.extend(self._uncommitted)
+            self._uncommitted.clear()
+        elif not self._taking_back:
+            self.applied_offset = min(self.applied_offset, self.committed_offset)
+        self._work()
 
-    def _apply_later(self, schedule: Callable[[Callable[[], None]], None]) -> None:
-        if self.applied_offset < self.committed_offset and not self._is_scheduled and self._loading is None:
+    @property
+    def _target(self) -> int:
+        if self._on_ready is None:
+            return self.committed_offset
+        return max(self._office_begins, self.committed_offset)
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._taking_back) or self._loading is not None or self.applied_offset < self._target
+
+    def _go_on(self, schedule: Callable[[Callable[[], None]], None]) -> None:
+        if not self._is_scheduled and self._has_work:
             self._is_scheduled = True
-            schedule(self._apply_slice)
+            schedule(self._next_slice)
 
-    def _apply_slice(self) -> None:
+    def _next_slice(self) -> None:
         self._is_scheduled = False
-        if self.applied_offset < self.committed_offset and self._loading is None:
-            self._apply(self.committed_offset, SLICE_BYTES)
-            self._apply_later(self._schedule)
+        self._work()
 
-    def _apply(self, end_offset: int, limit_bytes: int) -> None:
-        data = self._log.read(self.applied_offset, limit_bytes, below=end_offset)
-        for header in headers(data):
-            if not header.is_control:
-                self._apply_batch(data, header)
-            self.applied_offset = header.end_offset
+    def _work(self) -> None:
+        """One slice, and another one later if there is more to do."""
+        slice_ends = self._clock.now_ms() + SLICE_MS
+        while self._has_work:
+            count = self._step()
+            if count < 0:
+                break
+            self._clock.charge(count)
+            if self._clock.now_ms() >= slice_ends:
+                self._go_on(self._schedule)
+                break
+        if self._on_replayed is not None and self.applied_offset >= self.replay_end:
+            on_replayed, self._on_replayed = self._on_replayed, None
+            on_replayed()
+        if self._readers and self.is_readable:
+            readers, self._readers = self._readers, []
+            for callback in readers:
+                self.when_readable(callback)
+        if self._on_ready is not None and not self._has_work:
+            on_ready, self._on_ready = self._on_ready, None
+            on_ready()
 
-    def _apply_batch(self, data: bytes, header: BatchHeader) -> None:
-        apply = self.image.apply
-        changes: list[Change] = []
+    def _step(self) -> int:
+        """A part of a slice. Returns how many records that were, -1 where the log has no whole batch to apply yet."""
+        if self._taking_back:
+            return self._take_back()
+        if self._loading is not None:
+            return self._load(self._loading)
+        if self._reading is None:
+            data = self._log.read(self.applied_offset, READ_BYTES, below=self._target)
+            if not data:
+                return -1
+            self._reading = self._applying(data)
+        count = next(self._reading, -1)
+        if count < 0:
+            self._reading = None
+        return max(0, count)
+
+    def _take_back(self) -> int:
+        batch = self._taking_back.pop()
+        undo(reversed(batch.changes))
+        self.applied_offset = batch.base_offset if self._taking_back else self._back_to
+        return len(batch.changes)
+
+    def _load(self, loading: Loading) -> int:
         try:
-            for value in values(data, header):
-                apply(decode_record(value), changes)
-        except (MalformedMessage, UnsupportedVersion) as error:
-            raise CorruptLog(
-                f"the log cannot be applied at offset {header.base_offset}: {error}; "
-                "if a newer version wrote it, run that version here too"
+            count = next(loading.steps, -1)
+        except CorruptSnapshot as fault:
+            kept = self._log.snapshots.set_aside(loading.snapshot)
+            raise StorageError(
+                f"{fault}; it is set aside as {kept}: start the node again, without it"
             ) from None
-        if changes and header.end_offset > self.committed_offset:
-            self._uncommitted.append((header.end_offset, changes))
+        loading.records += max(0, count)
+        if count < 0:
+            self._loading = self._partly = None
+            self.image = loading.image
+            self.applied_offset = loading.snapshot.offset
+        return max(0, count)
+
+    def _applying(self, data: bytes) -> Iterator[int]:
+        """Apply whole batches; yields every so many records, and at the end of a batch."""
+        readings_end = self._readings_end
+        for header in headers(data):
+            if header.is_control:
+                self.applied_offset = header.end_offset
+                continue
+            batch = self._partly = Applied(header.base_offset, header.end_offset, [])
+            try:
+                for count in apply_steps(self.image, data, header, batch.changes, SLICE_RECORDS):
+                    self.applied_offset += count
+                    if self.applied_offset < header.end_offset:
+                        yield count
+            except (MalformedMessage, UnsupportedVersion) as error:
+                raise CorruptLog(
+                    f"the log cannot be applied {error}; if a newer version wrote it, run that version here too"
+                ) from None
+            self._partly = None
+            if batch.changes and header.end_offset > self.committed_offset:
+                self._uncommitted.append(batch)
+            yield count
+            if readings_end != self._readings_end:
+                return

@@ -54,6 +54,12 @@ class NodeStatistics:
     snapshot_build_ms: Histogram = field(default_factory=lambda: Histogram(BUILD_BOUNDS_MS))
     sessions_expired: int = 0
     """Leader: brokers that were fenced because they were not heard of."""
+    last_known_leader_elections: int = 0
+    """Leader: partitions led by who led last, since every eligible replica is lost; no topic has to allow that."""
+    unclean_elections: int = 0
+    """Leader: partitions led by another replica that may lack committed records."""
+    preferred_leader_elections: int = 0
+    """Leader: partitions that leader balance gave back to their preferred leaders."""
     connections_open: int = 0
     connections_refused: int = 0
     malformed_frames: int = 0

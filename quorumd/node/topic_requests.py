@@ -16,14 +16,10 @@ from quorumd.node.encoded_topics import EncodedTopics
 from quorumd.node.proposals import Outcome
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
+from quorumd.node.sliced_topics import SlicedTopics, ToldTopic
+from quorumd.node.sliced_work import SlicedWork, Work
 from quorumd.node.state_machine import StateMachine
-from quorumd.node.topic_wire import (
-    INTERNAL_TOPICS,
-    SharedLists,
-    described_partitions,
-    metadata_topic,
-    missing,
-)
+from quorumd.node.topic_wire import INTERNAL_TOPICS, described_partitions, metadata_head, missing
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -40,23 +36,19 @@ MOST_PARTITIONS = 2000
 """In one answer to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
 
 
-SLICE_PARTITIONS = 2000
-"""How many partitions are told of in one turn: some milliseconds. There may be a million, and clients ask for all."""
-
-
 class TopicRequests:
-    """`when_committed(outcome)` calls back once what is proposed now is committed, or lost (`Proposals.follow`).
-    `soon(callback)` calls back in a later turn."""
+    """`when_committed(outcome)`: that of `CommittedImage`.
+    `sliced`: what does long work, of all requests together, in turns in which the image is readable."""
 
     def __init__(
         self,
         state_machine: StateMachine,
         when_committed: Callable[[Outcome], None],
-        soon: Callable[[Callable[[], None]], None],
+        sliced: SlicedWork,
     ) -> None:
         self._state_machine = state_machine
         self._when_committed = when_committed
-        self._soon = soon
+        self._sliced = sliced
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
         return ((ApiKey.DESCRIBE_TOPIC_PARTITIONS, self.describe_topic_partitions),)
@@ -65,56 +57,42 @@ class TopicRequests:
         self,
         session: Session,
         request: Request,
-        topics: Callable[[], Iterator[MetadataResponseTopic]],
+        topics: Callable[[], Iterator[ToldTopic]],
         make: Callable[[list[MetadataResponseTopic]], Message],
     ) -> None:
-        """Gather what `topics()` yields, a slice a turn, and answer with what `make` makes of it."""
+        """Gather what `topics()` yields, in slices, and answer with what `make` makes of it. What else this session
+        asks waits for an answer that takes several."""
         encoded = EncodedTopics(request.api_version)
-        left = topics()
 
-        def gather() -> None:
-            room = SLICE_PARTITIONS
-            told: list[MetadataResponseTopic] = []
-            for topic in left:
-                told.append(topic)
-                room -= 1 + len(topic.partitions)
-                if room <= 0:
-                    encoded.add(told)
-                    self._soon(gather)
-                    return
-            if not encoded:
-                answer = make(told)
-                self._when_committed(
-                    lambda committed: session.answer(request, answer) if committed else again()
-                )
+        def ended(answer: Message) -> None:
+            if len(encoded):
+                session.answer_encoded(request, encoded.answer(request, answer))
             else:
-                encoded.add(told)
-                data = encoded.answer(request, make([]))
-                self._when_committed(
-                    lambda committed: session.answer_encoded(request, data) if committed else again()
-                )
+                session.answer(request, answer)
 
         def again() -> None:
             self.answer_with_topics(session, request, topics, make)
 
-        gather()
+        machine = self._state_machine
+        work = SlicedTopics(
+            topics(), lambda: machine.image, encoded, make, self._when_committed, ended, again
+        )
+        self._begin(work)
+        if not work.is_done:
+            session.hold(request)
 
-    def named(self, asked: Iterable[MetadataRequestTopic]) -> Iterator[MetadataResponseTopic]:
+    def named(self, asked: Iterable[MetadataRequestTopic]) -> Iterator[ToldTopic]:
         """What Metadata tells of these topics."""
-        shared: SharedLists = {}
-        for each in asked:
-            yield self._described(each, shared)
+        return map(self._described, asked)
 
-    def all_there_are(self) -> Iterator[MetadataResponseTopic]:
+    def all_there_are(self) -> Iterator[ToldTopic]:
         """What Metadata tells of all topics. One that goes meanwhile may or may not be among them."""
-        shared: SharedLists = {}
         for name in sorted(self._state_machine.image.topic_ids):
-            image = self._state_machine.image
-            topic = image.topic_named(name)
+            topic = self._state_machine.image.topic_named(name)
             if topic is not None:
-                yield metadata_topic(image, topic, shared)
+                yield ToldTopic(metadata_head(topic), topic.partitions)
 
-    def _described(self, asked: MetadataRequestTopic, shared: SharedLists) -> MetadataResponseTopic:
+    def _described(self, asked: MetadataRequestTopic) -> ToldTopic:
         image = self._state_machine.image
         if asked.topic_id != ZERO_UUID:
             topic = image.topics.get(asked.topic_id)
@@ -123,8 +101,8 @@ class TopicRequests:
             topic = image.topic_named(asked.name or "")
             error = missing(asked.name or "")
         if topic is None:
-            return MetadataResponseTopic(int(error), asked.name or "", asked.topic_id)
-        return metadata_topic(image, topic, shared)
+            return ToldTopic(MetadataResponseTopic(int(error), asked.name or "", asked.topic_id), {})
+        return ToldTopic(metadata_head(topic), topic.partitions)
 
     def describe_topic_partitions(self, session: Session, request: Request) -> None:
         """Topics by name, and as many partitions as the answer may have; a cursor says where to go on (KIP-966)."""
@@ -132,12 +110,41 @@ class TopicRequests:
         if _is_wrong(message):
             session.answer(request, _refused(message))
         else:
-            answer = _page(self._state_machine.image, message)
-            self._when_committed(
-                lambda committed: session.answer(
-                    request, answer if committed else _page(self._state_machine.image, message)
-                )
-            )
+            self._begin(_Page(self, session, request))
+
+    def _begin(self, work: Work) -> None:
+        if self._state_machine.is_readable:
+            self._sliced.begin(work)
+        else:
+            self._state_machine.when_readable(lambda: self._sliced.begin(work))
+
+    def answer_page(self, session: Session, request: Request) -> int:
+        """Returns how many partitions there are in the page."""
+        message: Any = request.message
+        answer = _page(self._state_machine.image, message)
+
+        def settled(committed: bool) -> None:
+            if committed:
+                session.answer(request, answer)
+            else:
+                self.describe_topic_partitions(session, request)
+
+        self._when_committed(settled)
+        return sum(len(topic.partitions) for topic in answer.topics)
+
+
+class _Page:
+    """A page of DescribeTopicPartitions as work: one slice, but many may be asked for at once."""
+
+    def __init__(self, requests: TopicRequests, session: Session, request: Request) -> None:
+        self.is_done = False
+        self._requests = requests
+        self._session = session
+        self._request = request
+
+    def advance(self, room: int) -> int:
+        self.is_done = True
+        return self._requests.answer_page(self._session, self._request)
 
 
 def _is_wrong(message: DescribeTopicPartitionsRequest) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage, Topic
@@ -28,11 +29,9 @@ SharedLists = dict[Replicas, list[int]]
 """Replicas as a message has them: a list for each that differ, whatever many partitions have them."""
 
 
-def metadata_topic(image: ClusterImage, topic: Topic, shared: SharedLists) -> MetadataResponseTopic:
-    """A topic with all its partitions."""
-    return MetadataResponseTopic(
-        0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, _metadata_partitions(image, topic, shared)
-    )
+def metadata_head(topic: Topic) -> MetadataResponseTopic:
+    """A topic without its partitions."""
+    return MetadataResponseTopic(0, topic.name, topic.id, topic.name in INTERNAL_TOPICS)
 
 
 def missing(name: str) -> ErrorCode:
@@ -42,11 +41,13 @@ def missing(name: str) -> ErrorCode:
     )
 
 
-def _metadata_partitions(
-    image: ClusterImage, topic: Topic, shared: SharedLists
+def metadata_partitions(
+    image: ClusterImage, partitions: Mapping[int, Partition], numbers: Iterable[int], shared: SharedLists
 ) -> list[MetadataResponsePartition]:
+    """Those of the partitions that have these numbers, which are all there."""
     told: list[MetadataResponsePartition] = []
-    for number, partition in sorted(topic.partitions.items()):
+    for number in numbers:
+        partition = partitions[number]
         leader, offline = _reached(image, partition)
         told.append(
             MetadataResponsePartition(

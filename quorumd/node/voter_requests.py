@@ -15,6 +15,7 @@ from quorumd.ids import Endpoint
 from quorumd.node import quorum_wire, voter_wire
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.error_answers import text_of
+from quorumd.node.fetch_wire import REPLICA_DIRECTORY_VERSION
 from quorumd.node.peers import Call, Failure
 from quorumd.node.request_router import Handler
 from quorumd.node.server_session import Session
@@ -162,13 +163,20 @@ class VoterRequests:
         where = f"Node {change.voter.key.id} at {reached_at.host}:{reached_at.port}"
 
         def answered(answer: Any) -> None:
-            if answer.error_code == ErrorCode.NONE and voter_wire.supports(
-                answer.supported_features, KRAFT_VERSION, KRAFT_VERSION_OF_VOTERS
+            features = answer.supported_features
+            if answer.error_code != ErrorCode.NONE or not voter_wire.supports(
+                features, KRAFT_VERSION, KRAFT_VERSION_OF_VOTERS
             ):
-                self._ask_engine(asked, change)
-            else:
                 text = f"{where} does not support {KRAFT_VERSION} {KRAFT_VERSION_OF_VOTERS}."
                 asked.end(ErrorCode.INVALID_REQUEST, text)
+            elif not voter_wire.can_be_followed(answer.api_keys):
+                text = (
+                    f"{where} could not be followed when it leads: it speaks neither FetchQuorumRecords nor Fetch "
+                    f"v{REPLICA_DIRECTORY_VERSION}; upgrade it to Kafka 3.9 or later."
+                )
+                asked.end(ErrorCode.UNSUPPORTED_VERSION, text)
+            else:
+                self._ask_engine(asked, change)
 
         def failed(failure: Failure) -> None:
             asked.end(ErrorCode.REQUEST_TIMED_OUT, f"{where} cannot be reached: {failure.reason}.")

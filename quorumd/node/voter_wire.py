@@ -11,7 +11,9 @@ from typing import Any
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.node.address_book import Address, is_possible
+from quorumd.node.fetch_wire import REPLICA_DIRECTORY_VERSION
 from quorumd.node.quorum_wire import public_error
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import alter_quorum_request, alter_quorum_response
 from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
@@ -54,6 +56,12 @@ def _is_name(text: str) -> bool:
 def supports(features: Sequence[Any], name: str, level: int) -> bool:
     """Whether an ApiVersions answer lists a feature at that level."""
     return any(f.name == name and f.min_version <= level <= f.max_version for f in features)
+
+
+def can_be_followed(spoken: Sequence[Any]) -> bool:
+    """Whether a node that tells these API keys can lead: others fetch from it, and tell which replica fetches."""
+    newest = {api.api_key: api.max_version for api in spoken}
+    return ApiKey.FETCH_QUORUM_RECORDS in newest or newest.get(ApiKey.FETCH, -1) >= REPLICA_DIRECTORY_VERSION
 
 
 def alter_quorum_answer(

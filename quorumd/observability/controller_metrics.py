@@ -35,11 +35,52 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         kip=("ActiveBrokerCount",),
     ),
     NodeMetric(
+        "quorumd_controller_draining_brokers",
+        "gauge",
+        "Brokers in controlled shutdown that still serve.",
+        _figure(lambda figures: figures.draining_brokers),
+        kip=("ControlledShutdownBrokerCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_active",
+        "gauge",
+        "1 on the leader once it decides, 0 elsewhere.",
+        one(lambda node: node.controller.is_active),
+        kip=("ActiveControllerCount",),
+    ),
+    NodeMetric(
         "quorumd_controller_sessions_expired",
         "counter",
         "Leader: brokers that were fenced because they were not heard of.",
         one(lambda node: node.statistics.sessions_expired),
         kip=("TimedOutBrokerHeartbeatCount",),
+    ),
+    NodeMetric(
+        "quorumd_controller_last_known_leader_elections",
+        "counter",
+        "Leader: partitions led by the last known leader, since every eligible replica is lost: it may lack "
+        "committed records.",
+        one(lambda node: node.statistics.last_known_leader_elections),
+    ),
+    NodeMetric(
+        "quorumd_controller_unclean_leader_elections",
+        "counter",
+        "Leader: partitions led by another replica that may lack committed records, as a topic or an administrator "
+        "allows.",
+        one(lambda node: node.statistics.unclean_elections),
+    ),
+    NodeMetric(
+        "quorumd_controller_eligible_leader_elections",
+        "counter",
+        "Leader: partitions led by an eligible replica (ELR), since none was in sync: nothing committed is lost.",
+        one(lambda node: node.controller.writer.eligible_elections),
+        kip=("ElectionFromEligibleLeaderReplicasPerSec",),
+    ),
+    NodeMetric(
+        "quorumd_controller_preferred_leader_elections",
+        "counter",
+        "Leader: partitions that leader balance gave back to their preferred leaders.",
+        one(lambda node: node.statistics.preferred_leader_elections),
     ),
     NodeMetric(
         "quorumd_controller_topics",
@@ -67,6 +108,20 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "gauge",
         "Partitions of which a reassignment is under way.",
         _figure(lambda figures: figures.reassigning_partitions),
+    ),
+    NodeMetric(
+        "quorumd_controller_imbalanced_partitions",
+        "gauge",
+        "Partitions that their preferred leader does not lead, those without a leader among them.",
+        _figure(lambda figures: figures.imbalanced_partitions),
+        kip=("PreferredReplicaImbalanceCount",),
+    ),
+    NodeMetric(
+        "quorumd_metadata_version",
+        "gauge",
+        "Level of metadata.version, 0 before the log has one.",
+        _figure(lambda figures: figures.metadata_version),
+        kip=("CurrentMetadataVersion",),
     ),
     NodeMetric(
         "quorumd_metadata_applied_offset",

@@ -19,9 +19,12 @@ class ImageFigures(NamedTuple):
     partitions: int
     offline_partitions: int
     reassigning_partitions: int
+    imbalanced_partitions: int
+    draining_brokers: int
+    metadata_version: int
 
 
-NO_FIGURES: Final = ImageFigures(0, 0, 0, 0, 0, 0, 0, 0, 0)
+NO_FIGURES: Final = ImageFigures(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def figures_of(node: Node, before: ImageFigures) -> ImageFigures:
@@ -41,4 +44,7 @@ def figures_of(node: Node, before: ImageFigures) -> ImageFigures:
         image.index.partition_count,
         len(image.index.leaderless),
         len(image.index.reassigning),
+        image.index.imbalanced_count,
+        sum(broker.in_controlled_shutdown and not broker.is_fenced for broker in brokers),
+        image.metadata_version,
     )

@@ -36,7 +36,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: time, level, logger, message, and traceback if there is one."""
+    """One object a line: time, level, logger, message, and traceback or stacks of threads if there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
         event = {
@@ -47,4 +47,6 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
+        if hasattr(record, "stacks"):
+            event["stacks"] = record.stacks
         return json.dumps(event, ensure_ascii=False)

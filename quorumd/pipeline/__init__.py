@@ -51,7 +51,4 @@ Options of the source
     packBytes, splitBytes                 small segments share a task up to packBytes, larger ones are split
 
 Corrupt input is a `Fault` of `scan` wherever it is met: a code, file, position and offset.
-
-Exit codes of `quorumd pipeline`: 0 done, 1 findings, 2 usage, 3 a Spark job failed (`errors.JobFailed`), 4 the input
-is incomplete (`errors.InputIncomplete`).
 """

@@ -24,7 +24,8 @@ from quorumd.client.backoff import backoff_ms
 from quorumd.errors import ErrorCode, InputIncomplete, MalformedMessage, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, OffsetAndEpoch
 from quorumd.protocol.apis import ApiKey, api
-from quorumd.protocol.connection import ClientConnection, Handshake, choose_version
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.handshake import Handshake, choose_version
 from quorumd.protocol.messages import (
     describe_quorum_request,
     describe_quorum_response,

@@ -247,8 +247,11 @@ BROKERS = Table(
         Column("rack", "STRING"),
         Column("endpoints", _ENDPOINTS),
         Column("log_dirs", "ARRAY<BINARY>"),
+        Column("cordoned_log_dirs", "ARRAY<BINARY>", "those that take no new replicas"),
         Column(
-            "event", "STRING", "register, fence, unfence, shutdown, directories, unregister, snapshot, other"
+            "event",
+            "STRING",
+            "register, fence, unfence, shutdown, directories, cordon, unregister, snapshot, other",
         ),
         Column("fenced", "BOOLEAN"),
         Column("from_offset", "BIGINT"),

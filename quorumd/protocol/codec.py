@@ -7,7 +7,8 @@ and records are slices of it. Positions in errors count from the beginning of `d
 from __future__ import annotations
 
 import struct
-from typing import TypeVar
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 from quorumd.errors import MalformedMessage, QuorumdError, UnsupportedVersion
 from quorumd.protocol.wire import Message
@@ -69,12 +70,22 @@ def decode_prefix(message_class: type[M], version: int, data: bytes, position: i
         raise _decoding_error(message_class, version, data, error) from None
 
 
+def decode_in_steps(
+    message_class: type[Message], version: int, data: bytes, position: int
+) -> Generator[None, None, tuple[Any, int]]:
+    """As `decode_prefix`, with a step for each element of an array, for messages with DECODE_IN_STEPS."""
+    try:
+        return (yield from message_class.DECODE_IN_STEPS[version](data, position))
+    except (MalformedMessage, IndexError, struct.error) as error:
+        raise _decoding_error(message_class, version, data, error) from None
+
+
 def _decoding_error(message_class: type[M], version: int, data: bytes, error: Exception) -> QuorumdError:
     if isinstance(error, KeyError):
         return _unknown_version(message_class, version)
     name = f"{message_class.NAME} v{version}"
     if isinstance(error, MalformedMessage):
-        return MalformedMessage(f"{name}: {error}")
+        return type(error)(f"{name}: {error}")
     return MalformedMessage(f"{name}: the bytes end at byte {len(data)}, before the message does")
 
 

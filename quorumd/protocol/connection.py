@@ -5,15 +5,15 @@ fields if that API version is flexible. Response header: correlation id, and tag
 for ApiVersions, so that a client can read that answer of a server it knows nothing about.
 
     server = ServerConnection(max_request_bytes, spoken)
-    for request in server.receive(data):            MalformedMessage: log it and close the connection
+    for request in server.receive(data):            MalformedMessage: log it and close the connection; the same
+                                                    if `server.fault` is set, once these requests have their answers
+        while not request.is_whole:                 a large one is decoded in steps
+            server.decode_on(request, steps)
         ...                                         now or later, in any order:
         server.answer(request, response)
     transport.write(server.take_output())           once a turn: what may leave, in the order of the requests
 
-    client = ClientConnection(client_id)
-    handshake = Handshake(client)
-    transport.write(handshake.begin())              ApiVersions; feed its answers to `handshake.answered`
-    version = choose_version(api_key, handshake.peer_ranges)
+    client = ClientConnection(client_id)            see `handshake` for the version
     correlation_id, data = client.request(message, version)
     for correlation_id, response in client.receive(data): ...
 """
@@ -21,22 +21,21 @@ for ApiVersions, so that a client can read that answer of a server it knows noth
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from functools import cache
 from struct import Struct, error
+from typing import Any
 
-from quorumd import __version__
-from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.errors import ErrorCode, MalformedMessage, MessageTooLarge, UnsupportedVersion
 from quorumd.protocol.apis import (
     APIS,
     ApiKey,
-    api,
     request_class,
     request_header_version,
     response_class,
     response_header_version,
 )
-from quorumd.protocol.codec import decode, decode_prefix, encode, encode_into
+from quorumd.protocol.codec import decode, decode_in_steps, decode_prefix, encode, encode_into
 from quorumd.protocol.framing import SIZE, FrameReader
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -59,6 +58,9 @@ _ERROR_CODE = Struct(">h")
 
 _NO_TAGS = b"\x00"
 _LARGEST_CORRELATION_ID = 0x7FFF_FFFF
+LARGE_REQUEST = 16 * 1024
+"""Bytes of a frame above which a node decodes a request in steps: some milliseconds in one piece."""
+ALL = 1 << 31
 _MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 _RESPONSE_LIMIT = "the ceiling of responses"
 
@@ -68,7 +70,8 @@ class Request:
 
     `frame` holds header and message as they came, without the size before them, and the message begins at
     `body_offset`: what forwarding needs. `connection` is None for a request that came inside an Envelope.
-    `answer_frame` is the encoded answer while it waits for those of earlier requests.
+    `answer_frame` is the encoded answer while it waits for those of earlier requests. `message` is empty until all of
+    a large request is decoded (`decode_on`).
     """
 
     __slots__ = (
@@ -79,6 +82,7 @@ class Request:
         "client_id",
         "connection",
         "correlation_id",
+        "decoding",
         "frame",
         "message",
     )
@@ -102,6 +106,26 @@ class Request:
         self.body_offset = body_offset
         self.connection: ServerConnection | None = None
         self.answer_frame: bytes | bytearray | None = None
+        self.decoding: Generator[None, None, tuple[Any, int]] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `message` is decoded."""
+        return self.decoding is None
+
+    def decode_on(self, steps: int) -> int:
+        """Decode up to so many elements more, of a request that is not whole. Returns how many. Raises
+        MalformedMessage."""
+        decoding = self.decoding
+        assert decoding is not None
+        for taken in range(steps):
+            try:
+                next(decoding)
+            except StopIteration as end:
+                self.message, _ = end.value
+                self.decoding = None
+                return taken + 1
+        return steps
 
     def __repr__(self) -> str:
         return (
@@ -120,8 +144,8 @@ def _response_route(api_key: int, version: int) -> tuple[type[Message], bool]:
     return response_class(api_key), response_header_version(api_key, version) == 1
 
 
-def read_request(frame: bytes, spoken: VersionRanges) -> Request:
-    """The request in a frame, or in the `request_data` of an Envelope.
+def read_request(frame: bytes, spoken: VersionRanges, most: int = ALL) -> Request:
+    """The request in a frame, or in the `request_data` of an Envelope: above `most` bytes it may not be whole.
 
     Raises UnsupportedVersion for an API or version that is not in `spoken`, MalformedMessage for bytes that
     are no request.
@@ -148,6 +172,10 @@ def read_request(frame: bytes, spoken: VersionRanges) -> Request:
         raise MalformedMessage(f"the header of a {message_class.NAME} is malformed: {cause}") from None
     # What follows the message is not looked at, as in Kafka: librdkafka sends three bytes too many when it asks
     # for all topics (librdkafka issue 5049).
+    if len(frame) > most and version in message_class.DECODE_IN_STEPS:
+        request = Request(api_key, version, correlation_id, client_id, message_class(), frame, position)
+        request.decoding = decode_in_steps(message_class, version, frame, position)
+        return request
     message, _ = decode_prefix(message_class, version, frame, position)
     return Request(api_key, version, correlation_id, client_id, message, frame, position)
 
@@ -184,16 +212,25 @@ def _write_answer(request: Request, response: Message, out: bytearray) -> None:
 
 
 class ServerConnection:
-    """The side that is asked. `spoken` is the table of what it answers; it may be shared by all connections.
+    """The side that is asked. `spoken` is the table of what it answers; it may be shared by all connections. `most`
+    is that of `read_request`.
 
     Answers leave in the order of the requests, as Kafka promises, whatever the order in which they are given.
     """
 
-    def __init__(self, max_request_bytes: int, spoken: VersionRanges) -> None:
+    def __init__(self, max_request_bytes: int, spoken: VersionRanges, most: int = ALL) -> None:
         self._frames = FrameReader(max_request_bytes)
+        self._most = most
         self._spoken = spoken
         self._unanswered: deque[Request] = deque()
         self._output = bytearray()
+        self.fault: MalformedMessage | None = None
+        """Why no request can be read after those that were returned."""
+
+    @property
+    def has_output(self) -> bool:
+        """Whether an answer may leave now."""
+        return len(self._output) > 0
 
     @property
     def unanswered(self) -> int:
@@ -207,20 +244,58 @@ class ServerConnection:
         """The requests that `data` completes.
 
         Raises MalformedMessage, upon which the connection must be closed, for what is no request, and for an
-        API or version that is not spoken: Kafka closes the connection as well. Only an ApiVersions request of
-        an unknown version is answered, here, in a form that every client reads (KIP-35).
+        API or version that is not spoken: Kafka closes the connection as well. Requests before it in `data` are
+        returned first; then `fault` is set, and the next call raises it. A message that is too large is
+        refused, here, where its API has one error for the whole of it. And an ApiVersions request of
+        an unknown version is answered, here, in version 0 and with the versions of ApiVersions alone (KIP-511).
         """
-        requests = []
-        for frame in self._frames.feed(data):
-            try:
-                request = read_request(frame, self._spoken)
-            except UnsupportedVersion as unsupported:
-                self._answer_unknown_api_versions(frame, unsupported)
-                continue
-            request.connection = self
-            self._unanswered.append(request)
-            requests.append(request)
+        if self.fault is not None:
+            raise self.fault
+        requests: list[Request] = []
+        try:
+            for frame in self._frames.feed(data):
+                request = self._read(frame)
+                if request is not None:
+                    requests.append(request)
+            self.fault = self._frames.fault
+        except MalformedMessage as fault:
+            if not requests:
+                raise
+            self.fault = fault
         return requests
+
+    def _read(self, frame: bytes) -> Request | None:
+        """The request in a frame, None if it has its answer already."""
+        try:
+            request = read_request(frame, self._spoken, self._most)
+        except UnsupportedVersion as unsupported:
+            self._answer_unknown_api_versions(frame, unsupported)
+            return None
+        except MessageTooLarge as too_large:
+            self._refuse(frame, too_large)
+            return None
+        request.connection = self
+        self._unanswered.append(request)
+        return request
+
+    def decode_on(self, request: Request, steps: int) -> int:
+        """As `Request.decode_on`. What is malformed sets `fault`: this request and those behind it get no answer.
+        What takes too much memory is refused here (`awaits_answer`)."""
+        try:
+            try:
+                return request.decode_on(steps)
+            except MessageTooLarge as too_large:
+                self.answer(request, _refusal(request.api_key, too_large))
+        except MalformedMessage as fault:
+            self.fault = fault
+            while self._unanswered.pop() is not request:
+                pass
+        request.decoding = None
+        return steps
+
+    def awaits_answer(self, request: Request) -> bool:
+        """Whether the request came here and has no answer yet."""
+        return request in self._unanswered and request.answer_frame is None
 
     def answer(self, request: Request, response: Message) -> None:
         """Queue the answer to a request of this connection, once.
@@ -271,6 +346,14 @@ class ServerConnection:
             self._output += answer_frame
             unanswered.popleft()
 
+    def _refuse(self, frame: bytes, too_large: MessageTooLarge) -> None:
+        api_key, version, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
+        refusal = _refusal(api_key, too_large)
+        request = Request(api_key, version, correlation_id, None, request_class(api_key)(), frame, len(frame))
+        request.connection = self
+        self._unanswered.append(request)
+        self.answer(request, refusal)
+
     def _answer_unknown_api_versions(self, frame: bytes, unsupported: UnsupportedVersion) -> None:
         api_key, _, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
         if api_key != ApiKey.API_VERSIONS or api_key not in self._spoken:
@@ -278,8 +361,20 @@ class ServerConnection:
         request = Request(api_key, 0, correlation_id, None, ApiVersionsRequest(), frame, len(frame))
         request.connection = self
         self._unanswered.append(request)
-        ranges = [ApiVersion(key, low, high) for key, (low, high) in sorted(self._spoken.items())]
-        self.answer(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, ranges))
+        spoken = ApiVersion(api_key, *self._spoken[api_key])
+        self.answer(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [spoken]))
+
+
+def _refusal(api_key: int, too_large: MessageTooLarge) -> Message:
+    """The answer that refuses a whole request. Raises `too_large` where the API has no error for that."""
+    refusal: Any = response_class(api_key)()
+    if "error_code" not in refusal.__slots__:
+        raise too_large
+    refusal.error_code = int(ErrorCode.INVALID_REQUEST)
+    if "error_message" in refusal.__slots__:
+        refusal.error_message = str(too_large)
+    message: Message = refusal
+    return message
 
 
 class ClientConnection:
@@ -348,60 +443,3 @@ def _says_unsupported(frame: bytes, position: int) -> bool:
     """A server that lacks the version asked for answers in version 0; both begin with the error code."""
     unsupported = _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
     return frame.startswith(unsupported, position)
-
-
-class Handshake:
-    """Learns what the other side speaks, before anything else is asked on a connection.
-
-    `peer_ranges` is empty until `answered` has returned None.
-    """
-
-    def __init__(self, connection: ClientConnection) -> None:
-        self.peer_ranges: VersionRanges = {}
-        self._connection = connection
-        self._version = ApiVersionsRequest.MAX_VERSION
-
-    def begin(self) -> bytes:
-        """The first bytes to send."""
-        request = ApiVersionsRequest(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
-        )
-        return self._connection.request(request, self._version)[1]
-
-    def answered(self, response: Message) -> bytes | None:
-        """None when the peer's versions are known now, else the bytes to send next.
-
-        Raises UnsupportedVersion when there is no ApiVersions version that both sides speak, MalformedMessage
-        for any other error or answer.
-        """
-        if not isinstance(response, ApiVersionsResponse):
-            raise MalformedMessage(f"{response.NAME} came where ApiVersionsResponse was due")
-        ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            return self._begin_again(ranges.get(ApiKey.API_VERSIONS, (0, 0)))
-        if response.error_code != ErrorCode.NONE:
-            code = ErrorCode.describe(response.error_code)
-            raise MalformedMessage(f"ApiVersions v{self._version} was answered with {code}")
-        self.peer_ranges = ranges
-        return None
-
-    def _begin_again(self, versions: tuple[int, int]) -> bytes:
-        """A retry goes below the version that was refused, so there is an end to them."""
-        low, high = versions
-        if not low <= min(high, self._version - 1):
-            raise UnsupportedVersion(
-                f"the peer speaks ApiVersions v{low} to v{high} but refuses v{self._version}"
-            )
-        self._version = min(high, self._version - 1)
-        return self.begin()
-
-
-def choose_version(api_key: int, peer_ranges: VersionRanges) -> int | None:
-    """The highest version of an API that both this code and the peer speak; None if there is none.
-
-    Raises UnsupportedVersion for an API that this code does not know.
-    """
-    own = api(api_key)
-    low, high = peer_ranges.get(api_key, (0, -1))
-    version = min(high, own.max_version)
-    return version if version >= max(low, own.min_version) else None

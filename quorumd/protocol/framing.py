@@ -25,13 +25,15 @@ class FrameReader:
     `limit_name` is the setting that `max_bytes` came from: the error for a larger frame tells it.
     """
 
-    __slots__ = ("_gathered", "_limit_name", "_max_bytes", "_wanted")
+    __slots__ = ("_gathered", "_limit_name", "_max_bytes", "_wanted", "fault")
 
     def __init__(self, max_bytes: int, limit_name: str = REQUEST_LIMIT) -> None:
         self._max_bytes = max_bytes
         self._limit_name = limit_name
         self._gathered = bytearray()
         self._wanted = SIZE.size
+        self.fault: MalformedMessage | None = None
+        """Why the stream cannot be read on."""
 
     @property
     def gathered_bytes(self) -> int:
@@ -41,9 +43,11 @@ class FrameReader:
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, in order.
 
-        Raises MalformedMessage for a size that is negative or above the ceiling; the stream cannot be read on
-        after that.
+        Raises MalformedMessage for a size that is negative or above the ceiling. Frames before it in `data` are
+        returned first; then `fault` is set, and the next call raises it.
         """
+        if self.fault is not None:
+            raise self.fault
         if self._gathered:
             self._gathered += data
             if len(self._gathered) < self._wanted:
@@ -60,7 +64,10 @@ class FrameReader:
                 break
             (size,) = SIZE.unpack_from(data, position)
             if not 0 <= size <= self._max_bytes:
-                raise MalformedMessage(self._refusal(size, data[position:start]))
+                self.fault = MalformedMessage(self._refusal(size, data[position:start]))
+                if not frames:
+                    raise self.fault
+                return frames
             stop = start + size
             if stop > end:
                 self._wanted = 4 + size

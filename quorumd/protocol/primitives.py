@@ -2,8 +2,8 @@
 
 Readers take `(buf, pos)` and return `(value, position after it)`. They trust nothing: whatever cannot be
 right is `MalformedMessage`, or IndexError or struct.error where the bytes end too early, which `codec` turns
-into one. A count or length is never believed beyond the bytes that are left, and the elements of all arrays of a
-message together are bounded, so no input takes more memory than 4 x its size and 16 MiB.
+into one. A count or length is never believed beyond the bytes that are left, and the memory of the elements of all
+arrays of a message is bounded before they are made: see `check_memory`.
 
 "Compact" is the encoding of flexible versions (KIP-482): a length is an unsigned varint of length + 1, or 0
 for null.
@@ -14,13 +14,16 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.errors import MalformedMessage, MessageTooLarge, UnsupportedVersion
 
 MAX_STRING_BYTES: Final = 0x7FFF
 """Longer strings are refused in both directions, as Kafka refuses them: its readers could not load them."""
 
-ALWAYS_ALLOWED_ELEMENTS: Final = 40_000
-_BYTES_OF_ANOTHER_ELEMENT: Final = 128
+ALWAYS_ALLOWED_MEMORY: Final = 32 * 1024 * 1024
+"""Bytes that the array elements of any message may take, however few bytes they come in."""
+_MEMORY_OF_A_BYTE: Final = 4
+_MEMORY_OF_A_RESPONSE_BYTE: Final = 24
+"""Metadata of many partitions becomes objects of 17 times its size."""
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -143,14 +146,27 @@ def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tupl
     return read_compact_count(buf, pos, element_size)
 
 
-def check_elements(buf: bytes, elements: int) -> None:
-    """Whether a message may have so many array elements in all; generated decoders ask while they count.
+def check_memory(buf: bytes, memory: int) -> None:
+    """Whether the array elements of a message may take so many bytes in all; generated decoders ask while they count,
+    with what an element of each array takes.
 
-    The shortest elements become objects of 40 times their size. More than ALWAYS_ALLOWED_ELEMENTS must come with
-    bytes that justify their memory.
+    The shortest elements become objects of 40 times their size. What takes more than ALWAYS_ALLOWED_MEMORY must come
+    with bytes that justify it. Raises MessageTooLarge.
     """
-    if elements > ALWAYS_ALLOWED_ELEMENTS + len(buf) // _BYTES_OF_ANOTHER_ELEMENT:
-        raise MalformedMessage(f"{elements} array elements in {len(buf)} bytes are too many")
+    _check_memory(buf, memory, _MEMORY_OF_A_BYTE)
+
+
+def check_response_memory(buf: bytes, memory: int) -> None:
+    """As `check_memory`, for what this side has asked for."""
+    _check_memory(buf, memory, _MEMORY_OF_A_RESPONSE_BYTE)
+
+
+def _check_memory(buf: bytes, memory: int, factor: int) -> None:
+    allowed = ALWAYS_ALLOWED_MEMORY + factor * len(buf)
+    if memory > allowed:
+        raise MessageTooLarge(
+            f"the array elements in {len(buf)} bytes would take {memory} bytes of memory, {allowed} are allowed"
+        )
 
 
 # Strings

@@ -126,7 +126,8 @@ def step_back(replica: Replica) -> None:
     """Give up a pre-vote: back to the leader of this epoch, who may be alive after all, or to none."""
     retry_at = replica.election_backoff()
     if knows_leader(replica) and replica.saved.leader_id != replica.id:
-        leader = Follower(replica.saved.leader_id, retry_at, replica.now)
+        # It looks for the others until this leader answers: all of them may have moved.
+        leader = Follower(replica.saved.leader_id, retry_at, replica.now, attempts=1)
         replica.enter(leader, replica.saved)
         fetch_from_leader(replica, leader)
     else:

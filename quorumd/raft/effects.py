@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import OffsetAndEpoch
+from quorumd.ids import OffsetAndEpoch, ReplicaKey
 from quorumd.raft.messages import Request, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment
@@ -54,6 +54,16 @@ class ControlBatch:
     records: tuple[LeaderChange | KRaftVersion | VoterAssignment, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class VoteRefused:
+    """Which candidate did not get a vote or pre-vote in which epoch, and why."""
+
+    candidate: ReplicaKey
+    epoch: int
+    pre_vote: bool
+    reason: str
+
+
 @dataclass(slots=True)
 class ReadReady:
     """A read that may be answered from a state that has applied everything below `offset`."""
@@ -96,6 +106,9 @@ class Effects:
     send_after_flush: list[Send | Answer] = field(default_factory=list)
     committed_up_to: int | None = None
     """The high watermark, where it advanced: records below it may be applied."""
+    record_wanted: bool = False
+    """Reads wait for a voter that only a record appended since can prove them by (see `reads`): propose one of any
+    kind, unless some are about to be."""
     reads_ready: list[ReadReady] = field(default_factory=list)
     reads_failed: list[Any] = field(default_factory=list)
     voters_answered: list[VotersAnswer] = field(default_factory=list)
@@ -103,6 +116,8 @@ class Effects:
     restart_at: OffsetAndEpoch | None = None
     """Replace the whole log by the snapshot that was checked: it is empty then and begins at its end offset.
     Takes the place of `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
+    vote_refused: VoteRefused | None = None
+    """A vote or pre-vote that this step refused."""
     leadership_changed: bool = False
     """Role, epoch or leader differ from before the step."""
     fatal: str | None = None

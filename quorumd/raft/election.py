@@ -6,8 +6,9 @@ or removed the own log may not say so yet (hole 10). What is refused besides:
 
     * An own voter record, or the request, names another directory id for this node: its vote was cast from a
       disk that is gone, so this is not that voter (hole 40).
-    * As long as no log has a voter record, a candidate counts only if both sides are in the own `quorum.voters`:
-      nodes that were given different sets must not elect two leaders (hole 24).
+    * A candidate without records wants to found a quorum. It gets a vote only of a replica that may found one with
+      it (FoundingPermitted): both are named, by directory id, in the same set of founders (hole 24). A blank replica
+      does not even adopt its epoch: an epoch is a sign of an existing quorum.
     * A node that began with an empty log may be a voter whose disk was replaced before the log knew its
       directory id. Until it has caught up it votes only in a first bootstrap, or when it is asked by the
       directory id it has: a log that names this folder has all that this folder ever acknowledged (hole 40).
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, ReplicaKey
+from quorumd.raft.effects import VoteRefused
 from quorumd.raft.events import PeerAsked
 from quorumd.raft.messages import VoteRequest, VoteResponse
 from quorumd.raft.replica import Replica
@@ -30,21 +32,28 @@ def vote_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
     request = event.request
     assert isinstance(request, VoteRequest)
     if is_malformed(request):
-        refuse(replica, event, ErrorCode.INVALID_REQUEST)
+        refuse(replica, event, ErrorCode.INVALID_REQUEST, "the request is malformed")
     elif request.epoch < replica.epoch:
-        refuse(replica, event, ErrorCode.FENCED_LEADER_EPOCH)
+        refuse(replica, event, ErrorCode.FENCED_LEADER_EPOCH, "its epoch is over")
     else:
         if request.epoch > replica.epoch:
+            if replica.is_blank and request.last.offset == 0:
+                replica.answer(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))
+                return
             become_unattached(replica, request.epoch)
-        if why_refused(replica, request):
-            refuse(replica, event, ErrorCode.NONE)
+        reason = why_refused(replica, request)
+        if reason is not None:
+            refuse(replica, event, ErrorCode.NONE, reason)
         elif request.pre_vote:
             replica.answer(event.reply, VoteResponse(ErrorCode.NONE, replica.leader_id, replica.epoch, True))
         else:
             grant(replica, event, request)
 
 
-def refuse(replica: Replica, event: PeerAsked, error: ErrorCode) -> None:
+def refuse(replica: Replica, event: PeerAsked, error: ErrorCode, reason: str) -> None:
+    request = event.request
+    assert isinstance(request, VoteRequest)
+    replica.effects.vote_refused = VoteRefused(request.candidate, request.epoch, request.pre_vote, reason)
     replica.answer(event.reply, VoteResponse(error, replica.leader_id, replica.epoch, False))
 
 
@@ -106,9 +115,9 @@ def why_not_trusted(replica: Replica, request: VoteRequest) -> str | None:
         return "the voter of this id had another disk"
     asked_by_directory = request.voter.directory_id != ZERO_UUID  # and it matches, or it was refused before
     if replica.is_bootstrapping and request.last.offset == 0:
-        expected = replica.settings.bootstrap_voters
-        if request.candidate.id not in expected or replica.id not in expected:
-            return "not in the same quorum.voters"
+        founders = replica.founders
+        if not (founders.includes(request.candidate) and founders.includes(replica.identity)):
+            return "no permission to found a quorum with the candidate"
     elif replica.catching_up and not asked_by_directory:
         return "not caught up yet"
     return None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
+from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft import (
     candidate,
@@ -23,6 +25,7 @@ from quorumd.raft.effects import Effects
 from quorumd.raft.events import (
     Event,
     Flushed,
+    FoundingPermitted,
     LeaderHeard,
     PeerAnswered,
     PeerAsked,
@@ -30,8 +33,11 @@ from quorumd.raft.events import (
     PeerFailed,
     Propose,
     ReadAsked,
+    ReplayBegan,
+    ReplayEnded,
     ShutDown,
     SnapshotChecked,
+    StoodStill,
     StorageFree,
     StorageFull,
     TimerFired,
@@ -41,7 +47,7 @@ from quorumd.raft.log_view import LogView
 from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, SnapshotRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import BrokenPromise, Replica, told_leader
-from quorumd.raft.roles import Leader, Role
+from quorumd.raft.roles import Follower, Leader, Role
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.start import begin_role
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
@@ -98,10 +104,15 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
     LeaderHeard: in_every_role(other.leader_heard),
     PeerDiscovered: in_every_role(other.peer_discovered)
     | {Role.UNATTACHED: unattached.peer_discovered, Role.LEADER: leader.peer_discovered},
+    FoundingPermitted: in_every_role(other.founding_permitted)
+    | dict.fromkeys(LOOKING, unattached.founding_permitted),
     Flushed: in_every_role(other.flushed) | {Role.LEADER: leader.flushed},
     Propose: in_every_role(other.proposed_to_non_leader) | {Role.LEADER: leader.propose},
     ReadAsked: in_every_role(other.read_asked_of_non_leader) | {Role.LEADER: leader.read_asked},
     VotersAsked: in_every_role(voter_changes.refuse_voters) | {Role.LEADER: voter_changes.voters_asked},
+    StoodStill: in_every_role(other.stood_still),
+    ReplayBegan: in_every_role(other.replay_began),
+    ReplayEnded: in_every_role(other.replay_ended) | {Role.UNATTACHED: unattached.replay_ended},
     ShutDown: in_every_role(other.shut_down)
     | {Role.LEADER: leader.shut_down, Role.PROSPECTIVE: candidate.shut_down},
     StorageFull: in_every_role(other.storage_full)
@@ -202,7 +213,7 @@ class RaftEngine:
 
     @property
     def is_voter(self) -> bool:
-        """Whether the newest voter set of the own log, or the configured one before that, has this replica."""
+        """Whether the newest voter set of the own log, or the founders before that, have this replica."""
         return self._replica.is_voter
 
     @property
@@ -212,13 +223,60 @@ class RaftEngine:
         return state.high_watermark if isinstance(state, Leader) else self._replica.committed
 
     @property
+    def leader_high_watermark(self) -> int:
+        """The high watermark of the leader as far as this replica knows, its own log may end below it; -1 where that
+        is not known."""
+        state = self._replica.state
+        return state.leader_high_watermark if isinstance(state, Follower) else self.high_watermark
+
+    def contact_ms(self, now: float) -> float:
+        """Leader: since a majority of the voters has fetched. Follower: since the fetch was sent that its leader
+        served last. inf without a leader, and once that refuses or leaves."""
+        state = self._replica.state
+        if isinstance(state, Leader):
+            return now - voter_changes.majority_contact(state, now)
+        if isinstance(state, Follower) and not state.lost:
+            return now - state.served
+        return inf
+
+    @property
+    def contact_limit_ms(self) -> int:
+        """The longest `contact_ms` of a replica whose quorum works: a follower's fetch may wait for records."""
+        settings = self._replica.settings
+        return settings.fetch_timeout_ms + (0 if self.is_leader else settings.fetch_max_wait_ms)
+
+    @property
     def voters(self) -> VoterAssignment:
         """The newest VoterAssignment of the own log, committed or not; an empty one before the first."""
         return self._replica.voters.latest or VoterAssignment(VoterSet())
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether this replica has nothing of any quorum and no permission to found one."""
+        return self._replica.is_blank
+
+    @property
+    def log_is_empty(self) -> bool:
+        """Whether there is no record, nor a snapshot of any."""
+        return self._replica.log.end_offset == 0
+
+    @property
+    def founders(self) -> VoterSet:
+        """Who may elect a first leader, by FoundingPermitted."""
+        return self._replica.founders
+
+    @property
+    def voters_offset(self) -> int:
+        """Offset of the voter record that `voters` is from; -1 before the first."""
+        return self._replica.voters.latest_offset
+
     def voters_below(self, offset: int) -> VoterAssignment:
         """The newest VoterAssignment below `offset` of the own log; an empty one where there is none."""
         return self._replica.voters.below(offset) or VoterAssignment(VoterSet())
+
+    def voters_offset_below(self, offset: int) -> int:
+        """The offset of the record that `voters_below` gives, -1 where there is none."""
+        return self._replica.voters.offset_below(offset)
 
     @property
     def has_uncommitted_voters(self) -> bool:
@@ -248,12 +306,18 @@ class RaftEngine:
 
     def wants_leader_probe(self, now: float) -> bool:
         """Whether others should be asked who leads (Metadata): a leader cut off from its majority may be a zombie
-        (KIP-595; hole 14), and a replica without leader has nobody to follow."""
+        (KIP-595; hole 14), and a replica without a leader that answers may have old addresses of all others."""
         replica = self._replica
         state = replica.state
         if isinstance(state, Leader):
             return now - voter_changes.majority_contact(state, now) >= replica.settings.fetch_timeout_ms
-        return state.role is Role.UNATTACHED
+        if isinstance(state, Follower):
+            return state.lost or state.attempts > 0
+        return True
+
+    def accepts_leader(self, announced: BeginRequest) -> bool:
+        """Whether this replica will follow, or follows, a leader that announces itself so."""
+        return follower.announcement_error(self._replica, announced) is ErrorCode.NONE
 
     def describe(self, now: float) -> QuorumDescription:
         return describe(self._replica, now)

@@ -7,7 +7,7 @@ from typing import Any
 
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.messages import Request, Response
-from quorumd.raft.voters import Voter, VoterAssignment
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 
 @dataclass(slots=True)
@@ -125,6 +125,14 @@ class VotersAsked:
     change: VoterChange
 
 
+@dataclass(frozen=True, slots=True)
+class FoundingPermitted:
+    """No existing quorum could be discovered: these replicas, this one among them, may elect a first leader. The
+    caller saves them with the vote. Without effect once the log names voters."""
+
+    voters: VoterSet
+
+
 @dataclass(slots=True)
 class SnapshotChecked:
     """All bytes of a snapshot had come (`Effects.snapshot_part`) and the caller has checked them.
@@ -139,6 +147,24 @@ class SnapshotChecked:
 @dataclass(slots=True)
 class TimerFired:
     """`engine.deadline` has passed."""
+
+
+@dataclass(slots=True)
+class StoodStill:
+    """This node was busy, or stopped, for so long and read nothing: that is not the silence of others."""
+
+    duration_ms: float
+
+
+@dataclass(slots=True)
+class ReplayBegan:
+    """After a start the node applies what it knows to be committed. Until `ReplayEnded` it votes and follows, and
+    does not campaign: others may be ready to decide sooner."""
+
+
+@dataclass(slots=True)
+class ReplayEnded:
+    """See `ReplayBegan`."""
 
 
 @dataclass(slots=True)
@@ -166,8 +192,12 @@ Event = (
     | Propose
     | ReadAsked
     | VotersAsked
+    | FoundingPermitted
     | SnapshotChecked
     | TimerFired
+    | StoodStill
+    | ReplayBegan
+    | ReplayEnded
     | ShutDown
     | StorageFull
     | StorageFree

@@ -9,7 +9,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.events import PeerAsked
 from quorumd.raft.log_view import LogView
-from quorumd.raft.messages import FetchRequest, FetchResponse, SnapshotRequest
+from quorumd.raft.messages import NO_READ_ROUND, FetchRequest, FetchResponse, SnapshotRequest
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Leader, ParkedFetch, Progress, RoleState
 from quorumd.raft.snapshot_service import answer, read_limit, snapshot_error, snapshot_instead
@@ -72,7 +72,7 @@ def record_fetch(replica: Replica, leader: Leader, event: PeerAsked) -> Progress
         response.read_round = leader.reads.carry()
         replica.answer(event.reply, response)
         return None
-    record(replica, progress, request)
+    record(replica, leader, progress, request)
     return progress
 
 
@@ -100,7 +100,7 @@ def record_contact(replica: Replica, progress: Progress) -> None:
     progress.leader_end_at_last_fetch = replica.end.offset
 
 
-def record(replica: Replica, progress: Progress, request: FetchRequest) -> None:
+def record(replica: Replica, leader: Leader, progress: Progress, request: FetchRequest) -> None:
     """A fetch at an offset says that everything below is durable there."""
     if request.offset >= replica.end.offset:
         progress.caught_up = replica.now
@@ -109,7 +109,9 @@ def record(replica: Replica, progress: Progress, request: FetchRequest) -> None:
     record_contact(replica, progress)
     progress.fetched = True
     progress.end_offset = request.offset
-    progress.read_round = max(progress.read_round, request.read_round)
+    progress.carries_rounds = request.read_round != NO_READ_ROUND
+    proved = request.read_round if progress.carries_rounds else leader.reads.proved_by(request.offset)
+    progress.read_round = max(progress.read_round, proved)
     if progress.key.directory_id == ZERO_UUID:
         progress.directory_seen = request.replica.directory_id
 
@@ -125,8 +127,8 @@ def answer_or_park(replica: Replica, leader: Leader, event: PeerAsked) -> None:
     if superseded is not None:
         answer_records(replica, leader, superseded)
     parked = ParkedFetch(event.reply, request, replica.now + request.max_wait_ms)
-    news = request.offset < replica.end.offset or leader.reads.is_awaited(request.read_round)
-    if news or request.max_wait_ms == 0:
+    awaited = request.read_round != NO_READ_ROUND and leader.reads.is_awaited(request.read_round)
+    if request.offset < replica.end.offset or awaited or request.max_wait_ms == 0:
         answer_records(replica, leader, parked)
         return
     if request.known_high_watermark < leader.high_watermark:
@@ -206,8 +208,9 @@ def release_replicas(replica: Replica, leader: Leader) -> None:
 
 
 def release_voters(replica: Replica, leader: Leader) -> None:
-    """A read waits for its round: send the round out at once."""
-    for key in [key for key in leader.parked if key.id in leader.voters]:
+    """A read waits for its round: send the round out at once, to voters that can send it back."""
+    carrying = [voter.key.id for voter in leader.voters.values() if voter.carries_rounds]
+    for key in [key for key in leader.parked if key.id in carrying]:
         answer_records(replica, leader, leader.parked.pop(key))
 
 
@@ -248,3 +251,5 @@ def confirm_reads(replica: Replica, leader: Leader) -> None:
     if leader.in_voter_set:
         rounds.append(leader.reads.current)
     replica.effects.reads_ready += leader.reads.confirm(reached_by_majority(rounds), leader.high_watermark)
+    if leader.reads.needs_record(replica.end.offset):
+        replica.effects.record_wanted = not all(voter.carries_rounds for voter in leader.voters.values())

@@ -71,6 +71,8 @@ def fetch_failed(replica: Replica, state: Follower, event: PeerFailed) -> None:
 def accept(replica: Replica, state: Follower, response: FetchResponse) -> None:
     """A successful answer. Only these keep the leader alive in our eyes (hole 41)."""
     state.contact(replica.now, replica.fetch_timeout())
+    state.leader_high_watermark = response.high_watermark
+    replica.forgiven_ms = 0.0
     state.read_round = max(state.read_round, response.read_round)
     replica.failed_elections = 0
     if response.diverging is not None:
@@ -215,7 +217,7 @@ def announcement_error(replica: Replica, request: BeginRequest | EndRequest) -> 
         return ErrorCode.FENCED_LEADER_EPOCH
     other_leads = knows_leader(replica) and replica.saved.leader_id != request.leader_id
     if request.leader_id == replica.id or (request.epoch == replica.epoch and other_leads):
-        return ErrorCode.INVALID_QUORUM_STATE
+        return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
 
 

@@ -56,7 +56,7 @@ from quorumd.raft.voters import VoterAssignment, reached_by_majority
 def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
     """Append the first record of the epoch: nothing older commits before it does (Raft paper 5.4.2).
 
-    The first leader ever appends the voter set of the configuration with it, in one batch, so that either both
+    The first leader ever appends the founders as the voter set with it, in one batch, so that either both
     are in a log or none. LeaderChange comes first, as stock readers expect of an epoch's first batch.
     """
     timeout = replica.settings.fetch_timeout_ms
@@ -188,7 +188,7 @@ def fetch_asked(replica: Replica, leader: Leader, event: PeerAsked) -> None:
 
 
 def read_asked(replica: Replica, leader: Leader, event: ReadAsked) -> None:
-    leader.reads.ask(event.token, leader.high_watermark)
+    leader.reads.ask(event.token, leader.high_watermark, replica.end.offset)
     confirm_reads(replica, leader)
     if leader.reads.waiting:
         release_voters(replica, leader)
@@ -204,6 +204,7 @@ def timer_fired(replica: Replica, leader: Leader, event: TimerFired) -> None:
         if replica.now >= leader.check_quorum_at:
             resign(replica, leader)
             return
+        replica.forgiven_ms = 0.0
     if replica.now >= leader.begin_at:
         announce_to_silent(replica, leader)
     if replica.now >= leader.parked_until:

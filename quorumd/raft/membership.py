@@ -7,7 +7,7 @@ of the old and of the new set in touch, so no second leader can come of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from quorumd.ids import ZERO_UUID
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
@@ -31,15 +31,33 @@ def next_assignment(
     if missing and len(current.voters) <= len(target):
         found = [ready[node_id] for node_id in missing if node_id in ready]
         return towards(current.with_voter(found[0]), target) if found else None
-    if not surplus:
-        return VoterAssignment(current)
 
     def last_to_leave(voter: Voter) -> tuple[bool, int, int]:
         node_id = voter.key.id
         return node_id == leader_id, in_touch.get(node_id, -1), -node_id
 
-    left = current.without(min(surplus, key=last_to_leave).key.id)
+    if stale := stale_voters(current, target, ready, in_touch):
+        left = current.without(stale[0].key.id)
+    elif surplus:
+        left = current.without(min(surplus, key=last_to_leave).key.id)
+    else:
+        return VoterAssignment(current)
     return towards(left, target) if left.is_majority(in_touch) else None
+
+
+def stale_voters(
+    current: VoterSet, target: Sequence[int], ready: Mapping[int, Voter], in_touch: Mapping[int, int]
+) -> list[Voter]:
+    """The voters on disks that were replaced: the node is a target, and another folder of it fetches in place of the
+    one that votes. That one leaves first, since a set has one voter of a node; the one that lives is added next."""
+    return [
+        voter
+        for voter in current.voters
+        if voter.key.id in target
+        and voter.key.id not in in_touch
+        and voter.key.id in ready
+        and not voter.key.matches(ready[voter.key.id].key)
+    ]
 
 
 def towards(current: VoterSet, target: tuple[int, ...]) -> VoterAssignment:

@@ -12,6 +12,9 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.voters import VoterAssignment
 
+NO_READ_ROUND = -1
+"""Of a fetch that cannot carry a read round."""
+
 
 @dataclass(slots=True)
 class VoteRequest:
@@ -42,6 +45,9 @@ class BeginRequest:
     epoch: int
     voter: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
+    """Where the leader is reached."""
+    boot_timestamp: int = 0
+    """Unix ms of the leader's start; 0 from a stock leader."""
 
 
 @dataclass(slots=True)
@@ -83,7 +89,8 @@ class FetchRequest:
     known_high_watermark: int = (1 << 63) - 1
     """Answer soon once ours is higher (Fetch v18); the maximum where the sender does not care."""
     read_round: int = 0
-    """The `read_round` of the answer that this fetch follows: proof that it was sent after that answer."""
+    """The `read_round` of the answer that this fetch follows: proof that it was sent after that answer. NO_READ_ROUND
+    where the sender cannot say (stock Fetch)."""
 
 
 @dataclass(slots=True)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from quorumd.ids import ZERO_UUID
 from quorumd.raft.events import (
     Flushed,
+    FoundingPermitted,
     LeaderHeard,
     PeerAnswered,
     PeerDiscovered,
     PeerFailed,
     Propose,
     ReadAsked,
+    ReplayBegan,
+    ReplayEnded,
     ShutDown,
+    StoodStill,
     StorageFree,
     StorageFull,
 )
 from quorumd.raft.replica import BrokenPromise, Peer, Replica
-from quorumd.raft.roles import RoleState
+from quorumd.raft.roles import Follower, Leader, RoleState
 from quorumd.raft.transitions import knows_leader, observe
 
 
@@ -55,6 +59,12 @@ def peer_discovered(replica: Replica, state: RoleState, event: PeerDiscovered) -
     replica.peers[key.id] = Peer(key, event.endpoint)
 
 
+def founding_permitted(replica: Replica, state: RoleState, event: FoundingPermitted) -> None:
+    """Take over who founds, unless a quorum or its log has been found meanwhile."""
+    if replica.is_bootstrapping and replica.end.offset == 0:
+        replica.founders = event.voters
+
+
 def flushed(replica: Replica, state: RoleState, event: Flushed) -> None:
     replica.flushed = event.end_offset
 
@@ -70,6 +80,25 @@ def read_asked_of_non_leader(replica: Replica, state: RoleState, event: ReadAske
 def shut_down(replica: Replica, state: RoleState, event: ShutDown) -> None:
     """From now on no campaigning and no serving; votes are still given, they let others go on sooner."""
     replica.shutting_down = True
+
+
+def stood_still(replica: Replica, state: RoleState, event: StoodStill) -> None:
+    """Whoever seems silent gets the time that this node lacked."""
+    forgiven = replica.forgive(event.duration_ms)
+    if isinstance(state, Follower):
+        state.fetch_deadline += forgiven
+    elif isinstance(state, Leader):
+        state.check_quorum_at += forgiven
+    else:
+        state.election_deadline += forgiven
+
+
+def replay_began(replica: Replica, state: RoleState, event: ReplayBegan) -> None:
+    replica.replaying = True
+
+
+def replay_ended(replica: Replica, state: RoleState, event: ReplayEnded) -> None:
+    replica.replaying = False
 
 
 def storage_full(replica: Replica, state: RoleState, event: StorageFull) -> None:

@@ -19,7 +19,7 @@ from quorumd.raft.messages import FetchRequest, Request, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import HIGHER_EPOCH, SAME_EPOCH, Role, RoleState, Unattached
 from quorumd.raft.settings import RaftSettings
-from quorumd.raft.voters import Voter, VoterAssignment, VoterHistory, VoterSet, majority
+from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 
 LAST_EPOCH = 2**31 - 1
 """Epochs are int32 in every message and batch. No quorum gets there by elections; a stray request can say it."""
@@ -56,10 +56,13 @@ class Replica:
         "failed_elections",
         "farewells",
         "flushed",
+        "forgiven_ms",
+        "founders",
         "identity",
         "log",
         "now",
         "peers",
+        "replaying",
         "saved",
         "settings",
         "shutting_down",
@@ -96,6 +99,10 @@ class Replica:
         self.failed_elections = 0
         self.storage_full = False
         self.shutting_down = False
+        self.replaying = False
+        """Does not campaign: it has yet to apply what it knows to be committed."""
+        self.forgiven_ms = 0.0
+        """How much longer the others may be silent in this role, since this node stood still itself."""
         self.farewells = 0
         """Voters that have not answered the EndQuorumEpoch of this shutdown yet."""
         self.downgraded = False
@@ -103,6 +110,8 @@ class Replica:
         self.catching_up = log.end_offset == 0 and (saved.epoch == 0 or saved.catching_up)
         """Began with an empty log, so this may be a voter whose disk was replaced. See `election` (hole 40)."""
         self.saved = saved._replace(catching_up=self.catching_up)
+        self.founders = VoterSet()
+        """Who may elect a first leader, this replica among them; empty without permission (FoundingPermitted)."""
         self.checking: OffsetAndEpoch | None = None
         """The snapshot that has come whole and that the caller looks at, whatever the role is meanwhile. Until
         SnapshotChecked its bytes belong to the caller: nothing is fetched that would touch them."""
@@ -124,14 +133,9 @@ class Replica:
 
     @property
     def voter_set(self) -> VoterSet:
-        """The newest voter set of the own log; before there is one, the one of the configuration."""
+        """The newest voter set of the own log; before there is one, those who may found a quorum."""
         latest = self.voters.latest
-        return latest.current if latest is not None else self.bootstrap_set()
-
-    def bootstrap_set(self) -> VoterSet:
-        """`quorum.voters` as a voter set, without directory ids: those are not known reliably before a leader."""
-        ids = sorted(self.settings.bootstrap_voters)
-        return VoterSet(tuple(Voter(ReplicaKey(node_id), self.endpoints_of(node_id)) for node_id in ids))
+        return latest.current if latest is not None else self.founders
 
     def endpoints_of(self, node_id: int) -> tuple[Endpoint, ...]:
         peer = self.peers.get(node_id)
@@ -158,6 +162,11 @@ class Replica:
         return self.voters.latest is None
 
     @property
+    def is_blank(self) -> bool:
+        """Whether this replica has nothing of any quorum and no permission to found one: no record, no epoch."""
+        return self.end.offset == 0 and self.epoch == 0 and self.is_bootstrapping and not self.founders.voters
+
+    @property
     def may_be_needed(self) -> bool:
         """Whether the own log says "voter", whatever a leader said (hole 10), or its removal is not known to be
         committed: those who stay may lack that record and would not get this node's vote, nor win without it
@@ -169,21 +178,13 @@ class Replica:
     @property
     def may_campaign(self) -> bool:
         """Whether an election timeout leads to an election."""
-        if not self.may_be_needed or not self.may_lead or self.epoch == LAST_EPOCH:
-            return False
-        if self.is_bootstrapping and not self.knows_majority_of_bootstrap_voters:
+        if not self.may_be_needed or not self.may_lead or self.replaying or self.epoch == LAST_EPOCH:
             return False
         return not (self.catching_up and self.end.offset > 0)
 
     @property
     def may_lead(self) -> bool:
         return not self.storage_full and not self.shutting_down
-
-    @property
-    def knows_majority_of_bootstrap_voters(self) -> bool:
-        ids = self.settings.bootstrap_voters
-        known = sum(1 for node_id in ids if node_id == self.id or node_id in self.peers)
-        return known >= majority(len(ids))
 
     # What we do in this step
 
@@ -212,6 +213,7 @@ class Replica:
         if saved.epoch > old.epoch:
             self.downgraded = False
         self.state = state
+        self.forgiven_ms = 0.0
         self.save(saved)
 
     def save(self, saved: QuorumState) -> None:
@@ -282,6 +284,13 @@ class Replica:
     def short_wait_ms(self) -> int:
         """The bound of random waits that only keep several replicas from campaigning at once."""
         return max(1, self.settings.election_timeout_ms // 4)
+
+    def forgive(self, duration_ms: float) -> float:
+        """How much of the time for which this node stood still others get: in all no more than a fetch timeout until
+        they are heard of, so that somebody who is gone is found out by a node that is always busy, too."""
+        forgiven = max(0.0, min(duration_ms, self.settings.fetch_timeout_ms - self.forgiven_ms))
+        self.forgiven_ms += forgiven
+        return forgiven
 
     def election_backoff(self) -> float:
         """Now + the wait after a failed election: 100 ms times a random part of 2^failures, bounded."""

@@ -136,6 +136,12 @@ class Follower:
     fetch: FetchRequest | None = None
     attempts: int = 0
     last_success: float = -inf
+    fetch_sent: float = -inf
+    """When the fetch, of records or of a piece of a snapshot, was sent that waits for its response or had it last."""
+    served: float = -inf
+    """When the fetch was sent that the leader served last: it led at that time or later."""
+    leader_high_watermark: int = -1
+    """As of the last response."""
     lost: bool = False
     """The leader refused a connection, resigned or is shutting down: pre-votes may be granted at once."""
     read_round: int = 0
@@ -160,6 +166,7 @@ class Follower:
     def contact(self, now: float, fetch_deadline: float) -> None:
         """The leader has answered and served."""
         self.last_success = now
+        self.served = self.fetch_sent
         self.fetch_deadline = fetch_deadline
         self.lost = False
         self.attempts = 0
@@ -201,6 +208,9 @@ class Progress:
     """When it last had all that the leader had (KIP-595, DescribeQuorum)."""
     leader_end_at_last_fetch: int = -1
     read_round: int = 0
+    """The newest round that it is known to have fetched in."""
+    carries_rounds: bool = True
+    """Whether its fetches can say so."""
     directory_seen: KafkaUuid = ZERO_UUID
     """What its fetches call themselves, where the voter record has no directory id yet."""
     begin: BeginRequest | None = None

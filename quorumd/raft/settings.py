@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
-    """All times in milliseconds.
+    """All times in milliseconds."""
 
-    `bootstrap_voters`: ids of `quorum.voters`, used only while the log is empty of voter records.
-    """
-
-    bootstrap_voters: tuple[int, ...] = ()
     fetch_timeout_ms: int = 2000
     election_timeout_ms: int = 1000
     election_backoff_max_ms: int = 1000

@@ -33,6 +33,7 @@ def begin_snapshot(replica: Replica, state: Follower, snapshot: OffsetAndEpoch) 
 
 def ask_for_piece(replica: Replica, state: Follower, snapshot: OffsetAndEpoch, position: int) -> None:
     limit = replica.settings.snapshot_max_bytes
+    state.fetch_sent = replica.now
     state.piece = SnapshotRequest(replica.identity, replica.epoch, snapshot, position, limit)
     replica.send(state.leader_id, state.piece)
 
@@ -69,6 +70,7 @@ def fits(asked: SnapshotRequest, response: SnapshotResponse) -> bool:
 
 def take(replica: Replica, state: Follower, asked: SnapshotRequest, response: SnapshotResponse) -> None:
     state.contact(replica.now, replica.fetch_timeout())
+    replica.forgiven_ms = 0.0
     end = asked.position + len(response.data)
     replica.effects.snapshot_part = SnapshotPart(asked.snapshot, asked.position, response.data, response.size)
     if end < response.size:

@@ -8,7 +8,6 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Resigned, Unattached
 from quorumd.raft.transitions import become_follower
-from quorumd.raft.unattached import hurry
 
 
 def begin_role(replica: Replica) -> None:
@@ -30,5 +29,3 @@ def begin_role(replica: Replica) -> None:
         become_follower(replica, saved.leader_id, saved.epoch)
     elif replica.is_sole_voter:
         replica.state.election_deadline = replica.now
-    else:
-        hurry(replica, replica.state)

@@ -46,6 +46,7 @@ def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
 
 def fetch_from_leader(replica: Replica, state: Follower) -> None:
     wait = replica.settings.fetch_max_wait_ms
+    state.fetch_sent = replica.now
     state.fetch = replica.fetch_from(state.leader_id, max_wait_ms=wait, read_round=state.read_round)
 
 
@@ -55,6 +56,8 @@ def observe(replica: Replica, epoch: int, leader_id: int) -> None:
     Raises BrokenPromise for a second leader in the own epoch.
     """
     if epoch > replica.epoch:
+        if leader_id == NO_NODE and replica.is_blank:
+            return  # of founders perhaps, who must still find it blank; whoever has a log says so to discovery
         if leader_id in (
             NO_NODE,
             replica.id,

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from math import inf
 
-from quorumd.ids import ZERO_UUID
 from quorumd.raft import other
 from quorumd.raft.candidate import become_prospective
-from quorumd.raft.events import PeerAnswered, PeerDiscovered, PeerFailed, TimerFired
+from quorumd.raft.events import (
+    FoundingPermitted,
+    PeerAnswered,
+    PeerDiscovered,
+    PeerFailed,
+    ReplayEnded,
+    TimerFired,
+)
 from quorumd.raft.messages import FetchResponse
 from quorumd.raft.replica import LAST_EPOCH, Replica
 from quorumd.raft.roles import Resigned, Unattached
@@ -60,15 +66,21 @@ def look_again_later(
 def peer_discovered(replica: Replica, state: Unattached, event: PeerDiscovered) -> None:
     other.peer_discovered(replica, state, event)
     state.fetch_at = min(state.fetch_at, replica.now)
-    hurry(replica, state)
 
 
-def hurry(replica: Replica, state: Unattached) -> None:
-    """At the first start of a cluster there is no leader to wait for: once all voters are known, elect one."""
-    if replica.epoch > 0 or not replica.is_bootstrapping or not replica.is_voter:
-        return
-    expected = replica.settings.bootstrap_voters
-    if all(replica.discovered_key(node_id).directory_id != ZERO_UUID for node_id in expected):
+def replay_ended(replica: Replica, state: Unattached, event: ReplayEnded) -> None:
+    """There may have been no leader for long: an election is due, and whoever is ready first may win it."""
+    other.replay_ended(replica, state, event)
+    wait = 0 if replica.is_sole_voter else replica.below(replica.settings.election_timeout_ms)
+    state.election_deadline = min(state.election_deadline, replica.now + wait)
+
+
+def founding_permitted(replica: Replica, state: Unattached | Resigned, event: FoundingPermitted) -> None:
+    """At the first start of a cluster there is no leader to wait for: elect one."""
+    other.founding_permitted(replica, state, event)
+    if replica.is_sole_voter:
+        state.election_deadline = replica.now
+    elif replica.epoch == 0 and replica.is_voter:
         wait = replica.below(replica.short_wait_ms)
         state.election_deadline = min(state.election_deadline, replica.now + wait)
 

@@ -12,7 +12,7 @@ from quorumd.ids import ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.raft.effects import VotersAnswer
 from quorumd.raft.events import AddVoter, RemoveVoter, TargetVoters, UpdateVoter, VotersAsked
 from quorumd.raft.fetch_service import release_replicas
-from quorumd.raft.membership import next_assignment, towards
+from quorumd.raft.membership import next_assignment, stale_voters, towards
 from quorumd.raft.messages import BeginRequest
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Leader, PendingChange, Progress, RoleState
@@ -84,6 +84,9 @@ def with_target(replica: Replica, leader: Leader, change: TargetVoters) -> Voter
             ErrorCode.INVALID_REQUEST,
             f"Nobody knows where the nodes {unknown} are reached: start them with bootstrap.servers first.",
         )
+    ready, alive = ready_replicas(replica, leader), in_touch(replica, leader)
+    if stale_voters(latest.current, ids, ready, alive):
+        return VoterAssignment(latest.current, ids)
     return towards(latest.current, ids)
 
 
@@ -115,8 +118,12 @@ def with_one_changed(
     voter = change.voter
     if voter.key.id < 0 or voter.key.directory_id == ZERO_UUID or not voter.endpoints:
         raise Refused(ErrorCode.INVALID_REQUEST, "A voter has a node id, a directory id and an endpoint.")
-    if latest.current.by_id(voter.key.id) is not None:
-        raise Refused(ErrorCode.DUPLICATE_VOTER, f"Node {voter.key.id} is a voter already.")
+    if (known := latest.current.by_id(voter.key.id)) is not None:
+        raise Refused(
+            ErrorCode.DUPLICATE_VOTER,
+            f"Node {voter.key.id} is a voter already, with directory id {known.key.directory_id}: if that disk was "
+            "replaced, remove this voter first, or ask for all voters by their ids (AlterQuorum).",
+        )
     observer = leader.observers.get(voter.key)
     if observer is None or not is_caught_up(replica, observer):
         raise Refused(
@@ -288,10 +295,9 @@ def newest_endpoints(
 
 
 def announce(replica: Replica, progress: Progress) -> None:
-    """Tell a voter who leads (BeginQuorumEpoch)."""
-    own = replica.voter_set.by_id(replica.id)
-    endpoints = (own.endpoints if own is not None else ()) or replica.endpoints_of(replica.id)
-    progress.begin = BeginRequest(replica.id, replica.epoch, progress.key, endpoints)
+    """Tell a voter who leads (BeginQuorumEpoch). Where this node is, the sender adds: a record may have its former
+    address."""
+    progress.begin = BeginRequest(replica.id, replica.epoch, progress.key)
     replica.send(progress.key.id, progress.begin)
 
 

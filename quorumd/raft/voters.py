@@ -117,6 +117,11 @@ class VoterHistory:
         count = bisect_left(self._offsets, offset)
         return self._assignments[count - 1] if count else None
 
+    def offset_below(self, offset: int) -> int:
+        """Offset of the newest that stands below `offset`, -1 for none."""
+        count = bisect_left(self._offsets, offset)
+        return self._offsets[count - 1] if count else -1
+
     def removed_at(self, replica: ReplicaKey) -> int:
         """Offset of the newest record that changed who votes, if it removed `replica`; else -1."""
         latest = self.latest

@@ -1,7 +1,8 @@
 """The process of a job that runs apart: `python -m quorumd.runtime.apart`. `job_apart` is the other side.
 
-The pickled job comes on standard input, which stays open: its end means that the node is gone, and ends this process.
-The pickled outcome goes to standard output.
+The pickled job comes on standard input, which stays open. A byte on it is a new duty cycle, in percent; its end means
+that the node is gone, and ends this process. The pickled outcome goes to standard output, with what the node should
+log (None for nothing).
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import time
 from threading import Thread
 from typing import IO
 
+from quorumd.ports import LOWEST_DUTY_CYCLE
+
 LOWEST_PRIORITY = 19
-WORK_S, REST_S = 0.004, 0.036
-"""Of processor time, and of rest behind it. Timers of processor time tick no faster than this."""
+WORK_S = 0.004
+"""Of processor time, until the next pause. Timers of processor time tick no faster than this."""
 
 
 def main() -> None:
     """Run the job and write what came of it."""
-    # Ctrl-C in the node's terminal is for the node.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    lower_priority()
+    # Ctrl-C in the node's terminal is for the node, and so is its end.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    note = lower_priority()
     # The process ends with its job: looking for cycles among millions of objects would be for nothing.
     gc.disable()
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
@@ -35,8 +39,8 @@ def main() -> None:
     except EOFError:
         # The node was gone before it could say what to do.
         os._exit(1)
-    take_rests()
-    Thread(target=_end_with, args=(stdin,), daemon=True).start()
+    throttle = Throttle()
+    Thread(target=_follow, args=(stdin, throttle), daemon=True).start()
 
     from quorumd.runtime.disk import OsDisk
 
@@ -44,42 +48,61 @@ def main() -> None:
         outcome = job(OsDisk(lambda callback: callback()))
     except Exception as error:
         outcome = error
-    stdout.write(_pickled(outcome))
+    stdout.write(_pickled(outcome, note))
     stdout.flush()
     # Not through the interpreter's own end, which would wait for the thread that holds standard input.
     os._exit(0)
 
 
-def lower_priority() -> None:
-    """Run only when nobody else wants to, as far as the system can tell."""
-    os.nice(LOWEST_PRIORITY)
+def lower_priority() -> str | None:
+    """Run only when nobody else wants to, as far as the system can tell. Returns what is to be logged."""
+    note = None
+    try:
+        os.nice(LOWEST_PRIORITY)
+    except OSError as error:
+        note = (
+            f"the process that builds snapshots cannot lower its priority ({error.strerror}) and competes "
+            "with the node; allow the system call setpriority, as config/quorumd.service does"
+        )
     for name in ("SCHED_IDLE", "SCHED_BATCH"):
         if hasattr(os, name):
             try:
                 os.sched_setscheduler(0, getattr(os, name), os.sched_param(0))
-                return
+                break
             except OSError:
                 continue
+    return note
 
 
-def take_rests() -> None:
-    """Work a tenth of the time. However low its priority, a process that computes without pause slows down those on
-    the other threads of its core, and who wakes up finds its caches cold; and nobody waits for this one."""
-    signal.signal(signal.SIGPROF, lambda signum, frame: time.sleep(REST_S))
-    signal.setitimer(signal.ITIMER_PROF, WORK_S, WORK_S)
+class Throttle:
+    """Pauses this process after every `WORK_S` of work, so that it works `duty_cycle` of the time.
+
+    However low its priority, a process that computes without pause slows down those on the other threads of its core,
+    and who wakes up finds its caches cold.
+    """
+
+    def __init__(self) -> None:
+        self.duty_cycle = LOWEST_DUTY_CYCLE
+        signal.signal(signal.SIGPROF, self._pause)
+        signal.setitimer(signal.ITIMER_PROF, WORK_S, WORK_S)
+
+    def _pause(self, signum: int, frame: object) -> None:
+        if self.duty_cycle < 1.0:
+            time.sleep(WORK_S / self.duty_cycle - WORK_S)
 
 
-def _end_with(stdin: IO[bytes]) -> None:
-    stdin.read(1)
+def _follow(stdin: IO[bytes], throttle: Throttle) -> None:
+    while percent := stdin.read(1):
+        throttle.duty_cycle = max(LOWEST_DUTY_CYCLE, percent[0] / 100)
     os._exit(1)
 
 
-def _pickled(outcome: object) -> bytes:
+def _pickled(outcome: object, note: str | None) -> bytes:
     try:
-        answer = pickle.dumps(outcome)
+        answer = pickle.dumps((outcome, note))
         pickle.loads(answer)
     except Exception:
-        return pickle.dumps(OSError(f"{type(outcome).__name__}: {outcome}"))
+        return pickle.dumps((OSError(f"{type(outcome).__name__}: {outcome}"), note))
     return answer
 
 

@@ -57,3 +57,6 @@ class LoopClock:
     def call_soon(self, callback: Callable[[], None]) -> None:
         """See `ports.Clock`."""
         self._loop.call_soon(callback)
+
+    def charge(self, records: int) -> None:
+        """See `ports.Clock`."""

@@ -15,10 +15,11 @@ import uvloop
 
 from quorumd import __version__, build
 from quorumd.config import Settings
-from quorumd.errors import ConfigError, FlushFailed, StorageError
+from quorumd.errors import ConfigError, ExitCode, FlushFailed, StorageError
 from quorumd.node.node import Node
 from quorumd.observability.logs import configure_logging
 from quorumd.observability.metrics import registry_of
+from quorumd.runtime import signals
 from quorumd.runtime.admission import NetworkLimits
 from quorumd.runtime.clock import LoopClock
 from quorumd.runtime.deliberate_faults import FlushFailingDisk, WrongClock
@@ -31,19 +32,11 @@ from quorumd.runtime.notify import notify, watchdog_interval_s
 
 logger = logging.getLogger("quorumd.daemon")
 
-EXIT_STOPPED = 0
-EXIT_UNEXPECTED = 1
-EXIT_CONFIG = 2
-EXIT_STORAGE = 3
-EXIT_FLUSH_FAILED = 4
-EXIT_ADDRESS_TAKEN = 5
-EXIT_BROKEN_PROMISE = 6
-
-ADVICE = {
-    EXIT_UNEXPECTED: "this is a bug: nothing that was acknowledged is lost; start again and report the traceback",
-    EXIT_FLUSH_FAILED: "check the disk (kernel log, SMART), then start again: the log is recovered from the disk",
-    EXIT_ADDRESS_TAKEN: "stop the process that listens there, or choose another address",
-    EXIT_BROKEN_PROMISE: "keep a copy of the data folder of every node before anything is started again",
+ADVICE: dict[int, str] = {
+    ExitCode.FAILED: "this is a bug: nothing that was acknowledged is lost; start again and report the traceback",
+    ExitCode.FLUSH_FAILED: "check the disk (kernel log, SMART), then start again: the log is recovered from the disk",
+    ExitCode.ADDRESS_TAKEN: "stop the process that listens there, or choose another address",
+    ExitCode.INVARIANT_VIOLATED: "keep a copy of the data folder of every node before anything is started again",
 }
 """What to do, where the error itself does not know."""
 
@@ -66,13 +59,13 @@ def run(settings: Settings) -> int:
         logger.warning("%s", warning)
     # Until the node serves, a signal ends the process as it is: recovery can be begun again at any point.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signals.install(settings.log_format)
     loop = uvloop.new_event_loop()
     try:
         return Daemon(settings, loop).run()
     except KeyboardInterrupt:
         logger.info("stopped while starting")
-        return EXIT_STOPPED
+        return ExitCode.DONE
     finally:
         loop.close()
 
@@ -80,19 +73,19 @@ def run(settings: Settings) -> int:
 def start_failure(error: Exception) -> tuple[int, str]:
     """Exit code and text for what a node could not start with."""
     if isinstance(error, ConfigError):
-        return EXIT_CONFIG, str(error)
+        return ExitCode.USAGE, str(error)
     if isinstance(error, FlushFailed):
-        return EXIT_FLUSH_FAILED, str(error)
+        return ExitCode.FLUSH_FAILED, str(error)
     if isinstance(error, StorageError):
-        return EXIT_STORAGE, str(error)
+        return ExitCode.DATA_FOLDER, str(error)
     if isinstance(error, socket.gaierror) or (
         isinstance(error, OSError)
         and (error.errno in ADDRESS_ERRORS or (error.errno == errno.EACCES and not error.filename))
     ):
-        return EXIT_ADDRESS_TAKEN, error.strerror or str(error)
+        return ExitCode.ADDRESS_TAKEN, error.strerror or str(error)
     if isinstance(error, OSError):
-        return EXIT_STORAGE, str(error)
-    return EXIT_UNEXPECTED, f"{type(error).__name__}: {error}"
+        return ExitCode.DATA_FOLDER, str(error)
+    return ExitCode.FAILED, f"{type(error).__name__}: {error}"
 
 
 def with_advice(exit_code: int, text: str) -> str:
@@ -134,10 +127,11 @@ class Daemon:
         exit_code = self._start()
         if exit_code is not None:
             return exit_code
-        gc.freeze()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop)
+        signals.attach(self._loop, lambda: signals.state_of(self.node))
         self._tell_start()
+        self._monitor.start()
         exit_code = self._loop.run_until_complete(self._ended)
         notify("STOPPING=1")
         self._monitor.stop()
@@ -170,7 +164,6 @@ class Daemon:
             return self._start_failed(error, f"listeners={listener.name}://{listener.host}:{listener.port}")
         if self._http is not None:
             self._http.start()
-        self._monitor.start()
         return None
 
     def _refuse_missing_folder(self) -> None:
@@ -183,15 +176,15 @@ class Daemon:
 
     def _start_failed(self, error: Exception, address: str) -> int:
         exit_code, text = start_failure(error)
-        if exit_code == EXIT_ADDRESS_TAKEN:
+        if exit_code == ExitCode.ADDRESS_TAKEN:
             text = f"{address}: {text}"
-        traceback = error if exit_code == EXIT_UNEXPECTED else None
+        traceback = error if exit_code == ExitCode.FAILED else None
         logger.error("cannot start: %s", with_advice(exit_code, text), exc_info=traceback)
         return exit_code
 
     def _tell_start(self) -> None:
         node, listener = self.node, self._settings.listener
-        voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.raft.bootstrap_voters))
+        voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.bootstrap_voters))
         logger.info(
             "quorumd %s (%s): node %d of cluster %s serves %s://%s:%d, voters %s, data in %s, %s",
             __version__,
@@ -208,12 +201,11 @@ class Daemon:
         if self._http is not None and self._settings.metrics_listener is not None:
             host = self._settings.metrics_listener[0]
             logger.info("http://%s:%d/metrics, /healthz, /readyz", host, self._http.port)
-        notify("READY=1", f"MAINPID={os.getpid()}")
 
     def _stop(self) -> None:
         if self._stop_asked:
             logger.warning("asked to stop a second time: stopping at once")
-            self._end(EXIT_STOPPED)
+            self._end(ExitCode.DONE)
             return
         self._stop_asked = True
         logger.info("stopping: handing over and closing the log; a second signal stops at once")
@@ -224,10 +216,10 @@ class Daemon:
     def _stop_took_too_long(self) -> None:
         if not self._ended.done():
             logger.warning("an orderly stop took longer than %.0f s: stopping at once", SHUTDOWN_LIMIT_S)
-            self._end(EXIT_STOPPED)
+            self._end(ExitCode.DONE)
 
     def _node_stopped(self, exit_code: int, reason: str) -> None:
-        if exit_code != EXIT_STOPPED:
+        if exit_code != ExitCode.DONE:
             logger.error("%s", with_advice(exit_code, reason))
         self._end(exit_code)
 
@@ -241,8 +233,8 @@ class Daemon:
         if error is None or (isinstance(error, OSError) and "call failed" not in message):
             logger.error("%s: %s", message, error)
             return
-        logger.error("%s", with_advice(EXIT_UNEXPECTED, message), exc_info=error)
-        self._end(EXIT_UNEXPECTED)
+        logger.error("%s", with_advice(ExitCode.FAILED, message), exc_info=error)
+        self._end(ExitCode.FAILED)
 
     def _end(self, exit_code: int) -> None:
         if not self._ended.done():

@@ -140,6 +140,9 @@ class OsDisk:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # For people: what is locked is the file, whatever it says.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         except BaseException:
             os.close(descriptor)
             raise
@@ -157,6 +160,10 @@ class OsDisk:
     def run_apart(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
         """See `ports.Disk`. The process ends with this one, however this one ends."""
         self._apart.run(job, done)
+
+    def throttle_apart(self, duty_cycle: float) -> None:
+        """See `ports.Disk`."""
+        self._apart.throttle(duty_cycle)
 
     def close(self) -> None:
         """Kill the job that runs apart; run what was submitted and end the flush thread."""

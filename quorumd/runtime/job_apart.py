@@ -6,15 +6,21 @@ the end of its standard input when the node is gone, and ends itself.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from errno import ECHILD
 from functools import partial
 from threading import Lock, Thread
-from typing import Any
+from typing import IO, Any
+
+from quorumd.ports import LOWEST_DUTY_CYCLE
+
+logger = logging.getLogger("quorumd.runtime")
 
 
 class JobApart:
@@ -26,13 +32,31 @@ class JobApart:
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = Lock()
         self._closed = False
+        self._telling = Lock()
+        self._input: IO[bytes] | None = None
+        """Standard input of the process, once it has its job."""
+        self._duty_cycle = LOWEST_DUTY_CYCLE
+        self._logged: set[str] = set()
 
     def run(self, job: Callable[[Any], Any], done: Callable[[Any], None]) -> None:
         """See `ports.Disk.run_apart`. Raises RuntimeError while another job is running."""
         if self._thread is not None:
             raise RuntimeError("a job is running apart: start the next one when its result has arrived")
+        self._duty_cycle = LOWEST_DUTY_CYCLE
         self._thread = Thread(target=self._work, args=(pickle.dumps(job), done), name="apart", daemon=True)
         self._thread.start()
+
+    def throttle(self, duty_cycle: float) -> None:
+        """See `ports.Disk.throttle_apart`."""
+        if duty_cycle != self._duty_cycle:
+            self._duty_cycle = duty_cycle
+            self._tell_duty_cycle()
+
+    def _tell_duty_cycle(self) -> None:
+        with self._telling:
+            if self._input is not None:
+                with suppress(OSError):  # It died; the exit code says more.
+                    os.write(self._input.fileno(), bytes((round(100 * self._duty_cycle),)))
 
     def close(self) -> None:
         """Kill the process, if there is one; its `done` comes or does not."""
@@ -78,11 +102,19 @@ class JobApart:
             except BrokenPipeError:
                 pass  # It died; the exit code says more.
             # Its standard input stays open: the end of it means that the node is gone.
+            self._input = process.stdin
+            self._tell_duty_cycle()
             answer = process.stdout.read()
+            with self._telling:
+                self._input = None
         self._process = None
         if process.returncode != 0 or not answer:
             raise OSError(ECHILD, f"the process of the job died with {_exit_text(process.returncode)}")
-        return pickle.loads(answer)
+        outcome, note = pickle.loads(answer)
+        if note is not None and note not in self._logged:
+            self._logged.add(note)
+            logger.warning("%s", note)
+        return outcome
 
 
 def _exit_text(code: int) -> str:

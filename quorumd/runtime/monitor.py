@@ -1,18 +1,29 @@
-"""What the daemon looks at once a second, on the event thread: is it turning, how busy is it, who leads."""
+"""What the daemon looks at once a second, on the event thread: is it turning, how busy is it, is the node ready."""
 
 from __future__ import annotations
 
+import gc
+import os
 import time
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from quorumd.node.node import Node
+from quorumd.node.readiness import Standing, readiness, report
 from quorumd.observability.image_figures import figures_of
 from quorumd.observability.node_metric import Gathered
 from quorumd.runtime.http_endpoint import Report
 from quorumd.runtime.notify import notify
 
 INTERVAL_S = 1.0
+STARTING_INTERVAL_S = 0.1
+"""Until the node is ready for the first time: who waits for its start waits no longer than necessary."""
+RESPONSE_LIMIT_S = 2.0
+"""A node whose event thread takes longer to say whether it is ready is not."""
+EXTENSION_S = 60
+"""How much longer systemd waits for READY=1 after each look. A node without a majority waits for the others, or for
+an operator: to kill it and start it again would help nobody."""
 STALLED_AFTER_S = 10.0
 
 
@@ -41,6 +52,7 @@ class Monitor:
         self._last_turn_s = now_s()
         self._last_cpu_s = cpu_s()
         self._status = ""
+        self._has_started = False
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:
@@ -53,7 +65,8 @@ class Monitor:
 
     def _look(self) -> None:
         self.look()
-        self._timer = self._loop.call_later(self._interval_s, self._look)
+        interval_s = self._interval_s if self._has_started else min(STARTING_INTERVAL_S, self._interval_s)
+        self._timer = self._loop.call_later(interval_s, self._look)
 
     def look(self) -> None:
         """One look."""
@@ -69,12 +82,24 @@ class Monitor:
         else:
             self.gathered.observers = 0
         self.gathered.image = figures_of(self._node, self.gathered.image)
-        status = status_of(self._node)
+        self._notify(self._node.watch.standing())
+        if self._watchdog:
+            notify("WATCHDOG=1")
+
+    def _notify(self, standing: Standing) -> None:
+        """Tell systemd how the node stands; it counts as started when it is ready for the first time."""
+        lacks = readiness(standing).lacks
+        status = f"{standing.summary}; {lacks[0]}" if lacks else standing.summary
         if status != self._status:
             self._status = status
             notify(f"STATUS={status}")
-        if self._watchdog:
-            notify("WATCHDOG=1")
+        if not lacks and not self._has_started:
+            self._has_started = True
+            # The image is loaded: what stays for long is looked at for garbage no more.
+            gc.freeze()
+            notify("READY=1", f"MAINPID={os.getpid()}")
+        elif not self._has_started:
+            notify(f"EXTEND_TIMEOUT_USEC={EXTENSION_S * 1_000_000}")
 
     def health(self) -> Report:
         """For /healthz, from any thread: the event loop turns and the log takes records."""
@@ -86,16 +111,19 @@ class Monitor:
         return Report(True, "ok")
 
     def readiness(self) -> Report:
-        """For /readyz, from any thread: a leader is known and this node follows it, or is it."""
-        if not self._node.is_ready:
-            return Report(False, f"not ready: {status_of(self._node)}")
-        return Report(True, f"ready: {status_of(self._node)}")
+        """For /readyz, from any thread but the event thread, which decides."""
+        decided: Future[Report] = Future()
+        try:
+            self._loop.call_soon_threadsafe(
+                lambda: decided.set_result(report_of(self._node.watch.standing()))
+            )
+            return decided.result(RESPONSE_LIMIT_S)
+        except TimeoutError:
+            return Report(False, f"not ready: the event loop has not turned for {RESPONSE_LIMIT_S:.0f} s")
+        except RuntimeError:
+            return Report(False, "not ready: the node has stopped")
 
 
-def status_of(node: Node) -> str:
-    """One line for people: role, epoch, leader."""
-    engine = node.engine
-    if engine.is_leader:
-        return f"leader of epoch {engine.epoch}"
-    leader = f"leader is node {engine.leader_id}" if engine.leader_id >= 0 else "no leader known"
-    return f"{engine.role_name} in epoch {engine.epoch}, {leader}"
+def report_of(standing: Standing) -> Report:
+    """The decision as the response to /readyz."""
+    return Report(readiness(standing).is_ready, report(standing))

@@ -11,13 +11,15 @@ folders         data folders replaced, restored and mixed up by operators
 faults          one class a fault: `available`, `inject`; a file for each family
 workload        clients over the simulated network; histories of calls and returns
 brokers         models of brokers that replicate data under the real controllers; their users and their checkers
-profiles        what a seed draws its options from, by name
+profile         what a seed draws its options from; profiles: all of them by name, those of trouble with the quorum
+                in quorum_profiles, those with brokers in broker_profiles
 drawing         the options that it draws
 log_mirror      the checkers' copies of logs: as read, and as certain to survive
 durable_files   small files as they become durable
 inspector       looks at a node after every event and asks the checkers
 checkers        one class a promise; linearizability of histories
 options         what one seed simulates; report: what came out
+calm            what a cluster does about its leader when nothing goes wrong any more
 settled         what a whole cluster does soon when nothing goes wrong any more
 simulation      seed in, verdict out: safety phase, liveness phase, report
 run             many seeds

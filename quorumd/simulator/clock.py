@@ -24,13 +24,16 @@ class MachineTime:
 class SimulatedClock:
     """The clocks of a machine, for one process on it."""
 
-    def __init__(self, heap: EventHeap, process: Process, time: MachineTime | None = None) -> None:
+    def __init__(
+        self, heap: EventHeap, process: Process, time: MachineTime | None = None, record_ms: float = 0.0
+    ) -> None:
         time = time or MachineTime()
         self._heap = heap
         self._process = process
         self._time = time
         self._offset_ms = time.offset_ms
         self._rate = time.rate
+        self._record_ms = record_ms
 
     def now_ms(self) -> float:
         return self._offset_ms + self._heap.now_ms * self._rate
@@ -47,3 +50,7 @@ class SimulatedClock:
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._heap.call_at(self._heap.now_ms, callback, b"soon", self._process)
+
+    def charge(self, records: int) -> None:
+        if self._record_ms and records:
+            self._heap.spend(self._process, records * self._record_ms)

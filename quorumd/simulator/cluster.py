@@ -7,15 +7,17 @@ timers never fire, its connections are closed for it, and after a power loss its
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from quorumd.controller.controller import ControllerSettings
-from quorumd.errors import StorageError
+from quorumd.errors import ExitCode, StorageError
 from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
+from quorumd.log.quorum_state_file import Founder
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
@@ -35,14 +37,15 @@ if TYPE_CHECKING:
 
 DATA_FOLDER = folders.DATA_FOLDER
 PORT = 9092
-EXIT_STOPPED, EXIT_STORAGE = 0, 3
 CALM_LINKS = LinkConditions(slow_probability=0.0)
 CALM_DISK = DiskLatency(slow_probability=0.0)
 """Progress is promised where messages and flushes are much faster than time-outs (Raft paper 5.6)."""
-EXITS_BY_DISK = (3, 4)
+EXITS_BY_DISK = (ExitCode.DATA_FOLDER, ExitCode.FLUSH_FAILED)
 """Exit codes that a disk which fails or is full can cause."""
 WALL_START_MS = 1_750_000_000_000.0
 RESTART_MS = 1000.0
+READY_MAX_LAG = 20
+"""Records: logs are short here."""
 
 
 class Watcher(Protocol):
@@ -72,6 +75,11 @@ class Machine:
     folder: int = 0
     """Which data folder its disk has now: 0 is the one it began with, others are other replicas of its node."""
     folders_made: int = 0
+    port: int = PORT
+    seeds: Sequence[int] | None = None
+    """Whose addresses its properties name, of voters; None for all of those of the beginning."""
+    names_itself: bool = False
+    """Whether its properties name it as the only voter, as the first node of a quorum that grew later."""
     set_aside: folders.SetAside | None = None
     """The data folder that belongs here, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
@@ -113,8 +121,12 @@ class Cluster:
         self.counters: Counter[str] = Counter()
         self.voters = tuple(range(1, options.voters + 1))
         """Who voted at the beginning."""
-        self.voters_changed = False
-        """Whether an operator wanted others since."""
+        self.stock_voters = frozenset(self.voters[options.voters - options.stock_voters :])
+        """Those that speak nothing private, as stock controllers."""
+        self.is_calm = False
+        """Whether no fault may happen any more."""
+        self.voters_changed = options.auto_join
+        """Whether an operator, or a node by itself, wanted others since."""
         self.machines: dict[int, Machine] = {}
         self.brokers: Brokers | None = None
         """Those that belong to the cluster besides its nodes, if there are any."""
@@ -122,6 +134,8 @@ class Cluster:
         self._watcher = watcher
         for node_id in range(1, options.voters + options.observers + 1):
             self.machines[node_id] = self._make_machine(node_id)
+        self._addresses: list[tuple[str, int]] = []
+        self._format_all()
 
     # ---- what can be done to machines
 
@@ -158,7 +172,7 @@ class Cluster:
         """What a process on a machine runs."""
         return Node(
             self._settings(machine),
-            SimulatedClock(self.heap, process, machine.time),
+            SimulatedClock(self.heap, process, machine.time, self.options.record_ms),
             SimulatedEntropy(self.streams.stream("node", process.node_id, process.life)),
             machine.disk,
             self.network.host(machine.host, process),
@@ -200,6 +214,7 @@ class Cluster:
 
         What is rotten under a process that runs is restored when that has noticed it, and not before.
         """
+        self.is_calm = True
         self.network.heal()
         self.network.conditions = CALM_LINKS
         for machine in self.machines.values():
@@ -236,7 +251,9 @@ class Cluster:
         return hosts if self.brokers is None else hosts + self.brokers.hosts()
 
     def addresses(self) -> list[tuple[str, int]]:
-        return [(machine.host, PORT) for machine in self.machines.values()]
+        """Where the nodes are reached now: the same list every time, changed in place when one moves."""
+        self._addresses[:] = [(machine.host, machine.port) for machine in self.machines.values()]
+        return self._addresses
 
     # ---- the end of processes
 
@@ -250,10 +267,10 @@ class Cluster:
 
     def _exit(self, machine: Machine, process: Process, exit_code: int, reason: str) -> None:
         self.counters[f"exits with code {exit_code}"] += 1
-        if exit_code == EXIT_STORAGE and machine.set_aside is not None:
+        if exit_code == ExitCode.DATA_FOLDER and machine.set_aside is not None:
             self.counters["wrong folders refused"] += 1
             self._end(machine)
-        elif exit_code == EXIT_STOPPED and machine.stopping:
+        elif exit_code == ExitCode.DONE and machine.stopping:
             self._end(machine)
             self.restart_later(process.node_id)
         elif exit_code in EXITS_BY_DISK and self._disk_is_to_blame(machine):
@@ -308,12 +325,21 @@ class Cluster:
 
     # ---- making machines
 
+    def _format_all(self) -> None:
+        voters = [self.machines[voter] for voter in self.voters]
+        founders = [Founder(m.node_id, m.directory_id, m.host, m.port) for m in voters]
+        bootstrap = self.options.features.bootstrap()
+        for machine in self.machines.values():
+            named = founders if machine in voters and self.options.initial_controllers else None
+            folders.format_durably(
+                machine.disk, machine.node_id, machine.directory_id, None, named, bootstrap
+            )
+
     def _make_machine(self, node_id: int) -> Machine:
         disk = SimulatedDisk(self.heap, self.streams.stream("disk", node_id), self.options.disk)
         random = self.streams.stream("machine", node_id)
         drift = self.options.clock_drift
         directory_id = SimulatedEntropy(random).uuid()
-        folders.format_durably(disk, node_id, directory_id, None)
         return Machine(
             node_id,
             f"10.0.0.{node_id}",
@@ -329,26 +355,38 @@ class Cluster:
 
     def _settings(self, machine: Machine) -> NodeSettings:
         options = self.options
-        endpoint = Endpoint("CONTROLLER", machine.host, PORT)
+        endpoint = Endpoint("CONTROLLER", machine.host, machine.port)
+        voters = (machine.node_id,) if machine.names_itself else self.voters
+        seeds = [self.machines[n] for n in (voters if machine.seeds is None else machine.seeds)]
+        others = [seed for seed in seeds if not machine.names_itself]
         return NodeSettings(
             node_id=machine.node_id,
             data_directory=DATA_FOLDER,
             listen=endpoint,
             advertised=endpoint,
-            bootstrap_servers=tuple((self.machines[voter].host, PORT) for voter in self.voters),
-            voter_addresses=tuple((voter, self.machines[voter].host, PORT) for voter in self.voters),
+            bootstrap_servers=tuple((seed.host, seed.port) for seed in others),
+            voter_addresses=tuple((seed.node_id, seed.host, seed.port) for seed in seeds),
+            bootstrap_voters=voters if machine.seeds is None else (),
             raft=RaftSettings(
-                bootstrap_voters=self.voters,
                 fetch_timeout_ms=options.fetch_timeout_ms,
                 election_timeout_ms=options.election_timeout_ms,
                 election_backoff_max_ms=options.election_timeout_ms,
+                # As a daemon's: a long poll never outlasts half of the fetch or request timeout.
+                fetch_max_wait_ms=min(500, options.fetch_timeout_ms // 2, options.election_timeout_ms),
                 snapshot_max_bytes=options.piece_bytes,
             ),
             log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,
                             reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
                             retention_bytes=options.retention_bytes),
             controller=ControllerSettings(broker_session_timeout_ms=options.brokers.session_timeout_ms,
-                                          partitions_in_a_step=options.brokers.partitions_in_a_step),
+                                          partitions_in_a_step=options.brokers.partitions_in_a_step,
+                                          leader_imbalance_check_interval_ms=options.brokers.balance_ms,
+                                          max_idle_interval_ms=options.idle_interval_ms),
             request_timeout_ms=2 * options.election_timeout_ms,
             look_after_files_ms=options.look_after_files_ms,
+            private_apis=machine.node_id not in self.stock_voters,
+            ready_max_lag=READY_MAX_LAG,
+            registers=options.registers,
+            auto_join=options.auto_join,
+            slice_partitions=2,
         )  # fmt: skip

@@ -13,16 +13,16 @@ from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
-from quorumd.ports import Disk, File
+from quorumd.ports import LOWEST_DUTY_CYCLE, Disk, File
 from quorumd.simulator.directory import Directory
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
 from quorumd.simulator.stored_file import Loss, StoredFile, Write
 
 T = TypeVar("T")
 
 ROOMY_BYTES = 1 << 40
 APART_MS = (20.0, 400.0)
-"""How long it takes until a job that runs apart has done its work."""
+"""How long it takes until a job that runs apart has done its work, at the lowest duty cycle."""
 
 _ERROR_TEXTS = {
     EIO: "Input/output error",
@@ -137,6 +137,8 @@ class SimulatedDisk:
         self._rotten: list[StoredFile] = []
         self._locked: dict[str, bool] = {}
         self._busy_until = 0.0
+        self._apart: tuple[Scheduled, float, Callable[[], None], float] | None = None
+        """The job that runs apart, when, and at which duty cycle."""
         self.has_power = True
         self._calls_to_power_loss = 0
         self._syncs_to_power_loss = 0
@@ -363,13 +365,28 @@ class SimulatedDisk:
         process = self._process
 
         def run() -> None:
+            self._apart = None
             try:
                 outcome: T | BaseException = job(self)
             except Exception as error:  # handed to `done`, as the real disk does
                 outcome = error
-            self._heap.call_at(runs_at + 1.0, lambda: done(outcome), b"apart done", process)
+            self._heap.call_later(1.0, lambda: done(outcome), b"apart done", process)
 
-        self._heap.call_at(runs_at, run, b"apart run", process)
+        self._begin_apart(runs_at, run, LOWEST_DUTY_CYCLE)
+
+    def throttle_apart(self, duty_cycle: float) -> None:
+        """What is left of the job takes as much shorter or longer."""
+        if self._apart is None:
+            return
+        scheduled, runs_at, run, before = self._apart
+        if scheduled.process is self._process and duty_cycle != before:
+            scheduled.cancel()
+            left_ms = max(0.0, runs_at - self._heap.now_ms) * before / duty_cycle
+            self._begin_apart(self._heap.now_ms + left_ms, run, duty_cycle)
+
+    def _begin_apart(self, runs_at: float, run: Callable[[], None], duty_cycle: float) -> None:
+        scheduled = self._heap.call_at(runs_at, run, b"apart run", self._process)
+        self._apart = (scheduled, runs_at, run, duty_cycle)
 
     # ---- for OpenFile
 

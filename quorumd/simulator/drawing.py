@@ -8,9 +8,11 @@ from random import Random
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.disk import DiskLatency
 from quorumd.simulator.entropy import Streams
+from quorumd.simulator.feature_options import FeatureOptions, draw_levels
 from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.profiles import DEFAULT, PROFILES, VOTER_CHANGE, Profile
+from quorumd.simulator.profile import Profile, Range
+from quorumd.simulator.profiles import DEFAULT, PROFILES, VOTER_CHANGE
 from quorumd.simulator.workload import WorkloadOptions
 
 COUNT_ON_THE_FIRST_VOTERS = (
@@ -19,6 +21,8 @@ COUNT_ON_THE_FIRST_VOTERS = (
     "wrong cluster id",
     "swapped folders",
     "copied folder",
+    "wiped voters",
+    "moved quorum",
 )
 """They take a data folder away only where a majority of the voters keeps theirs, and know no voters but the first."""
 MACHINES_OF_A_USUAL_SEED = 3
@@ -27,7 +31,22 @@ MACHINES_OF_A_USUAL_SEED = 3
 
 def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     """The options of one seed. Raises KeyError for a profile that is not there."""
-    return _Draw(Streams(seed).stream("options")).options(PROFILES[profile])
+    streams = Streams(seed)
+    drawn = PROFILES[profile]
+    options = _Draw(streams.stream("options")).options(drawn)
+    options = _Draw(streams.stream("leader balance")).with_balance(options, drawn)
+    # Nobody else could tell a sole voter that there is no existing quorum, and a stock voter says nothing of itself.
+    alone = options.voters == 1 or options.stock_voters > 0
+    membership = streams.stream("membership")
+    registers, joins = membership.random() < drawn.registrations, membership.random() < drawn.auto_join
+    return replace(
+        options,
+        registers=registers,
+        auto_join=joins and VOTER_CHANGE not in options.faults,
+        features=_Draw(streams.stream("features")).features(drawn),
+        record_ms=_Draw(streams.stream("processor")).record_ms(drawn),
+        initial_controllers=alone or streams.stream("founding").random() < 0.5,
+    )
 
 
 class _Draw:
@@ -63,7 +82,54 @@ class _Draw:
         )
         # Last, so that what was drawn before is the same with and without.
         count = random.choice(profile.brokers)
-        return self._with_brokers(options, count, profile) if count else options
+        if count:
+            options = self._with_brokers(options, count, profile)
+        options = replace(options, stock_voters=self._stock_voters(options, profile))
+        return self._with_kept_records(options, profile)
+
+    def _stock_voters(self, options: SimulationOptions, profile: Profile) -> int:
+        """Operators that change voters ask the leader with an API that is private."""
+        count = self._random.choice(profile.stock_voters)
+        return min(count, options.voters - 1) if VOTER_CHANGE not in options.faults else 0
+
+    def _with_kept_records(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        if self._random.random() >= profile.kept_records:
+            return options
+        kept_records_ms = self._by_magnitude(*profile.kept_records_ms)
+        return replace(
+            options, kept_records_ms=kept_records_ms, kept_records_at_once=profile.kept_records_at_once
+        )
+
+    def features(self, profile: Profile) -> FeatureOptions:
+        """From a stream of its own, too."""
+        random = self._random
+        if random.random() >= profile.features:
+            return FeatureOptions()
+        changes = random.random() < profile.feature_changes
+        return FeatureOptions(
+            draw_levels(random),
+            self._by_magnitude(*profile.feature_changes_ms) if changes else 0.0,
+            profile.old_brokers,
+        )
+
+    def with_balance(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """From a stream of its own, as `record_ms`: leader balance, cordons and records of idle logs."""
+        return replace(
+            options,
+            idle_interval_ms=self._maybe(profile.idle_interval_ms),
+            brokers=replace(
+                options.brokers,
+                balance_ms=self._maybe(profile.balance_ms),
+                cordon_ms=self._maybe(profile.cordon_ms),
+            ),
+        )
+
+    def _maybe(self, range_ms: Range | None) -> float:
+        return 0.0 if range_ms is None else self._by_magnitude(*range_ms)
+
+    def record_ms(self, profile: Profile) -> float:
+        """From a stream of its own: what else a seed draws is the same with and without."""
+        return self._often_none(*profile.record_ms)
 
     def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
         share = self._uniform(*profile.fault_share)
@@ -85,6 +151,8 @@ class _Draw:
             raises_min_isr=self._random.random() < 0.25,
             unclean_topics=self._often_none(0.05, 0.5) if self._random.random() < 0.3 else 0.0,
             partitions_in_a_step=self._random.choice(profile.partitions_in_a_step),
+            racks=min(count, self._random.choice(profile.racks)),
+            only_topics=profile.only_topics,
         )
         return replace(options, faults={**options.faults, **faults}, brokers=brokers)
 

@@ -63,6 +63,8 @@ class EventHeap:
 
     def __init__(self) -> None:
         self.now_ms = 0.0
+        self.ended_ms = 0.0
+        """When the last callback was done with its work (`spend`)."""
         self.events = 0
         """Callbacks made so far."""
         self.waited = 0
@@ -131,13 +133,23 @@ class EventHeap:
             trace += (_trace_record(deadline, len(name), len(payload)), scheduled.kind, name, payload)
             if len(trace) > _TRACE_BUFFER_PARTS:
                 self._hash_pending()
-            callback()
+            try:
+                callback()
+            finally:
+                # Only the process that worked is later; for everybody else it is still the moment of the event.
+                self.ended_ms, self.now_ms = self.now_ms, deadline
             touched = self.touched
             if touched is not None and touched.callback_ms:
-                touched.busy_until_ms = max(touched.busy_until_ms, deadline + touched.callback_ms)
+                touched.busy_until_ms = max(touched.busy_until_ms, self.ended_ms + touched.callback_ms)
             return True
         self.now_ms = max(self.now_ms, until_ms)
         return False
+
+    def spend(self, process: Process, duration_ms: float) -> None:
+        """The running callback works for so long: what it sends, writes and arms from here on happens that much
+        later, and its process does nothing else meanwhile."""
+        self.now_ms += duration_ms
+        process.busy_until_ms = max(process.busy_until_ms, self.now_ms)
 
     def trace_hash(self) -> str:
         """Hex digest over time, kind, process and payload of every callback made so far."""

@@ -7,7 +7,7 @@ the one before it had and promised is gone. That can be survived only as long as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quorumd.errors import StorageError
 from quorumd.ids import KafkaUuid
 from quorumd.log.meta_properties import format_folder
+from quorumd.log.quorum_state_file import Founder
 from quorumd.raft.voters import majority
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.directory import Directory
@@ -41,16 +42,29 @@ class SetAside(NamedTuple):
 
 
 def format_durably(
-    disk: SimulatedDisk, node_id: int, directory_id: KafkaUuid, cluster_id: str | None
+    disk: SimulatedDisk,
+    node_id: int,
+    directory_id: KafkaUuid,
+    cluster_id: str | None,
+    founders: Sequence[Founder] | None = None,
+    bootstrap: bytes | None = None,
 ) -> None:
     """`quorumd format`. What it said it did must survive whatever comes next."""
-    format_folder(disk, DATA_FOLDER, node_id=node_id, directory_id=directory_id, cluster_id=cluster_id)
+    format_folder(
+        disk,
+        DATA_FOLDER,
+        node_id=node_id,
+        directory_id=directory_id,
+        cluster_id=cluster_id,
+        founders=founders,
+        bootstrap=bootstrap,
+    )
     disk.lose_power()
 
 
 def sound_voters(cluster: Cluster, without: Machine) -> int:
     """How many other voters still have what they ever promised, and the beginning of what is committed."""
-    informed = _best_informed(cluster)
+    informed = best_informed(cluster)
     if informed is None:
         return 0
     first = informed.mirror.batches[:1]
@@ -75,9 +89,10 @@ def can_do_without(cluster: Cluster, machine: Machine) -> bool:
     if machine.set_aside is not None:
         return False
     if machine.node_id not in cluster.voters or machine.folder != 0:
-        return True
-    informed = _best_informed(cluster)
-    if informed is None or _committed_directory(informed, machine.node_id) != machine.directory_id:
+        # One that joined by itself may be needed for a majority as well.
+        return not cluster.options.auto_join
+    informed = best_informed(cluster)
+    if informed is None or committed_directory(informed, machine.node_id) != machine.directory_id:
         return False
     return sound_voters(cluster, machine) >= majority(len(cluster.voters))
 
@@ -88,11 +103,11 @@ def replace(cluster: Cluster, machine: Machine) -> None:
     cluster.counters["disks replaced"] += 1
     cluster.counters["voters lost"] += machine.node_id in cluster.voters and machine.folder == 0
     machine.disk.exchange(Directory())
-    _format_anew(cluster, machine, random, random.choice((None, _cluster_id(cluster))))
+    _format_anew(cluster, machine, random, random.choice((None, known_cluster_id(cluster))))
 
 
-def set_aside(cluster: Cluster, machine: Machine, cluster_id: str) -> None:
-    """An operator formats a folder for another cluster and runs the node with it; `put_back` ends that."""
+def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> None:
+    """An operator formats another folder and runs the node with it; `put_back` ends that."""
     random = cluster.streams.stream("wrong folder", machine.node_id, machine.folders_made)
     root = machine.disk.exchange(Directory())
     machine.set_aside = SetAside(root, machine.folder, machine.directory_id, machine.kept)
@@ -106,6 +121,7 @@ def put_back(cluster: Cluster, machine: Machine) -> None:
         return
     cluster.kill(machine.node_id)
     machine.set_aside = None
+    machine.names_itself = False
     machine.disk.exchange(aside.root)
     machine.folder, machine.directory_id, machine.kept = aside.folder, aside.directory_id, aside.kept
     cluster.moved(machine)
@@ -134,10 +150,13 @@ def expect_refusal(
     root: Directory,
     mistake: str,
     edit: Callable[[], None] | None = None,
+    why: str = "that is not its own",
+    is_watched: Callable[[str], bool] = lambda path: True,
 ) -> None:
-    """The node, which is down, is started with files that are not its own: it must say so and leave them alone.
+    """The node, which is down, is started with files that it must not use: it must say so and leave them alone.
 
-    `edit` changes them before that. Raises Broken if the node starts. Its own files are back afterwards.
+    `edit` changes them before that. Raises Broken if the node starts, or if it changes files of which `is_watched`
+    says so. Its own files are back afterwards.
     """
     own = machine.disk.exchange(root)
     # What is on the disk meanwhile is nothing that the node promised.
@@ -153,18 +172,17 @@ def expect_refusal(
     except StorageError:
         cluster.counters["wrong folders refused"] += 1
     else:
-        raise Broken("a node refuses a folder that is not its own", f"node {machine.node_id}: {mistake}")
+        raise Broken(f"a node refuses a folder {why}", f"node {machine.node_id}: {mistake}")
     finally:
         process.alive = False
         cluster.network.process_ended(process)
     after = machine.disk.contents()
     machine.disk.exchange(own)
     machine.disk.after_sync = after_sync
-    changed = sorted(path for path in before.keys() | after if before.get(path, b"") != after.get(path, b""))
+    watched = filter(is_watched, before.keys() | after)
+    changed = sorted(path for path in watched if before.get(path, b"") != after.get(path, b""))
     if changed:
-        raise Broken(
-            "a folder that is not its own is left alone", f"node {machine.node_id} changed {changed}"
-        )
+        raise Broken(f"a folder {why} is left alone", f"node {machine.node_id} changed {changed}")
 
 
 def _format_anew(cluster: Cluster, machine: Machine, random: Random, cluster_id: str | None) -> None:
@@ -177,7 +195,7 @@ def _format_anew(cluster: Cluster, machine: Machine, random: Random, cluster_id:
     cluster.moved(machine)
 
 
-def _best_informed(cluster: Cluster) -> Machine | None:
+def best_informed(cluster: Cluster) -> Machine | None:
     """The running machine that knows most of what is committed; None while none knows anything."""
     found, highest = None, 0
     for machine in cluster.running():
@@ -189,7 +207,7 @@ def _best_informed(cluster: Cluster) -> Machine | None:
     return found
 
 
-def _committed_directory(informed: Machine, voter_id: int) -> KafkaUuid | None:
+def committed_directory(informed: Machine, voter_id: int) -> KafkaUuid | None:
     """The directory id by which the committed voters name a voter."""
     assert informed.node is not None
     engine = informed.node.engine
@@ -197,6 +215,6 @@ def _committed_directory(informed: Machine, voter_id: int) -> KafkaUuid | None:
     return voter.key.directory_id if voter is not None else None
 
 
-def _cluster_id(cluster: Cluster) -> str | None:
-    informed = _best_informed(cluster)
+def known_cluster_id(cluster: Cluster) -> str | None:
+    informed = best_informed(cluster)
     return informed.node.cluster_id if informed is not None and informed.node is not None else None

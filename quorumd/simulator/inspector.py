@@ -18,6 +18,7 @@ from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from quorumd.simulator.checkers import (
     AcknowledgedWrites,
+    BlankDisksDoNotVote,
     Broken,
     Checker,
     CheckpointIsDurable,
@@ -25,8 +26,11 @@ from quorumd.simulator.checkers import (
     CommittedOnMajority,
     EpochNeverDecreases,
     EpochsAreDurable,
+    FeaturesAreFinalized,
+    FoundedOnce,
     HighWatermarkMonotonic,
     ImagesEqual,
+    KeptRecordsSurvive,
     LeaderAppendOnly,
     LeaderCompleteness,
     LeaderHearsOfMajority,
@@ -39,6 +43,7 @@ from quorumd.simulator.checkers import (
     OnlyCandidatesBeginEpochs,
     OwnEpochCommitsFirst,
     ReadsSeeCommitted,
+    ReadyNodesServe,
     RecoveryKeepsDurable,
     RemovedLeadersEnd,
     RemovedNodesKeepStill,
@@ -120,7 +125,7 @@ class _View:
         seen.now_ms = now_ms
         if seen.is_leader:
             # A leader's image holds what it has not committed yet.
-            seen.applied_offset, seen.image_hash = -1, None
+            seen.applied_offset, seen.image_hash, seen.kept = -1, None, None
             if changed & FETCHES or seen.last_fetches_ms_ago is None:
                 self._look_at_fetches(node, now_ms)
         else:
@@ -128,7 +133,8 @@ class _View:
             self._look_again_ms, self._silent = inf, False
             if changed & APPLIED:
                 seen.applied_offset = node.state_machine.applied_offset
-                seen.image_hash = node.state_machine.image.hash
+                image = node.state_machine.image
+                seen.image_hash, seen.kept = image.hash, frozenset(image.kept.values())
         return seen
 
     def is_torn_copy(self, node: Node, snapshot: OffsetAndEpoch) -> bool:
@@ -166,11 +172,13 @@ class _View:
 class Inspector:
     """All checkers of one simulation, and what they are told."""
 
-    def __init__(self) -> None:
+    def __init__(self, configured_voters: tuple[int, ...] = ()) -> None:
         self._disks: dict[int, DurableLog] = {}
         self.committed = CommittedNeverChanges()
         self.leaders = OneLeaderPerEpoch()
         self.snapshots = SnapshotsEqualTheLog(self.committed)
+        self.features = FeaturesAreFinalized(self.committed)
+        self.readiness = ReadyNodesServe(configured_voters)
         # The committed log comes first: others compare with it.
         self.checkers: list[Checker] = [
             self.leaders,
@@ -194,11 +202,16 @@ class Inspector:
             RemovedNodesKeepStill(),
             WhoStaysIsInTouch(),
             NewVotersHaveCaughtUp(self.committed, self._disks),
+            FoundedOnce(self.committed),
+            BlankDisksDoNotVote(self.committed, self._disks),
             AcknowledgedWrites(self.committed),
             ReadsSeeCommitted(self.committed),
             SavedVotersAreCommitted(self.committed),
             ImagesEqual(),
             self.snapshots,
+            self.readiness,
+            KeptRecordsSurvive(self.committed),
+            self.features,
         ]
         self._saved: list[tuple[SavedVote, SavedVoters]] = []
         self._checkpointed: list[tuple[int, int]] = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from errno import EADDRINUSE
 from functools import partial
+from math import inf
 from random import Random
 
 from quorumd.ports import Connection, Transport
@@ -75,6 +76,8 @@ class SimulatedNetwork:
         self._without_power: dict[str, None] = {}
         self._waiting: dict[Stream, None] = {}
         self._next_port = 40_000
+        self._heard: dict[tuple[str, str], float] = {}
+        """When something last arrived, by machine of sender and receiver."""
         self.tap: Tap | None = None
         """Reads along, if set."""
 
@@ -140,6 +143,14 @@ class SimulatedNetwork:
 
     def way_is_open(self, source: str, target: str) -> bool:
         return (source, target) not in self._blocked and target not in self._without_power
+
+    def arrived(self, source: str, target: str) -> None:
+        """A process on `target` has received something from `source`."""
+        self._heard[source, target] = self.heap.now_ms
+
+    def heard_at(self, source: str, target: str) -> float:
+        """When `target` last received something from `source`, -inf for never."""
+        return self._heard.get((source, target), -inf)
 
     def wait_for_way(self, stream: Stream) -> None:
         self._waiting[stream] = None
@@ -218,7 +229,8 @@ class Attempt:
         listener = network.listener_at(self._target)
         accepts = listener.process if listener is not None else None
         if accepts is not None and accepts.busy_until_ms > network.heap.now_ms:
-            network.heap.call_at(accepts.busy_until_ms, self.arrive, b"connect")
+            # In its place among what waits for that process, or those that work without end are never reached.
+            network.heap.call_later(0.0, self.arrive, b"connect", runs_on=accepts)
             return
         self._arrived = True
         latency = self._delay_ms + network.conditions.latency(network.random)

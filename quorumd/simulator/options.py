@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.disk import DiskLatency
+from quorumd.simulator.feature_options import FeatureOptions
 from quorumd.simulator.link_conditions import LinkConditions
 from quorumd.simulator.workload import WorkloadOptions
 
@@ -37,7 +38,15 @@ FAULT_NAMES = (
     "voter change",
 )
 
-RARE_FAULT_NAMES = ("untimely removal", "copied snapshots")
+RARE_FAULT_NAMES = (
+    "untimely removal",
+    "copied snapshots",
+    "future record",
+    "all killed",
+    "wiped voters",
+    "moved quorum",
+    "unregistration",
+)
 """Worst moments, only for profiles that are made for them."""
 
 BROKER_FAULT_NAMES = (
@@ -61,6 +70,14 @@ class SimulationOptions:
     """What they were drawn from; "" for options that were made by hand."""
     voters: int = 3
     observers: int = 0
+    stock_voters: int = 0
+    """So many of the voters, the last ones, speak as a stock Kafka controller does: nothing private."""
+    registers: bool = False
+    """Whether nodes register themselves as controllers."""
+    auto_join: bool = False
+    """Whether observers request votes by themselves."""
+    initial_controllers: bool = True
+    """Whether the voters are formatted to found a quorum together; else `quorum.voters` alone names them."""
     safety_ms: float = 12_000.0
     """How long faults happen while the promises of safety are checked."""
     liveness_ms: float = 30_000.0
@@ -85,6 +102,15 @@ class SimulationOptions:
     """What a snapshot has made superfluous of a log is kept up to this size, -1 for any."""
     piece_bytes: int = 1024 * 1024
     """How much of a snapshot is fetched at once."""
+    kept_records_ms: float = 0.0
+    """Mean time between two batches of records that a leader writes and quorumd keeps for others; 0 for none."""
+    kept_records_at_once: int = 4
+    """How many of them a leader writes at most in one batch."""
+    idle_interval_ms: float = 0.0
+    """A leader that wrote nothing for this long writes a NoOpRecord; 0 for never."""
+    record_ms: float = 0.0
+    """Processor time that a node needs for a record which it applies, encodes or loads; it does nothing else then."""
+    features: FeatureOptions = field(default_factory=FeatureOptions)
     disk: DiskLatency = field(default_factory=DiskLatency)
     links: LinkConditions = field(default_factory=LinkConditions)
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)

@@ -20,6 +20,8 @@ from quorumd.simulator.workload.link import ClientLink
 CHECKPOINT = f"{DATA_FOLDER}/{FILE_NAME}"
 OTHER_VOTERS_WITHIN_MS = 15_000.0
 """Every voter that comes or goes may wait for a fetch that waits for records (half a second)."""
+IDLE_RECORDS = 4
+LONGEST_COMMIT_MS = 1000.0
 LOOK_EVERY_MS = 5.0
 ASK_EVERY_MS = 200.0
 A_MOMENT_MS = 100.0
@@ -58,6 +60,24 @@ def require_checkpoints(cluster: Cluster, sealed: dict[tuple[int, int], int]) ->
                 "sealed segments are known to be committed",
                 f"node {machine.node_id} has sealed all below {end_offset}, and its checkpoint says {known}",
             )
+
+
+def require_idle_records(
+    interval_ms: float, cluster: Cluster, run_until: Callable[[float], None], committed_end: Callable[[], int]
+) -> None:
+    """Nobody writes any more: the committed log grows all the same, by at most one record per idle interval."""
+    run_until(cluster.heap.now_ms + LONGEST_COMMIT_MS)
+    before = committed_end()
+    # After a record that is committed late the leader waits for another interval.
+    run_until(cluster.heap.now_ms + IDLE_RECORDS * (2 * interval_ms + LONGEST_COMMIT_MS))
+    grown = committed_end() - before
+    least_ms = interval_ms / (1.0 + cluster.options.clock_drift)
+    most = IDLE_RECORDS * (2 * interval_ms + LONGEST_COMMIT_MS) / least_ms + 1
+    if not IDLE_RECORDS <= grown <= most:
+        raise Broken(
+            "an idle log grows by one record per idle interval",
+            f"it grew by {grown} records, not by {IDLE_RECORDS} to {most:.0f}, one per {interval_ms:.0f} ms",
+        )
 
 
 class LastVoterChange:

@@ -1,8 +1,8 @@
 """One seed in, one verdict out: a cluster under faults, then the same cluster given a chance.
 
 Safety phase: faults of all drawn kinds, clients at work, every promise checked after every event. Liveness
-phase: no fault is left and a majority of the voters runs; within a bounded time there is a leader, writes
-succeed again, and every running node has all that is committed. At last the clients' histories are judged.
+phase: no fault is left and a majority of the voters runs; within a bounded time there is a leader, which stays,
+writes succeed again, and every running node has all that is committed. At last the clients' histories are judged.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import json
 import traceback
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
+from quorumd.node.state_machine import SLICE_MS, SLICE_RECORDS
 from quorumd.simulator.brokers.population import Brokers
+from quorumd.simulator.calm import CalmLeadership
 from quorumd.simulator.checkers import Broken
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
@@ -22,14 +25,20 @@ from quorumd.simulator.event_heap import EventHeap, Process
 from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.inspector import QUORUM_STATE, Inspector
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.readiness_probe import ReadinessProbe
+from quorumd.simulator.registrations import JOINED, REGISTERED, unregistered, without_a_vote
 from quorumd.simulator.report import Report, Violation
 from quorumd.simulator.settled import (
     LastVoterChange,
     require_checkpoints,
+    require_idle_records,
     sealed_segments,
 )
+from quorumd.simulator.standstill_probe import StandstillProbe
 from quorumd.simulator.timeline import Timeline
 from quorumd.simulator.workload import History, SimulatedClient
+from quorumd.simulator.workload.feature_operator import FeatureOperator
+from quorumd.simulator.workload.kept_writer import KeptRecordsWriter
 
 MOST_EVENTS_AT_ONCE = 20_000
 """More callbacks than that at one moment of virtual time: something calls itself for ever."""
@@ -53,18 +62,33 @@ class Simulation:
         self._seed = seed
         self._options = options or draw_options(seed)
         self._heap = EventHeap()
-        self._inspector = Inspector()
+        self._inspector = Inspector(tuple(range(1, self._options.voters + 1)))
         self._cluster = Cluster(self._heap, streams, self._options, self._inspector)
+        self._readiness = ReadinessProbe(self._cluster, self._inspector.readiness)
+        self._standstills = StandstillProbe(self._cluster)
         self._brokers: Brokers | None = None
         if self._options.brokers.count:
             committed = self._inspector.committed.batches
             self._brokers = Brokers(self._cluster, self._options.brokers, committed)
             self._cluster.brokers = self._brokers
+        self._kept_records = KeptRecordsWriter(
+            self._cluster,
+            streams.stream("kept records"),
+            self._options.kept_records_ms,
+            self._options.kept_records_at_once,
+        )
+        self._feature_operator = FeatureOperator(
+            self._cluster,
+            streams.stream("feature operator"),
+            self._options.features.changes_ms,
+            self._inspector.features,
+        )
         self._history = History(self._inspector.acknowledged, self._inspector.read)
         # From streams of their own: fewer machines or less time change neither when faults come nor of what kind.
         self._schedule = streams.stream("fault schedule")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
         self._injecting = bool(self._faults)
+        self._calm: CalmLeadership | None = None
         self._moment_ms = -1.0
         self._moment_began = 0
         self._clients = [
@@ -89,6 +113,10 @@ class Simulation:
                 client.start()
             if self._brokers is not None:
                 self._brokers.start()
+            if self._options.kept_records_ms:
+                self._kept_records.start()
+            if self._options.features.changes_ms:
+                self._feature_operator.start()
             self._schedule_fault()
             self._run_until(self._options.safety_ms)
             self._require_liveness()
@@ -145,6 +173,7 @@ class Simulation:
             text = "".join(traceback.format_exception(error))
             raise Broken("no unexpected errors", f"{who}: {error!r}\n{text}") from error
         self._see_time_move()
+        self._see_pauses()
         touched = heap.touched
         if touched is not None and touched.node_id >= 0:
             machine = self._cluster.machines[touched.node_id]
@@ -153,15 +182,30 @@ class Simulation:
             # A node that ends may have committed and answered before that, in the same event. One that ends in good
             # order has closed its log, and did so before.
             elif touched.alive and not (machine.exiting and machine.stopping):
-                self._inspector.look(machine, heap.now_ms)
+                self._inspector.look(machine, heap.ended_ms)
+                self._standstills.look(machine)
                 if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:
                     self._brokers.observation.leads_quorum(machine.node.engine.epoch)
+        self._readiness.look()
         if self._brokers is not None:
             self._brokers.observation.look()
+        if self._calm is not None:
+            self._calm.look()
         if self._timeline is not None:
             # After the inspector, whose copies of logs it reads, and when who lost power is gone.
             self._timeline.look()
         return True
+
+    def _see_pauses(self) -> None:
+        """Whatever a node has to apply, load or take back, it serves others in between. Models of brokers may ask for
+        thousands of records at once."""
+        options, worked_ms = self._options, self._heap.ended_ms - self._heap.now_ms
+        at_once = 2 * (options.kept_records_at_once + options.workload.clients) + SLICE_RECORDS
+        if not options.brokers.count and worked_ms > 2 * SLICE_MS + at_once * options.record_ms:
+            who = self._heap.touched.name if self._heap.touched is not None else "the simulator"
+            raise Broken(
+                "a node with much to do serves others in between", f"{who} worked for {worked_ms:.0f} ms"
+            )
 
     def _see_time_move(self) -> None:
         heap = self._heap
@@ -201,12 +245,17 @@ class Simulation:
         self._cluster.repair()
         if self._brokers is not None:
             self._brokers.calm_down()
+        if self._options.record_ms and self._streams.stream("last kill").random() < 0.5:
+            # All that the nodes know they have to apply anew.
+            for machine in self._cluster.running():
+                self._cluster.kill(machine.node_id)
         core = self._choose_core()
         for node_id in self._cluster.machines:
             if node_id in core:
                 self._cluster.boot(node_id)
             else:
                 self._cluster.retire(node_id)
+        self._calm = CalmLeadership(self._cluster, core)
         for client in self._clients:
             client.read_share = 0.5
         acknowledged = self._history.acknowledged_writes
@@ -216,16 +265,34 @@ class Simulation:
             self._wait(deadline, f"no writes succeed with nodes {core} running")
         for client in self._clients:
             client.running = False
+        self._kept_records.running = self._feature_operator.running = False
         if self._brokers is not None:
             self._require_settled(self._brokers, deadline)
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} do not agree on all that is committed")
+        while not self._readiness.all_voters_are_ready(core):
+            self._wait(deadline, f"not all voters among nodes {core} are ready")
+        self._require_membership(core, self._heap.now_ms + self._options.liveness_ms)
         sealed = sealed_segments(self._cluster)
         self._require_answers(began_ms, set(self._lives(core).items()) & set(lives.items()))
         require_checkpoints(self._cluster, sealed)
-        if self._cluster.voters_changed:
+        interval_ms = self._options.idle_interval_ms
+        if interval_ms:
+            if self._brokers is not None:
+                self._brokers.be_idle()
+            committed = self._inspector.committed
+            require_idle_records(interval_ms, self._cluster, self._run_until, lambda: committed.end_offset)
+        if self._cluster.voters_changed and not self._options.auto_join:
             random = self._streams.stream("last voter change")
             LastVoterChange(self._cluster, random, self._run_until, partial(self._is_whole, core)).require()
+
+    def _require_membership(self, core: list[int], deadline: float) -> None:
+        """Whatever was unregistered, and whoever lost its vote: nodes put it right by themselves."""
+        for missing, promise in ((unregistered, REGISTERED), (without_a_vote, JOINED)):
+            while text := missing(self._cluster, core):
+                self._wait(deadline, text, promise)
+        while not self._is_whole(core):
+            self._wait(deadline, f"nodes {core} do not agree on all that is committed")
 
     def _require_settled(self, brokers: Brokers, deadline: float) -> None:
         """Records are acknowledged again; then, without new ones, everything that was begun comes to its end."""
@@ -276,7 +343,9 @@ class Simulation:
             and (machine.durable_log.holds(first) == len(first) or _remembers_its_vote(machine))
         ]
         majority = len(voters) // 2 + 1
-        if self._cluster.voters_changed or random.random() < 0.5 or len(counting) < majority:
+        # `quorum.voters` alone founds nothing before all of them run.
+        unfounded = not first and not self._options.initial_controllers
+        if unfounded or self._cluster.voters_changed or random.random() < 0.5 or len(counting) < majority:
             return machines
         core = random.sample(counting, majority)
         observers = [node_id for node_id in machines if node_id not in voters]
@@ -312,8 +381,14 @@ class Simulation:
             "committed records": committed.end_offset,
             "different snapshots": self._inspector.snapshots.checked,
             **history.counters(),
+            **self._feature_operator.counters,
+            "features changed": self._inspector.features.changes,
             "waits for a busy process": self._heap.waited,
         }
+        if self._cluster.stock_voters:
+            leaders = [leader in self._cluster.stock_voters for leader in self._inspector.leaders.leaders]
+            counters["epochs led by stock voters"] = sum(leaders)
+            counters["leads handed back"] = sum(before and not after for before, after in pairwise(leaders))
         if self._brokers is not None:
             counters |= self._brokers.all_counters()
         return counters | dict(sorted(self._cluster.counters.items()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from quorumd.ports import Connection
@@ -101,6 +102,7 @@ class Side:
             data = bytes(self.incoming)
             self.incoming.clear()
             self.far.stream.taken(len(data))
+            self._network.arrived(self.far.host, self.host)
             self._network.heap.touched = self.process
             self.connection.received(data)
 
@@ -130,8 +132,8 @@ class Stream:
         self._network = network
         self._heap: EventHeap = network.heap
         self._unsent: deque[bytes] = deque()
-        self._flight: deque[Arrival] = deque()
-        """What is to arrive, in order: an event on the heap for each."""
+        self._flight: deque[tuple[float, Arrival]] = deque()
+        """What is to arrive, in order, and when: an event on the heap for each."""
         self._flying = 0
         """Bytes that the network holds."""
         self._last_arrival = 0.0
@@ -147,6 +149,13 @@ class Stream:
     def bytes_under_way(self) -> int:
         """How much that was written has not been received, and will be if the receiver lives."""
         return self._flying - len(self.receiver.incoming) + self.unsent_bytes
+
+    @property
+    def oldest_unread_ms(self) -> float:
+        """When the oldest of what the receiver has not read arrived, or will; inf for nothing, and while the way is
+        blocked."""
+        is_on_its_way = self._flight and not self._stalled
+        return self._flight[0][0] if is_on_its_way else inf
 
     def finish(self) -> None:
         """Send what is queued, then the end of the stream."""
@@ -214,12 +223,12 @@ class Stream:
         if at_ms < self._last_arrival:
             at_ms = self._last_arrival
         self._last_arrival = at_ms
-        self._flight.append(arrival)
+        self._flight.append((at_ms, arrival))
         heap.call_at(at_ms, self._arrive, kind, None, payload, self.receiver.process)
 
     def _arrive(self) -> None:
         """The next one of the flight is there, or would be."""
-        arrival = self._flight.popleft()
+        _, arrival = self._flight.popleft()
         if self._stalled or not self._network.way_is_open(self.sender.host, self.receiver.host):
             self._stalled.append(arrival)
             self._network.wait_for_way(self)
@@ -242,6 +251,7 @@ class Stream:
             receiver.incoming += data
             return
         self.taken(len(data))
+        self._network.arrived(self.sender.host, receiver.host)
         self._heap.touched = receiver.process
         receiver.connection.received(data)
 

@@ -7,9 +7,11 @@ same with and without one.
 from __future__ import annotations
 
 import json
+from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from quorumd.node.node import Node
@@ -217,16 +219,18 @@ class Timeline:
 
     def _said(self, message: Message) -> None:
         lane, to = self._lane(message.sender), self._lane(message.receiver)
-        self.entries.append(
-            Entry(message.written_ms, "message", lane, message.name, message.facts, message, to)
-        )
+        self._add(Entry(message.written_ms, "message", lane, message.name, message.facts, message, to))
 
     def _lane(self, host: str) -> str:
         found = [m.node_id for m in self._cluster.machines.values() if m.host == host]
         return f"node {found[0]}" if found else CLIENTS
 
     def _tell(self, kind: str, lane: str, text: str, details: Sequence[str] = (), *, epoch: int = -1) -> None:
-        self.entries.append(Entry(self._heap.now_ms, kind, lane, text, list(details), epoch=epoch))
+        self._add(Entry(self._heap.now_ms, kind, lane, text, list(details), epoch=epoch))
+
+    def _add(self, entry: Entry) -> None:
+        """A node that spends CPU time writes later than what others do meanwhile."""
+        insort(self.entries, entry, key=attrgetter("time_ms"))
 
 
 def window(entries: Sequence[Entry], from_ms: float, to_ms: float) -> list[Entry]:

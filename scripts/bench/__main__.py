@@ -1,6 +1,7 @@
 """`make bench`: committed writes of three quorumd daemons against a three-node etcd and the bare disk (`commit`), how
 fast the simulator is (`simulator`), what a change of all voters costs writes (`replacement`), a snapshot of a million
-configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), and how
+configs (`snapshots`), changes of partitions (`controller`), a million partitions on one node (`partitions`), a
+restart of all nodes with 300,000 partitions (`large-log`), and how
 fast the data pipeline decodes a log (`pipeline-decode`), reads one through Spark (`pipeline-source`), audits one
 (`pipeline-audit`), writes its history to Parquet (`pipeline-history`), plans a million partitions (`pipeline-plan`),
 and has its first result (`pipeline-start`).
@@ -17,27 +18,42 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
 
-from scripts.bench import etcd
+from scripts.bench import (
+    etcd,
+    large_log,
+    partitions,
+    pipeline_audit,
+    pipeline_decode,
+    pipeline_history,
+    pipeline_plan,
+    pipeline_source,
+    pipeline_start,
+    simulator,
+    snapshots,
+)
 from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
 from scripts.bench.etcd import EtcdCluster
+from scripts.bench.large_log import LargeLogReport, measure_large_log
 from scripts.bench.partitions import PartitionReport, measure_partitions
 from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
 from scripts.bench.pipeline_history import HistoryReport, measure_history
-from scripts.bench.pipeline_plan import PlanReport, measure_plans
+from scripts.bench.pipeline_plan import Case, PlanReport, measure_plans
 from scripts.bench.pipeline_source import SourceReport, measure_source
 from scripts.bench.pipeline_start import StartReport, measure_start
 from scripts.bench.processes import BenchError
 from scripts.bench.quorumd_cluster import QuorumdCluster, cold_start
 from scripts.bench.replacement import ReplacementReport, measure_replacements
-from scripts.bench.simulator import SimulatorReport, measure_simulator
+from scripts.bench.simulator import Load, SimulatorReport, measure_simulator
 from scripts.bench.snapshots import SnapshotReport, measure_snapshots
 from scripts.bench.summary import Level, Report, Run
 
@@ -49,11 +65,11 @@ CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
 COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS = "commit", "simulator", "replacement", "snapshots"
-CONTROLLER, PARTITIONS = "controller", "partitions"
+CONTROLLER, PARTITIONS, LARGE_LOG = "controller", "partitions", "large-log"
 PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
 PIPELINE_PLAN, PIPELINE_SOURCE, PIPELINE_START = "pipeline-plan", "pipeline-source", "pipeline-start"
 PARTS = (
-    *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS),
+    *(COMMIT, SIMULATOR, REPLACEMENT, SNAPSHOTS, CONTROLLER, PARTITIONS, LARGE_LOG),
     *(PIPELINE_DECODE, PIPELINE_SOURCE, PIPELINE_AUDIT, PIPELINE_HISTORY, PIPELINE_PLAN, PIPELINE_START),
 )
 RESULTS = BUILD / "commit.json"
@@ -65,6 +81,7 @@ AnyReport = (
     | SnapshotReport
     | ControllerReport
     | PartitionReport
+    | LargeLogReport
     | DecodeReport
     | SourceReport
     | AuditReport
@@ -73,6 +90,52 @@ AnyReport = (
     | StartReport
 )
 RunOf = Callable[[int, int, int, float], Run]
+
+
+class Sizes(NamedTuple):
+    """How much each part measures."""
+
+    loads: Sequence[Load] = simulator.LOADS
+    configs: int = snapshots.RECORDS
+    topics: int = partitions.TOPICS
+    large_log: int = large_log.TOPICS
+    decoded: int = pipeline_decode.RECORDS
+    dumped: int = pipeline_decode.DUMPED_RECORDS
+    decodings: int = pipeline_decode.REPEAT
+    read: int = pipeline_source.RECORDS
+    audited: Mapping[int, int] = pipeline_audit.RECORDS
+    history: int = pipeline_history.RECORDS
+    plans: Sequence[Case] = pipeline_plan.CASES
+    starts: int = pipeline_start.ROUNDS
+
+
+SHORT = Sizes(
+    loads=[replace(load, safety_ms=500.0, seeds=1) for load in simulator.LOADS[:2]],
+    configs=2_000,
+    topics=20,
+    large_log=3,
+    decoded=4_000,
+    dumped=1_000,
+    decodings=1,
+    read=20_000,
+    audited={32: 20_000},
+    history=20_000,
+    plans=[Case(2_000, 12, 2, 1, 60.0)],
+    starts=1,
+)
+SHORT_SECONDS = 0.5
+
+
+class Plan(NamedTuple):
+    """What a run of the benchmark measures, and where."""
+
+    folder: Path
+    package: str
+    seconds: float
+    rounds: int
+    sizes: Sizes
+    audit_records: int | None
+    audit_linked: bool
 
 
 @click.command()
@@ -89,6 +152,7 @@ RunOf = Callable[[int, int, int, float], Run]
     help="Records of the audit at 32 a batch, such as 1000000000. [default: 45000000]",
 )
 @click.option("--audit-linked", is_flag=True, help="Let these be five copies that are hard links to one.")
+@click.option("--short", is_flag=True, help="Show in seconds that a part works; its figures mean nothing.")
 def main(
     seconds: float,
     rounds: int,
@@ -97,12 +161,13 @@ def main(
     interpreted: bool,
     audit_records: int | None,
     audit_linked: bool,
+    short: bool,
 ) -> None:
     """Measure, print tables, and write build/bench/commit.json, where the figures of other parts stay. Quick look:
     --seconds 3 --rounds 1."""
     console = Console(width=110)
     parts = only or PARTS
-    reports: list[AnyReport] = []
+    folder, results = (BUILD / "short", BUILD / "short.json") if short else (BUILD, RESULTS)
 
     def tell(text: str) -> None:
         console.print(f"[dim]{text}[/dim]")
@@ -112,44 +177,27 @@ def main(
             etcd.check_installed()
         package = choose_package(Path.cwd() if interpreted else COMPILED.resolve())
         console.print(f"quorumd: {package}")
-        if SIMULATOR in parts:
-            reports.append(measure_simulator(package, rounds, tell))
-        if REPLACEMENT in parts:
-            reports.append(measure_replacements(BUILD / REPLACEMENT, package, rounds, tell))
-        if SNAPSHOTS in parts:
-            reports.append(measure_snapshots(BUILD / SNAPSHOTS, package, seconds, rounds, tell))
-        if CONTROLLER in parts:
-            reports.append(measure_controller(BUILD / CONTROLLER, package, seconds, rounds, tell))
-        if PARTITIONS in parts:
-            reports.append(measure_partitions(BUILD / PARTITIONS, package, tell))
-        if PIPELINE_DECODE in parts:
-            reports.append(measure_decode(BUILD / PIPELINE_DECODE, package, tell))
-        if PIPELINE_SOURCE in parts:
-            reports.append(measure_source(BUILD / PIPELINE_SOURCE, package, rounds, tell))
-        if PIPELINE_AUDIT in parts:
-            reports.append(measure_audit(BUILD / PIPELINE_AUDIT, rounds, tell, audit_records, audit_linked))
-        if PIPELINE_HISTORY in parts:
-            reports.append(measure_history(BUILD / PIPELINE_HISTORY, rounds, tell))
-        if PIPELINE_PLAN in parts:
-            reports.append(measure_plans(package, rounds, tell))
-        if PIPELINE_START in parts:
-            reports.append(measure_start(BUILD / PIPELINE_START, package, tell))
-        if COMMIT in parts:
-            reports.append(measure_commits(package, seconds, rounds, tell))
+        if short:
+            seconds, rounds = SHORT_SECONDS, 1
+        plan = Plan(
+            folder, package, seconds, rounds, SHORT if short else Sizes(), audit_records, audit_linked
+        )
+        reports = [MEASURES[part](plan, tell) for part in MEASURES if part in parts]
     except BenchError as error:
         console.print(f"error: {error}", markup=False, style="red")
         sys.exit(1)
     for report in reports:
-        report.write_json(RESULTS)
+        report.write_json(results)
         report.print(console)
-    console.print(f"written to {RESULTS}")
+    console.print(f"written to {results}")
     if require_targets and any(report.missed() for report in reports):
         sys.exit(1)
 
 
-def measure_commits(package: str, seconds: float, rounds: int, tell: Callable[[str], None]) -> Report:
+def measure_commits(
+    folder: Path, package: str, seconds: float, rounds: int, tell: Callable[[str], None]
+) -> Report:
     """`measure` in a folder that is gone afterwards, unless it fails."""
-    folder = BUILD / "tmp"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     report = measure(folder.resolve(), package, seconds, rounds, tell)
@@ -230,6 +278,55 @@ def _machine() -> dict[str, object]:
         "etcd": etcd.version(),
     }
 
+
+MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
+    SIMULATOR: lambda plan, tell: measure_simulator(plan.package, plan.rounds, tell, plan.sizes.loads),
+    REPLACEMENT: lambda plan, tell: measure_replacements(
+        plan.folder / REPLACEMENT, plan.package, plan.rounds, tell
+    ),
+    SNAPSHOTS: lambda plan, tell: measure_snapshots(
+        plan.folder / SNAPSHOTS, plan.package, plan.seconds, plan.rounds, tell, plan.sizes.configs
+    ),
+    CONTROLLER: lambda plan, tell: measure_controller(
+        plan.folder / CONTROLLER, plan.package, plan.seconds, plan.rounds, tell
+    ),
+    PARTITIONS: lambda plan, tell: measure_partitions(
+        plan.folder / PARTITIONS, plan.package, tell, plan.sizes.topics
+    ),
+    LARGE_LOG: lambda plan, tell: measure_large_log(
+        plan.folder / LARGE_LOG, plan.package, tell, plan.sizes.large_log
+    ),
+    PIPELINE_DECODE: lambda plan, tell: measure_decode(
+        plan.folder / PIPELINE_DECODE,
+        plan.package,
+        tell,
+        plan.sizes.decoded,
+        plan.sizes.dumped,
+        plan.sizes.decodings,
+    ),
+    PIPELINE_SOURCE: lambda plan, tell: measure_source(
+        plan.folder / PIPELINE_SOURCE, plan.package, plan.rounds, tell, plan.sizes.read
+    ),
+    PIPELINE_AUDIT: lambda plan, tell: measure_audit(
+        plan.folder / PIPELINE_AUDIT,
+        plan.rounds,
+        tell,
+        plan.audit_records,
+        plan.audit_linked,
+        plan.sizes.audited,
+    ),
+    PIPELINE_HISTORY: lambda plan, tell: measure_history(
+        plan.folder / PIPELINE_HISTORY, plan.rounds, tell, plan.sizes.history
+    ),
+    PIPELINE_PLAN: lambda plan, tell: measure_plans(plan.package, plan.rounds, tell, plan.sizes.plans),
+    PIPELINE_START: lambda plan, tell: measure_start(
+        plan.folder / PIPELINE_START, plan.package, tell, plan.sizes.starts
+    ),
+    COMMIT: lambda plan, tell: measure_commits(
+        plan.folder / "tmp", plan.package, plan.seconds, plan.rounds, tell
+    ),
+}
+"""In the order in which they are measured."""
 
 if __name__ == "__main__":
     main()

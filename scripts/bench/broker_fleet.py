@@ -6,6 +6,7 @@ import asyncio
 from typing import TypeVar
 
 from quorumd.client.connection import NodeConnection
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import broker_registration_request as registration
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -41,9 +42,7 @@ class StandIn:
         request = registration.BrokerRegistrationRequest(self.id, cluster_id, KafkaUuid(b"a start:" + number))
         request.listeners = [registration.Listener("PLAINTEXT", "127.0.0.1", 9, 0)]
         request.features = [
-            registration.Feature("metadata.version", 7, 25),
-            registration.Feature("kraft.version", 0, 1),
-            registration.Feature("eligible.leader.replicas.version", 0, 1),
+            registration.Feature(each.name, each.lowest, each.highest) for each in SUPPORTED_FEATURES
         ]
         request.log_dirs = [KafkaUuid(b"a folder" + number)]
         answer = await self.ask(request, BrokerRegistrationResponse)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from quorumd.cli.local_cluster import format_together
 from quorumd.client.admin import AdminClient
 from quorumd.errors import RequestFailed
 from quorumd.protocol.messages.describe_quorum_response import PartitionData
@@ -47,18 +48,25 @@ class Members:
 
     def start(self, node_id: int) -> float:
         """Start one node; returns the seconds until it takes connections. Raises BenchError if it never does."""
-        config = self.config(node_id)
-        config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text("".join(f"{key}={value}\n" for key, value in self._lines(node_id).items()))
         began = time.perf_counter()
-        command = [sys.executable, "-m", "quorumd", "start", "--config", str(config), "--format-if-needed"]
-        process = self.processes[node_id] = Process(command, self._folder / f"node-{node_id}.log")
+        process = self.launch(node_id)
         while not self._listens(node_id):
             process.check_alive()
             if time.perf_counter() - began > START_S:
                 raise BenchError(f"node {node_id} did not serve within {START_S:.0f} s")
             time.sleep(0.002)
         return time.perf_counter() - began
+
+    def launch(self, node_id: int) -> Process:
+        """Start one node, and do not wait for it."""
+        config = self.config(node_id)
+        config.parent.mkdir(parents=True, exist_ok=True)
+        if not any(self.data_folder(each).exists() for each in self._first):
+            format_together({each: (self.data_folder(each), self.ports[each]) for each in self._first})
+        config.write_text("".join(f"{key}={value}\n" for key, value in self._lines(node_id).items()))
+        command = [sys.executable, "-m", "quorumd", "start", "--config", str(config), "--format-if-needed"]
+        process = self.processes[node_id] = Process(command, self._folder / f"node-{node_id}.log")
+        return process
 
     def stop(self, node_id: int | None = None) -> None:
         """Stop one node in good order, or all."""

@@ -35,7 +35,7 @@ from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.snapshot_builder import build_snapshot
-from quorumd.node.snapshot_loading import begin
+from quorumd.node.snapshot_loading import begin, load_image
 from quorumd.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,
@@ -169,7 +169,9 @@ def measure(folder: str, topics: int) -> dict[str, Any]:
     log, _ = SegmentedLog.open(disk, partition_folder(folder), LogSettings())
     before_mib = _resident_mib()
     cpu_began, began = time.process_time(), time.perf_counter()
-    image = begin(disk, log).image
+    snapshot = begin(log).snapshot
+    assert snapshot is not None
+    image = load_image(disk, log.snapshots.path(snapshot), snapshot)
     load_seconds, load_cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     log.close()
     gc.freeze()

@@ -154,12 +154,13 @@ def measure_audit(
     tell: Callable[[str], None],
     records: int | None = None,
     linked: bool = False,
+    sizes: Mapping[int, int] = RECORDS,
 ) -> AuditReport:
     """All of it; `records` at 32 a batch instead of what suits a quick look, as hard links if `linked`. Raises
     BenchError.
     """
     shapes = []
-    for batch_records, usual in RECORDS.items():
+    for batch_records, usual in sizes.items():
         asked = records if batch_records > 1 else None
         wanted = usual if asked is None else asked
         shutil.rmtree(folder, ignore_errors=True)
@@ -297,14 +298,16 @@ def main(rounds: int, folders: tuple[str, ...]) -> None:
 
     by_node = parse_folders(",".join(folders))
     turns: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool, spark_session(profile="thin") as session:
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        # Its processes are forked here: later they would hold the pipe at whose end Java ends.
         _plain_seconds(by_node, pool)
-        audit(session, by_node)
-        for _ in range(rounds):
-            began = time.monotonic()
+        with spark_session(profile="thin") as session:
             audit(session, by_node)
-            seconds = time.monotonic() - began
-            turns.append(asdict(Turn(seconds, _plain_seconds(by_node, pool))))
+            for _ in range(rounds):
+                began = time.monotonic()
+                audit(session, by_node)
+                seconds = time.monotonic() - began
+                turns.append(asdict(Turn(seconds, _plain_seconds(by_node, pool))))
     click.echo(json.dumps(turns))
 
 

@@ -98,7 +98,7 @@ def measure_history(
     """All of it, in a folder that is gone afterwards."""
     shutil.rmtree(folder, ignore_errors=True)
     log = generate(folder / "log", LogShape(records))
-    small = generate(folder / "small", LogShape(WARM_UP))
+    small = generate(folder / "small", LogShape(min(records, WARM_UP)))
     source, warm_up = ({"path": f"1={each.folders[1]}"} for each in (log, small))
     rates, size, cpu_rate = {}, 0, 0.0
     for cores in (1, 2):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -129,9 +129,11 @@ class PlanReport:
         print_missed(console, self.missed())
 
 
-def measure_plans(package: str, rounds: int, tell: Callable[[str], None]) -> PlanReport:
+def measure_plans(
+    package: str, rounds: int, tell: Callable[[str], None], cases: Sequence[Case] = CASES
+) -> PlanReport:
     """All cases, one after the other."""
-    return PlanReport(package, [_measure(case, rounds, tell) for case in CASES])
+    return PlanReport(package, [_measure(case, rounds, tell) for case in cases])
 
 
 def _measure(case: Case, rounds: int, tell: Callable[[str], None]) -> PlanFigures:

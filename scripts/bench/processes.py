@@ -68,6 +68,12 @@ class Process:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._child.kill()
+        self._child.wait()
+        self._sink.close()
+
     def stop(self) -> None:
         """SIGTERM, and SIGKILL for one that has not gone after ten seconds."""
         if self._child.poll() is None:

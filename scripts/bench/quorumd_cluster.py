@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from quorumd.cli.local_cluster import METRICS_PORT_OFFSET, LocalCluster, is_free
-from quorumd.client.load import CLIENT_METRICS, write_request
+from quorumd.client.load import CLIENT_METRICS, resource_name, write_request
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.connection import ClientConnection
@@ -66,7 +66,7 @@ class QuorumdCluster:
             lambda: all(voter.log_end_offset >= committed for voter in self._quorum().current_voters),
             self.processes,
         )
-        resource = describe_configs_request.DescribeConfigsResource(CLIENT_METRICS, "quorumd-load", None)
+        resource = describe_configs_request.DescribeConfigsResource(CLIENT_METRICS, resource_name(0, 0), None)
         request = describe_configs_request.DescribeConfigsRequest([resource])
         for address in self._addresses:
             answer = _ask(address, request, 4, describe_configs_response.DescribeConfigsResponse)
@@ -122,7 +122,7 @@ def cold_start(folder: Path) -> float:
     try:
         wait_until(
             "the first write",
-            lambda: any(_is_acknowledged(("127.0.0.1", node.port)) for node in cluster.nodes),
+            lambda: any(is_acknowledged(("127.0.0.1", node.port)) for node in cluster.nodes),
             processes,
         )
         return time.perf_counter() - began
@@ -140,10 +140,6 @@ def _format(folder: Path) -> LocalCluster:
         raise BenchError(f"no free ports in {ports}")
     cluster = LocalCluster.planned(folder, NODES, base)
     cluster.make()
-    for node in cluster.nodes:
-        command = [sys.executable, "-m", "quorumd", "format", "--config", str(node.config)]
-        if (result := subprocess.run(command, capture_output=True, text=True)).returncode:
-            raise BenchError(f"quorumd format failed: {result.stderr}")
     return cluster
 
 
@@ -157,7 +153,7 @@ def _start(cluster: LocalCluster) -> list[Process]:
     ]
 
 
-def _is_acknowledged(address: Address) -> bool:
+def is_acknowledged(address: Address) -> bool:
     """Whether a node commits one write now."""
     try:
         with socket.create_connection(address, timeout=5) as connection:

@@ -175,5 +175,5 @@ async def _until_voters(operator: AdminClient, target: tuple[int, ...]) -> None:
 async def _write(admin: AdminClient, number: int, acknowledged: list[float]) -> None:
     """One write after the other, for ever. Raises RequestFailed where one is not acknowledged for a minute."""
     while True:
-        await admin.alter_configs(ResourceType.GROUP, f"writer-{number}", {"value": VALUE})
+        await admin.alter_configs(ResourceType.CLIENT_METRICS, f"writer-{number}", {"metrics": VALUE})
         acknowledged.append(time.perf_counter())

@@ -10,7 +10,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,9 +165,11 @@ class SimulatorReport:
             console.print(f"[red]missed[/red]: {sentence}")
 
 
-def measure_simulator(package: str, rounds: int, tell: Callable[[str], None]) -> SimulatorReport:
+def measure_simulator(
+    package: str, rounds: int, tell: Callable[[str], None], loads: Sequence[Load] = LOADS
+) -> SimulatorReport:
     """All loads in turns, as many rounds of each. Raises BenchError."""
-    results = [LoadResult(load) for load in LOADS]
+    results = [LoadResult(load) for load in loads]
     for turn in range(rounds):
         for result in results:
             result.rounds.append(simulate(result.load))

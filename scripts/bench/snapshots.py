@@ -231,14 +231,14 @@ def _many_configs(number: int) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(
         [
             AlterConfigsResource(
-                ResourceType.GROUP,
-                f"group-{number * RESOURCES + group}",
+                ResourceType.BROKER,
+                str(number * RESOURCES + broker),
                 [
-                    AlterableConfig(f"setting-{at}", 0, f"value-{number}-{group}-{at}")
+                    AlterableConfig(f"setting-{at}", 0, f"value-{number}-{broker}-{at}")
                     for at in range(CONFIGS)
                 ],
             )
-            for group in range(RESOURCES)
+            for broker in range(RESOURCES)
         ]
     )
 
@@ -257,7 +257,7 @@ def build(members: Members) -> tuple[float, BuiltSnapshot]:
         process.stdin.flush()
         # Its standard input stays open: the end of it would end the process.
         answer = process.stdout.read()
-    built = pickle.loads(answer) if answer else None
+    built = pickle.loads(answer)[0] if answer else None
     if not isinstance(built, BuiltSnapshot) or not built.is_new:
         raise BenchError(f"no snapshot was built in {folder}: {built}")
     return time.perf_counter() - began, built

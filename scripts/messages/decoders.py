@@ -1,6 +1,7 @@
 """Emits decode_vN: one function a version, nested structs inlined, runs of fixed-size fields in one unpack.
 
 Each field becomes a local variable; a nested struct's are prefixed with its name, so that all are distinct.
+With `in_steps` the function is a generator that yields after each element of an array.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from messages.layout import (
     fields_of,
     is_primitive,
     literal,
+    memory_of_element,
     python_type,
     smallest_size,
     snake_case,
@@ -18,15 +20,16 @@ from messages.layout import (
 from messages.schema import FieldSchema, MessageSchema
 from messages.source import Needs, Source
 
-OWN_NAMES = ("buf", "pos", "count", "elements", "tag", "tag_count", "end")
+OWN_NAMES = ("buf", "pos", "count", "memory", "tag", "tag_count", "end")
 
 
 class Decoder:
     """The body of one message's decode function for one version."""
 
-    def __init__(self, message: MessageSchema, version: int, needs: Needs) -> None:
+    def __init__(self, message: MessageSchema, version: int, needs: Needs, in_steps: bool = False) -> None:
         self._message = message
         self._version = version
+        self._in_steps = in_steps
         self._flexible = message.flexible_in(version)
         self._needs = needs
         self._source = Source()
@@ -36,7 +39,7 @@ class Decoder:
         arguments = self._struct(self._message.fields, "")
         self._construct("return ", self._message.name, arguments, ", pos")
         text = self._source.text()
-        return f"    elements = 0\n{text}" if "elements += count" in text else text
+        return f"    memory = 0\n{text}" if "memory += " in text else text
 
     def _struct(self, fields: list[FieldSchema], prefix: str) -> list[str]:
         """Decode the fields into locals; what to call the class with, in the order of its parameters."""
@@ -151,9 +154,10 @@ class Decoder:
 
     def _elements(self, field: FieldSchema, name: str) -> None:
         kind = field.element_type
-        self._source.line("elements += count")
-        with self._source.block(f"if elements > {self._needs.from_primitives('ALWAYS_ALLOWED_ELEMENTS')}:"):
-            self._source.line(f"{self._needs.from_primitives('check_elements')}(buf, elements)")
+        check = "check_response_memory" if self._message.type == "response" else "check_memory"
+        self._source.line(f"memory += {memory_of_element(field, self._version, self._message)} * count")
+        with self._source.block(f"if memory > {self._needs.from_primitives('ALWAYS_ALLOWED_MEMORY')}:"):
+            self._source.line(f"{self._needs.from_primitives(check)}(buf, memory)")
         if kind in FIXED_CODES and kind != "uuid":
             unpack = self._needs.from_struct("unpack_from")
             self._source.line(f'{name} = list({unpack}(f">{{count}}{FIXED_CODES[kind]}", buf, pos))')
@@ -170,6 +174,8 @@ class Decoder:
                 self._source.line(f"{name}.append({name}_element)")
             else:
                 self._nested(field, f"{name}.append(", ")")
+            if self._in_steps:
+                self._source.line("yield")
 
     def _tags(self, fields: list[FieldSchema], prefix: str) -> None:
         tagged = [field for field in fields if self._is_present(field) and field.tagged_in(self._version)]

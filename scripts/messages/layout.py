@@ -196,3 +196,38 @@ def smallest_size(field: FieldSchema, version: int, message: MessageSchema) -> i
         else:
             size += smallest_size(part, version, message)
     return max(size, 1)
+
+
+_LIST_SLOT, _OBJECT, _LIST = 9, 32, 72
+"""Bytes of a place in a list that grows, of an object without its fields, of an empty list."""
+_MEMORY = {
+    **dict.fromkeys(("bool", "int8"), 0),
+    **dict.fromkeys(("int16", "uint16", "int32", "uint32", "int64", "float64"), 32),
+    "uuid": 72,
+    "string": 56,
+    "bytes": 40,
+    "records": 40,
+}
+"""Bytes of a value besides those it came in; small numbers are shared by all."""
+
+
+def memory_of_element(field: FieldSchema, version: int, message: MessageSchema) -> int:
+    """About how many bytes one element of an array field takes once it is decoded, without the elements of arrays in
+    it, which count themselves, and without the bytes of its strings."""
+    if is_primitive(field.element_type):
+        return _LIST_SLOT + _MEMORY[field.element_type]
+    return _LIST_SLOT + _memory_of_struct(fields_of(field, message), version, message)
+
+
+def _memory_of_struct(fields: list[FieldSchema], version: int, message: MessageSchema) -> int:
+    size = _OBJECT + 8 * len(fields)
+    for part in fields:
+        if part.is_array:
+            size += _LIST
+        elif version not in part.versions:
+            continue
+        elif is_primitive(part.type):
+            size += _MEMORY[part.type]
+        else:
+            size += _memory_of_struct(fields_of(part, message), version, message)
+    return size

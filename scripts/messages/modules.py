@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from messages.classes import emit_class
 from messages.decoders import Decoder
@@ -78,10 +79,16 @@ def _title(message: MessageSchema) -> str:
 def _functions(message: MessageSchema, needs: Needs) -> list[str]:
     """Every encode_vN and decode_vN; a version just like an earlier one is another name for that."""
     parts = []
-    emitters: list[tuple[str, str, str, type[Encoder] | type[Decoder]]] = [
+    decoded = f"tuple[{message.name}, int]"
+    emitters: list[tuple[str, str, str, Callable[[MessageSchema, int, Needs], Encoder | Decoder]]] = [
         ("encode", f"message: {message.name}, out: bytearray", "None", Encoder),
-        ("decode", "buf: bytes, pos: int", f"tuple[{message.name}, int]", Decoder),
+        ("decode", "buf: bytes, pos: int", decoded, Decoder),
     ]
+    if message.decoded_in_steps:
+        in_steps = partial(Decoder, in_steps=True)
+        emitters.append(
+            ("decode_in_steps", "buf: bytes, pos: int", f"Generator[None, None, {decoded}]", in_steps)
+        )
     tables = []
     for verb, parameters, result, emitter in emitters:
         first_with: dict[str, str] = {}
@@ -95,7 +102,9 @@ def _functions(message: MessageSchema, needs: Needs) -> list[str]:
                 parts.append(f"{name} = {earlier}\n")
         entries = "".join(f"    {version}: {verb}_v{version},\n" for version in message.versions)
         tables.append(f"{verb.upper()} = {{\n{entries}}}\n")
-    return [*parts, "\n".join([*tables, f"{message.name}.ENCODE = ENCODE\n{message.name}.DECODE = DECODE\n"])]
+    verbs = [verb.upper() for verb, *_ in emitters]
+    assigned = "".join(f"{message.name}.{verb} = {verb}\n" for verb in verbs)
+    return [*parts, "\n".join([*tables, assigned])]
 
 
 def _imports(text: str, needs: Needs) -> str:
@@ -103,8 +112,12 @@ def _imports(text: str, needs: Needs) -> str:
     ids = [name for name in ("ZERO_UUID", "KafkaUuid") if name in text]
     base = ["Message", *(name for name in ("MessageStruct", "NOT_GIVEN") if name in text)]
     lines = ["from __future__ import annotations", ""]
+    if "Generator[" in text:
+        lines.append("from collections.abc import Generator")
     if struct:
-        lines += [f"from struct import {', '.join(struct)}", ""]
+        lines.append(f"from struct import {', '.join(struct)}")
+    if len(lines) > 2:
+        lines.append("")
     if ids:
         lines.append(f"from quorumd.ids import {', '.join(ids)}")
     if needs.primitives:

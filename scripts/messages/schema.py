@@ -128,6 +128,8 @@ class MessageSchema(_Model):
     about: str = ""
     valid_versions: Range
     flexible_versions: RangeOrNone
+    decoded_in_steps: bool = False
+    """Whether it is also decoded element by element: one message may have ten thousands of them."""
     common_structs: list[CommonStruct] = []
     fields: list[FieldSchema]
 

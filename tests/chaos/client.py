@@ -30,9 +30,10 @@ from quorumd.protocol.messages.incremental_alter_configs_response import Increme
 from quorumd.protocol.wire import Message
 from tests.chaos.history import LIST_KEY, Entry
 
-GROUP = 32
+CLIENT_METRICS = 16
 SET, APPEND = 0, 2
-CONFIG = "value"
+CONFIG = "metrics"
+"""A list of any text, for registers and for lists."""
 PADDING = "."
 """Fills a register's value up to what makes logs grow; no part of the value."""
 
@@ -116,13 +117,13 @@ class Client:
 
     def _request(self, kind: str, key: str, value: str | None) -> Message:
         if kind == "read":
-            return DescribeConfigsRequest([DescribeConfigsResource(GROUP, key, [CONFIG])])
+            return DescribeConfigsRequest([DescribeConfigsResource(CLIENT_METRICS, key, [CONFIG])])
         if kind == "append":
             change = AlterableConfig(CONFIG, APPEND, value)
         else:
             padding = PADDING * self._random.randrange(LONGEST_PADDING)
             change = AlterableConfig(CONFIG, SET, f"{value}{padding}")
-        return IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP, key, [change])])
+        return IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, key, [change])])
 
 
 def _read(answer: Message) -> tuple[int, str | None]:

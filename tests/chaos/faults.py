@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 
+from quorumd.errors import ExitCode
 from tests.chaos.cluster import ChaosCluster, ChaosDaemon
 from tests.chaos.links import State, Way
 from tests.chaos.voters import Reassignment, draw_voters
@@ -17,7 +18,6 @@ LEADER_SHARE = 0.6
 """How often a fault hurts the leader, if it hurts one node: there it does most."""
 SECOND_SHARE = 0.35
 """How many rounds have a second fault."""
-EXIT_FLUSH_FAILED = 4
 WAIT_S = 3.0
 DAY_MS = 86_400_000
 
@@ -214,7 +214,7 @@ class FailedFlush(Fault):
         victim.gone()
         flushes = self.random.randint(1, 60)
         self.what += f" after {flushes}"
-        victim.expected_exit = EXIT_FLUSH_FAILED
+        victim.expected_exit = ExitCode.FLUSH_FAILED
         victim.begin(fail_flush_after=flushes)
 
     def is_felt(self) -> bool:
@@ -224,7 +224,7 @@ class FailedFlush(Fault):
         (victim,) = self.victims
         if victim.runs:
             victim.kill()  # a node that is cut off, too, has nothing to flush
-        elif victim.wait() != EXIT_FLUSH_FAILED:
+        elif victim.wait() != ExitCode.FLUSH_FAILED:
             raise Anomaly(f"node {victim.node_id} ended with {victim.wait()} after a failed flush")
         victim.gone()
         victim.expected_exit = None

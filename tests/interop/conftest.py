@@ -1,15 +1,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from tests.support.daemons import Cluster
+from tests.support.daemons import Cluster, Daemon, wait_for
 from tests.support.fixtures import running_cluster
+from tests.support.requests import nodes_known
+
+NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
+"""Some tests compare the ends of logs."""
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three daemons that the tests of this folder share; a test that kills one starts it again."""
-    with running_cluster(tmp_path_factory.mktemp("interop")) as started:
+
+    def all_known(daemon: Daemon) -> bool:
+        with daemon.connect() as wire:
+            return nodes_known(wire) == set(started.daemons)
+
+    with running_cluster(tmp_path_factory.mktemp("interop"), extra=NO_IDLE_RECORDS) as started:
+        for daemon in started:
+            # One that started first has found the others silent, and looks at them again within a second.
+            wait_for(f"node {daemon.node_id} to know all nodes", partial(all_known, daemon))
         yield started

@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
+from quorumd.protocol.apis import APIS
 from tests.support.daemons import Cluster, wait_for
-from tests.support.requests import set_config
+from tests.support.requests import set_register
 
 _HEADER = struct.Struct(">hhih")
 
@@ -46,15 +47,22 @@ def test_stranger_is_cut_off_and_nobody_else(cluster: Cluster, name: str) -> Non
     leader = cluster.leader()
     epoch = leader.told().epoch
     with leader.connect() as neighbour, leader.connect() as stranger:
-        set_config(neighbour, "neighbours", "value", f"before {name}")
+        set_register(neighbour, "neighbours", f"before {name}")
         said = len(leader.said())
         stranger.send_bytes(STRANGERS[name])
         assert stranger.is_closed_by_peer(), "it was answered"
-        set_config(neighbour, "neighbours", "value", f"after {name}")
+        set_register(neighbour, "neighbours", f"after {name}")
         # Of itself it may have something to say meanwhile: a slow disk, say.
         lines = wait_for("the daemon to say why", lambda: told_of_a_peer(leader.said()[said:]))
     assert len(lines) == 1, lines
     assert leader.told().epoch == epoch
+
+
+def test_an_unsupported_api_versions_is_answered_before_anything_else_is_asked(cluster: Cluster) -> None:
+    with cluster.leader().connect() as stranger:
+        stranger.send_bytes(_request(18, 99, b""))
+        key, low, high = 18, 0, APIS[18].max_version
+        assert stranger.read_frame() == struct.pack(">ihihhh", 1, 35, 1, key, low, high)
 
 
 def test_half_a_request_waits_and_a_thousand_idle_bytes_are_no_harm(cluster: Cluster) -> None:

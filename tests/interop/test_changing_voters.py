@@ -17,7 +17,7 @@ from kio.static.primitive import i32, u16
 
 from tests.support.daemons import Cluster, Daemon, free_port, wait_for
 from tests.support.fixtures import running_cluster
-from tests.support.requests import get_configs, set_config
+from tests.support.requests import get_registers, set_register
 from tests.support.strangers import describe_by_kafka_python
 from tests.support.wire import Wire
 
@@ -146,12 +146,12 @@ def test_the_leader_itself_is_removed_and_comes_back(quorum: Cluster) -> None:
     leader = quorum.leader()
     voters = set(quorum.daemons) - {NEWCOMER}
     with leader.connect() as wire:
-        set_config(wire, "kept", "written", "before")
+        set_register(wire, "kept", "before")
         until_done(lambda: remove(wire, leader))
     successor = quorum.leader(besides=leader.node_id)
     leader_told, voters_now, _ = voters_told(quorum)
     assert (leader_told, voters_now) == (successor.node_id, voters - {leader.node_id})
     with successor.connect() as wire:
-        assert get_configs(wire, "kept") == {"written": "before"}
+        assert get_registers(wire, "kept") == {"kept": "before"}
         until_done(lambda: add(wire, leader))
     assert voters_told(quorum)[:2] == (successor.node_id, voters)

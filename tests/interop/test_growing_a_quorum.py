@@ -5,6 +5,7 @@ As an operator does it: properties files, the command line, SIGTERM; kafka-pytho
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
 from tests.support.fixtures import without_traceback
-from tests.support.requests import get_configs, set_config
+from tests.support.requests import get_registers, set_register
 from tests.support.strangers import describe_by_kafka_python
 
 PATIENT = "quorum.fetch.timeout.ms=30000\n"
@@ -31,6 +32,7 @@ def nodes(tmp_path: Path) -> Iterator[Cluster]:
         nodes.daemons[node_id] = Daemon(tmp_path / f"node-{node_id}", node_id, free_port(), {})
         configure(nodes[node_id], f"bootstrap.servers=127.0.0.1:{first.port}\n")
     configure(first, "quorum.voters=0\n")
+    first.format("--standalone")
     try:
         with without_traceback(nodes):
             yield nodes
@@ -58,7 +60,7 @@ def test_the_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
     assert status(nodes)["CurrentVoters:"] == "[0]"
     assert describe_by_kafka_python(nodes.bootstrap) == (0, {0}, set())
     with first.connect() as wire:
-        set_config(wire, "kept", "written", "by one node")
+        set_register(wire, "kept", "by one node")
 
     for daemon in others:
         daemon.start()
@@ -67,7 +69,7 @@ def test_the_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
     grown = run_quorumd("quorum", "alter", *server, "--voters", "0,1,2", "--wait")
     assert (grown.returncode, grown.stdout) == (
         0,
-        "CurrentVoters:\t[0, 1, 2]\nTargetVoters:\t[]\n",
+        "CurrentVoters:  [0, 1, 2]\nTargetVoters:   []\n",
     ), grown.stderr
     assert describe_by_kafka_python(nodes.bootstrap) == (0, {0, 1, 2}, set())
 
@@ -81,13 +83,13 @@ def test_the_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
     leader = nodes.leader()
     assert describe_by_kafka_python(nodes.bootstrap) == (leader.node_id, {0, 1, 2}, set())
     with leader.connect() as wire:
-        assert get_configs(wire, "kept") == {"written": "by one node"}
-        set_config(wire, "kept", "written", "by three nodes")
+        assert get_registers(wire, "kept") == {"kept": "by one node"}
+        set_register(wire, "kept", "by three nodes")
 
     leader.kill()
     successor = nodes.leader(besides=leader.node_id)
     with successor.connect() as wire:
-        assert get_configs(wire, "kept") == {"written": "by three nodes"}
+        assert get_registers(wire, "kept") == {"kept": "by three nodes"}
     leader.start()
     nodes.wait_until_level()
 
@@ -102,10 +104,10 @@ def test_a_change_is_waited_for_no_longer_than_asked_and_cancelled(nodes: Cluste
     nodes.leader()
     wait_for("the nodes to fetch", lambda: describe_by_kafka_python(nodes.bootstrap) == (0, {0}, {1, 2}))
     third.kill()
-    wait_for("its last fetch to be long ago", lambda: is_behind(server, "2"))
+    wait_for("its last fetch to be long ago", lambda: is_behind(server, 2))
 
     alter = ("quorum", "alter", *server)
-    patient = [*alter, "--voters", "1,2", "--wait", "--timeout", "600"]
+    patient = [*alter, "--voters", "1,2", "--wait", "--wait-timeout", "600"]
     with subprocess.Popen(
         [sys.executable, "-m", "quorumd", *patient], stderr=subprocess.PIPE, text=True
     ) as waiting:
@@ -113,13 +115,13 @@ def test_a_change_is_waited_for_no_longer_than_asked_and_cancelled(nodes: Cluste
         told = iter(waiting.stderr.readline, "")
         assert any("1 of 3 steps done; to be added: 2 (" in line for line in told)
         waiting.kill()
-    waited = run_quorumd(*alter, "--voters", "1,2", "--wait", "--timeout", "1")
+    waited = run_quorumd(*alter, "--voters", "1,2", "--wait", "--wait-timeout", "1")
     assert (waited.returncode, waited.stdout) == (1, "")
     assert "error: after 1 s the voters are [0, 1]; to be added: 2 (" in waited.stderr
 
     cancelled = run_quorumd(*alter, "--cancel")
     assert cancelled.returncode == 0, cancelled.stderr
-    assert cancelled.stdout == "CurrentVoters:\t[0, 1]\nTargetVoters:\t[]\n"
+    assert cancelled.stdout == "CurrentVoters:  [0, 1]\nTargetVoters:   []\n"
 
 
 def status(nodes: Cluster) -> dict[str, str]:
@@ -128,8 +130,8 @@ def status(nodes: Cluster) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in described.stdout.splitlines())
 
 
-def is_behind(server: tuple[str, ...], node_id: str) -> bool:
+def is_behind(server: tuple[str, ...], node_id: int) -> bool:
     """Whether a replica has not had everything for longer than the fetch timeout."""
-    described = run_quorumd("quorum", "describe", "replication", *server)
-    rows = [line.split() for line in described.stdout.splitlines()[1:]]
-    return any(row[0] == node_id and int(row[3]) > 2500 for row in rows)
+    described = run_quorumd("quorum", "describe", "replication", *server, "--output", "json")
+    rows = json.loads(described.stdout) if described.returncode == 0 else []
+    return any(row["replicaId"] == node_id and row["lagTimeMs"] > 2500 for row in rows)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.daemons import Cluster, Daemon
 from tests.support.log_files import bytes_below
 from tests.support.observer import BROKER, VERSIONS, end_of, epoch_of, fetch, partition_of
-from tests.support.requests import set_config
+from tests.support.requests import set_register
 from tests.support.wire import Wire
 
 NONE, NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_TOPIC_ID = 0, 6, 74, 75, 100
@@ -28,7 +28,7 @@ LONG_S = LONG_MS / 1000
 def leader(cluster: Cluster) -> Daemon:
     daemon = cluster.leader()
     with daemon.connect() as wire:
-        set_config(wire, "observed", "value", "1")
+        set_register(wire, "observed", "1")
     return daemon
 
 
@@ -119,7 +119,7 @@ def test_fetch_at_the_end_waits_and_a_new_record_wakes_it(
 
     def write() -> None:
         with leader.connect() as other:
-            set_config(other, "observed", "value", f"woken {version}")
+            set_register(other, "observed", f"woken {version}")
 
     later = threading.Timer(0.1, write)
     later.start()

@@ -167,7 +167,7 @@ def test_configs_of_a_topic(admin: KafkaAdminClient, name: str) -> None:
         for key in ("cleanup.policy", "min.insync.replicas")
     } == {
         "cleanup.policy": ("delete,compact", "DYNAMIC_TOPIC_CONFIG", "LIST"),
-        "min.insync.replicas": ("1", "DEFAULT_CONFIG", "INT"),
+        "min.insync.replicas": ("1", "DYNAMIC_DEFAULT_BROKER_CONFIG", "INT"),
     }
 
 

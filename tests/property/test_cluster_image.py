@@ -10,16 +10,19 @@ import pytest
 
 from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import records_of
-from quorumd.controller.record_versions import record_version
+from quorumd.controller.image_records import frames_of
+from quorumd.controller.record_versions import encode_at
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
-from quorumd.protocol.metadata_record import decode_record, encode_record
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.simulator.workload.kept_records import draw_kept_record
 from tests.support.record_lots import BROKERS, Lots, partitions_of
 
-METADATA_VERSION = 25
+METADATA_VERSION = 30
+"""The first with all fields that there are."""
 STEPS = 250
 
 
@@ -54,11 +57,13 @@ class Walk:
     def __init__(self, seed: int) -> None:
         self.image, self.ahead = ClusterImage(), ClusterImage()
         self.lots = Lots(seed, self.ahead)
+        self.random = Random(seed)
         self.changes: list[Change] = []
         self.changes_ahead: list[Change] = []
         self.began: tuple[int, object, int] | None = None
         """Of the open transaction: how many changes there were ahead, fingerprint and hash when it began."""
         self.marks: list[Any] = []
+        self.write(encode_at(FeatureLevelRecord("metadata.version", METADATA_VERSION), 0))
 
     def step(self) -> None:
         what = self.lots.between(1, 40)
@@ -71,14 +76,17 @@ class Walk:
             self.take_back(self.marks[self.lots.between(0, len(self.marks) - 1)])
         elif what <= 12:
             self.marks.append((len(self.changes), len(self.changes_ahead), self.began, self.seen()))
+        elif what <= 18:
+            self.write(draw_kept_record(self.random, self.ahead.kept.values()))
         else:
-            self.write(self.lots.record())
+            record = self.lots.record()
+            if record is not None:
+                self.write(encode_at(record, METADATA_VERSION))
 
-    def write(self, record: Any) -> None:
-        if record is not None:
-            record = decode_record(encode_record(record, record_version(record, METADATA_VERSION)))
-            self.image.apply(record, self.changes)
-            self.ahead.apply(record, self.changes_ahead)
+    def write(self, frame: bytes) -> None:
+        record = decode_record(frame)
+        self.image.apply(record, self.changes, frame)
+        self.ahead.apply(record, self.changes_ahead, frame)
 
     def end_transaction(self, aborts: bool) -> None:
         assert self.began is not None
@@ -119,18 +127,18 @@ class Walk:
 
     def check_that_its_records_make_it_again(self) -> None:
         again, other = ClusterImage(), ClusterImage()
-        records = list(records_of(self.ahead))
-        for record in records:
-            again.apply(decode_record(encode_record(record, record_version(record, METADATA_VERSION))), [])
+        frames = list(frames_of(self.ahead))
+        for frame in frames:
+            again.apply(decode_record(frame), [], frame)
         # In another order, as far as there is one: partitions come after their topics.
-        Random(len(records)).shuffle(records)
-        for record in sorted(records, key=lambda record: isinstance(record, PartitionRecord)):
-            other.apply(record, [])
+        Random(len(frames)).shuffle(frames)
+        for frame in sorted(frames, key=lambda frame: frame[1] == PartitionRecord.API_KEY):
+            other.apply(decode_record(frame), [], frame)
         for image in (again, other):
             assert image.fingerprint() == self.ahead.fingerprint()
             assert image.hash == self.ahead.hash
             assert index_of(image) == index_of(self.ahead)
-        assert list(records_of(other)) == list(records_of(again))
+        assert list(frames_of(other)) == list(frames_of(again))
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -17,8 +17,9 @@ from quorumd.node.state_machine import StateMachine
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
 from quorumd.protocol.record_batch import encode_batch, headers, values
+from quorumd.simulator.clock import SimulatedClock
 from quorumd.simulator.disk import SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap
+from quorumd.simulator.event_heap import EventHeap, Process
 
 GROUP = (int(ResourceType.GROUP), "g")
 
@@ -38,24 +39,25 @@ operations = st.one_of(
 class World:
     """One node's log, image and proposals. `committed` is what a majority has, in batches that end there."""
 
-    def __init__(self) -> None:
+    def __init__(self, record_ms: float = 0.0) -> None:
         disk = SimulatedDisk(EventHeap(), Random(1))
         disk.make_directory("/log")
         self.log, _ = SegmentedLog.open(disk, "/log", LogSettings(allocate_bytes=0))
         self.turns: list[Callable[[], None]] = []
-        self.machine = StateMachine(self.log, self.turns.append, self.turns.append)
+        clock = SimulatedClock(EventHeap(), Process("node"), record_ms=record_ms)
+        self.machine = StateMachine(self.log, clock, self.turns.append, self.turns.append)
         self.proposals = Proposals(
             self._append, self.turns.append, lambda: True, lambda: 0.0, lambda ms, count: None
         )
         self.epoch = 1
-        self.leads = False
+        self.leads = self.is_active = False
         self.committed = 0
         self.outcomes: list[tuple[int, bool]] = []
         self.promised: list[int] = []
 
     def propose(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         """What a request does: change the image, and ask for the records of it."""
-        if not self.leads:
+        if not self.is_active:
             return
         undo: list[Change] = []
         for key, value in pairs:
@@ -83,12 +85,15 @@ class World:
     def lead(self) -> None:
         if not self.leads:
             self.leads, self.epoch = True, self.epoch + 1
-            self.machine.lead()
+            self.machine.lead(self.activate)
+
+    def activate(self) -> None:
+        self.is_active = True
 
     def lose(self, cuts: bool) -> None:
         """The next leader has all that is committed, and perhaps not the rest."""
         if self.leads:
-            self.leads = False
+            self.leads = self.is_active = False
             self.proposals.lost()
             self.machine.lost_leadership()
             if cuts:
@@ -123,11 +128,13 @@ def perform(world: World, name: str, argument: object) -> None:
 
 
 @settings(max_examples=150)
-@given(st.lists(operations, min_size=8, max_size=40))
-def test_the_image_is_that_of_the_log(script: list[tuple[str, object]]) -> None:
-    world = World()
+@given(st.lists(operations, min_size=8, max_size=40), st.sampled_from([0.0, 2.5, 5.0]))
+def test_the_image_is_that_of_the_log(script: list[tuple[str, object]], record_ms: float) -> None:
+    world = World(record_ms)
     for name, argument in script:
         perform(world, name, argument)
+    while world.leads and not world.is_active:
+        world.end_turn()
     if world.leads:
         world.proposals.gather()
         assert world.machine.image.fingerprint() == world.image_of_log(world.log.end_offset).fingerprint()

@@ -17,7 +17,7 @@ from tests.support.raft_quorum import Quorum
 class Chaos:
     def __init__(self, seed: int, voters: int, observers: int) -> None:
         self.random = Random(seed)
-        settings = RaftSettings(tuple(range(1, voters + 1)))
+        settings = RaftSettings()
         self.quorum = Quorum(voters, observers, seed, settings)
         self.acknowledged = 0
         self.reads: dict[int, int] = {}

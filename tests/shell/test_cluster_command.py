@@ -84,7 +84,7 @@ def test_a_config_is_set_read_through_another_node_and_deleted(folder: Path) -> 
 
 
 def test_the_log_of_a_running_node_can_be_dumped(folder: Path) -> None:
-    ask("configs", "set", *server(0), "--type", "group", "--name", "dumped", "a=b")
+    ask("configs", "set", *server(0), "--type", "client-metrics", "--name", "dumped", "metrics=a")
     pieces = json.loads(ask("log", "dump", "--output", "json", folder / "node-0" / "data"))
     records = [record for piece in pieces for record in piece.get("records", ())]
     assert records[0]["type"] == "LeaderChangeMessage" or "VotersRecord" in {

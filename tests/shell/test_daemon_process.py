@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.daemons import PATIENCE_S, QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
 from tests.support.log_files import batches
-from tests.support.requests import set_config
+from tests.support.requests import set_register
 
 USAGE, ADDRESS_TAKEN = 2, 5
 # A leader whose followers are gone is to notice it soon.
@@ -81,7 +81,7 @@ def test_taken_port_is_exit_code_5(tmp_path: Path) -> None:
 
 def test_metrics_health_and_readiness_over_http(cluster: Cluster) -> None:
     for number in range(10):
-        cluster.at_leader(lambda wire, number=number: set_config(wire, "metrics", "value", str(number)))
+        cluster.at_leader(lambda wire, number=number: set_register(wire, "counted", str(number)))
     cluster.wait_until_level()
 
     for daemon in cluster:
@@ -142,7 +142,7 @@ def _receive_until(systemd: socket.socket, line: str) -> None:
 def test_log_dump_finds_every_batch_of_every_node_valid(own_cluster: Cluster) -> None:
     cluster = own_cluster
     for number in range(10):
-        cluster.at_leader(lambda wire, text=f"dumped-{number}": set_config(wire, "dumped", "value", text))
+        cluster.at_leader(lambda wire, text=f"dumped-{number}": set_register(wire, "dumped", text))
     cluster.wait_until_level()
     for daemon in cluster:
         daemon.signal(signal.SIGTERM)

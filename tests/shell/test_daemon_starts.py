@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 import uvloop
 
+from quorumd.cli.local_cluster import format_together
 from quorumd.config import load
 from quorumd.errors import ConfigError, CorruptLog, FlushFailed
 from quorumd.observability.metrics import METRICS
@@ -64,6 +65,8 @@ class Folder:
         self.properties.write_text(text + "\n".join(lines))
 
     def start(self, *options: str, **environment: str) -> Process:
+        if "--format-if-needed" in options and not (self.path / "data").exists():
+            format_together({1: (self.path / "data", 0)})
         command = [sys.executable, "-m", "quorumd", "start", "--config", str(self.properties), *options]
         process = subprocess.Popen(
             command,
@@ -140,8 +143,9 @@ def test_systemd_is_told_of_each_step(folder: Folder) -> None:
             while not told or words not in told[-1]:
                 told.append(receiver.recv(1000).decode())
 
-        hear(f"READY=1\nMAINPID={process.pid}")
         hear("STATUS=leader of epoch 1")
+        assert not any("READY=1" in message for message in told)
+        hear(f"READY=1\nMAINPID={process.pid}")
         hear("WATCHDOG=1")
         process.send_signal(signal.SIGINT)
         hear("STOPPING=1")
@@ -157,7 +161,7 @@ def test_a_folder_that_is_not_there(folder: Folder) -> None:
 
 def test_a_failed_flush_of_any_file_ends_the_node_and_it_starts_again_from_the_disk(folder: Folder) -> None:
     named = set()
-    for flushes in range(1, 5):
+    for flushes in range(1, 6):
         folder.write("PLAINTEXT://127.0.0.1:0", f"internal.fail.flush.after={flushes}")
         exit_code, text = end_of(folder.start("--format-if-needed"))
         assert exit_code == 4

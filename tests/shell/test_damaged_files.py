@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.daemons import QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
 from tests.support.log_files import batches, bytes_below
-from tests.support.requests import Refused, set_config
+from tests.support.requests import Refused, set_register
 
 UNUSABLE = 3
 # A leader that has lost its majority is to notice it soon.
@@ -19,7 +19,7 @@ PROPERTIES = QUICK
 
 def _write(cluster: Cluster, count: int) -> None:
     for number in range(count):
-        cluster.at_leader(lambda wire, number=number: set_config(wire, "damaged", "value", str(number)))
+        cluster.at_leader(lambda wire, number=number: set_register(wire, "damaged", str(number)))
 
 
 def _newest_segment(daemon: Daemon) -> Path:
@@ -139,7 +139,7 @@ def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(own_cluste
     cluster_id = cluster.cluster_id()
     emptied.kill()
     shutil.rmtree(emptied.data)
-    emptied.format(cluster_id)
+    emptied.format("--cluster-id", cluster_id)
     emptied.start()
     _write(cluster, 5)
 
@@ -153,4 +153,4 @@ def test_emptied_folder_of_a_voter_is_another_replica_and_has_no_vote(own_cluste
 
     other.kill()
     with leader.connect() as wire, pytest.raises((Refused, OSError)):
-        set_config(wire, "damaged", "value", "by a minority of the voters")
+        set_register(wire, "damaged", "by a minority of the voters")

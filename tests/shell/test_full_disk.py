@@ -10,7 +10,7 @@ import pytest
 from tests.support import full_disk
 from tests.support.daemons import Cluster, Daemon, wait_for
 from tests.support.log_files import bytes_below
-from tests.support.requests import get_configs
+from tests.support.requests import get_registers
 from tests.support.workload import Workload, lost_writes
 
 SMALL_SEGMENTS = "metadata.log.segment.bytes=64KiB\nmetadata.log.reserve.bytes=1MiB\n"
@@ -45,7 +45,8 @@ def test_leader_without_room_hands_over_serves_reads_and_comes_back(filling: Clu
         assert full.child is not None
         assert full.child.poll() is None, full.said()[-2000:]
         with full.connect() as wire:
-            assert int(get_configs(wire, load.writers[0].name)["value"]) > 0
+            name = load.writers[0].name
+            assert int(get_registers(wire, name)[name]) > 0
         assert "room" in full.said() or "full" in full.said()
         assert filling.leader() is not full
         _flag(full).unlink()

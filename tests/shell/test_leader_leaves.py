@@ -14,7 +14,7 @@ import pytest
 from tests.support.daemons import QUICK, Cluster, wait_for
 from tests.support.fixtures import running_cluster
 from tests.support.log_files import bytes_below
-from tests.support.requests import Refused, get_configs, set_config
+from tests.support.requests import Refused, get_registers, set_register
 from tests.support.workload import Workload, lost_writes
 
 PROPERTIES = QUICK
@@ -22,14 +22,14 @@ PROPERTIES = QUICK
 
 def test_paused_leader_answers_nothing_stale_when_it_wakes(cluster: Cluster) -> None:
     """SIGSTOP: the others elect; what was asked of the paused one is answered right, or not at all."""
-    cluster.at_leader(lambda wire: set_config(wire, "paused", "value", "before"))
+    cluster.at_leader(lambda wire: set_register(wire, "paused", "before"))
     old = cluster.leader()
     reader, writer = old.connect(), old.connect()
     with reader, writer:
-        get_configs(reader, "paused")
+        get_registers(reader, "paused")
         old.signal(signal.SIGSTOP)
         cluster.leader(besides=old.node_id)
-        cluster.at_leader(lambda wire: set_config(wire, "paused", "value", "while it slept"))
+        cluster.at_leader(lambda wire: set_register(wire, "paused", "while it slept"))
 
         wakes = threading.Event()
 
@@ -38,13 +38,13 @@ def test_paused_leader_answers_nothing_stale_when_it_wakes(cluster: Cluster) -> 
             old.signal(signal.SIGCONT)
 
         threading.Timer(0.3, wake).start()
-        answer = _outcome(lambda: get_configs(reader, "paused")["value"])
+        answer = _outcome(lambda: get_registers(reader, "paused")["paused"])
         assert wakes.is_set(), "answered while it was stopped"
         assert answer in ("while it slept", "refused", "closed")
 
-        written = _outcome(lambda: set_config(writer, "paused", "value", "by the one that woke"))
+        written = _outcome(lambda: set_register(writer, "paused", "by the one that woke"))
     high_watermark = cluster.wait_until_level()
-    value = cluster.at_leader(lambda wire: get_configs(wire, "paused"))["value"]
+    value = cluster.at_leader(lambda wire: get_registers(wire, "paused"))["paused"]
     if written is None:
         assert value == "by the one that woke", "acknowledged, and not there"
     assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
@@ -105,7 +105,8 @@ def test_all_killed_at_once_keep_every_acknowledged_write(cluster: Cluster) -> N
     for daemon in cluster:
         assert lost_writes(load, daemon.log_folder, high_watermark) == {}
     for writer in load.writers:
-        value = int(cluster.at_leader(lambda wire, name=writer.name: get_configs(wire, name))["value"])
+        values = cluster.at_leader(lambda wire, name=writer.name: get_registers(wire, name))
+        value = int(values[writer.name])
         assert value not in writer.acknowledged[:-1], "an older acknowledged write hides the newest one"
 
 

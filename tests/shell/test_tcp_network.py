@@ -5,13 +5,18 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import uvloop
 
+from quorumd.node.peers import Call, Failure, PeerConnection
 from quorumd.ports import Transport
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.runtime import network as real_network
 from quorumd.runtime.admission import NetworkLimits
+from quorumd.runtime.clock import LoopClock
 from quorumd.runtime.network import TcpNetwork
 
 PATIENCE_S = 300.0
@@ -308,5 +313,81 @@ def test_an_error_of_a_connection_reaches_the_loops_exception_handler(loop_facto
             await client.until(lambda: bool(client.ends))
             listener.close()
         assert [str(error) for error in errors] == ["a broken promise"]
+
+    run(scenario, loop_factory)
+
+
+class LoopWithNames:
+    """A loop whose resolver gives the addresses in `names`, as they are when it is asked."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, names: dict[str, str]) -> None:
+        self._loop = loop
+        self.names = names
+        self.lookups: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def getaddrinfo(self, host: str, port: int, **options: Any) -> Any:
+        self.lookups.append(host)
+        return await self._loop.getaddrinfo(self.names[host], port, **options)
+
+
+MOVED = "node-2.example"
+"""A host whose address changes between two attempts."""
+
+
+def test_a_host_name_is_resolved_anew_at_each_attempt(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        loop: Any = LoopWithNames(asyncio.get_running_loop(), {MOVED: "127.0.0.2"})
+        net = TcpNetwork(loop)
+        server = Recorder()
+        listener = net.listen("127.0.0.1", 0, lambda: server)
+        first, second = Recorder(), Recorder()
+        net.connect(MOVED, listener.port, first)
+        await first.until(lambda: bool(first.ends))
+        assert [refused for _, refused in first.ends] == [True]
+        loop.names[MOVED] = "127.0.0.1"
+        net.connect(MOVED, listener.port, second)
+        await second.until(lambda: "connected" in second.calls)
+        assert second.transport.peer == f"127.0.0.1:{listener.port}"
+        assert loop.lookups == [MOVED, MOVED]
+        listener.close()
+        await net.close(limit_s=1)
+
+    run(scenario, loop_factory)
+
+
+def test_a_peer_that_moved_is_reached_under_its_name(loop_factory: LoopFactory) -> None:
+    """Peers, discovery and forwarding share this connection: it reconnects to the name, not to the old address."""
+
+    async def scenario() -> None:
+        loop: Any = LoopWithNames(asyncio.get_running_loop(), {MOVED: "127.0.0.1"})
+        net, clock = TcpNetwork(loop), LoopClock(loop)
+        here = Recorder()
+        listener = net.listen("127.0.0.1", 0, lambda: here)
+        there = Recorder()
+        moved_to = net.listen("127.0.0.2", listener.port, lambda: there)
+        peer = PeerConnection(net, clock, MOVED, listener.port, "quorumd-test")
+        failures: list[Failure] = []
+
+        def send() -> None:
+            deadline_ms = clock.now_ms() + PATIENCE_S * 1000
+            peer.call(
+                Call(ApiKey.METADATA, lambda _: MetadataRequest([]), print, failures.append, deadline_ms)
+            )
+
+        send()
+        await here.until(lambda: len(here.data) > 0)
+        loop.names[MOVED] = "127.0.0.2"
+        here.transport.close()
+        while not failures:
+            await asyncio.sleep(0.001)
+        send()
+        await there.until(lambda: len(there.data) > 0)
+        peer.close()
+        for each in (listener, moved_to):
+            each.close()
+        await net.close(limit_s=1)
 
     run(scenario, loop_factory)

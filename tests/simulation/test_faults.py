@@ -36,9 +36,13 @@ def test_every_fault_has_its_place() -> None:
 @pytest.mark.parametrize("name", FAULT_NAMES + RARE_FAULT_NAMES)
 def test_happens_and_is_survived(name: str) -> None:
     happened = 0
-    snapshots = {"snapshot_bytes": 1000, "look_after_files_ms": 200.0} if "snapshot" in name else {}
+    needed: dict[str, object] = {}
+    if "snapshot" in name:
+        needed = {"snapshot_bytes": 1000, "look_after_files_ms": 200.0}
+    elif name == "unregistration":
+        needed = {"registers": True}
     for seed in (1, 2):
-        report = run_with(name, seed, **snapshots)
+        report = run_with(name, seed, **needed)
         assert report.ok, str(report)
         assert report.counters["acknowledged writes"] > 0
         happened += report.counters[f"fault: {name}"]
@@ -131,7 +135,7 @@ BUSY = WorkloadOptions(clients=6, think_ms=(2.0, 20.0), read_share=0.2, longest_
 
 def test_power_losses_in_a_sync_tear_writes_whatever_the_disk() -> None:
     torn = 0
-    for seed in (1, 2):
+    for seed in range(1, 9):
         report = run_with("power loss in a disk call", seed, safety_ms=10_000.0, workload=BUSY)
         assert report.ok, str(report)
         torn += report.counters["torn writes"]

@@ -17,6 +17,7 @@ from kio.schema.types import BrokerId
 from kio.schema.unregister_broker.v0 import request as unregister_broker
 from kio.static.primitive import i16, i64, u16
 
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from tests.support.daemons import Cluster, wait_for
 from tests.support.wire import Wire
 
@@ -25,11 +26,7 @@ Address = tuple[str, int]
 HEARTBEAT_S = 0.2
 ANSWER_TIMEOUT_S = 5.0
 STALE_BROKER_EPOCH = 77
-FEATURES = (
-    ("metadata.version", 7, 25),
-    ("kraft.version", 0, 1),
-    ("eligible.leader.replicas.version", 0, 1),
-)
+FEATURES = SUPPORTED_FEATURES
 
 
 class BrokerStandIn:

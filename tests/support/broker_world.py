@@ -14,6 +14,7 @@ from quorumd.controller.broker_registration import (
     plan_unregister_broker,
 )
 from quorumd.controller.cluster_image import METADATA_VERSION
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.controller.plan import Plan
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -26,7 +27,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.support.partition_world import PartitionWorld
 
-EVERYTHING = ((METADATA_VERSION, 1, 30), ("eligible.leader.replicas.version", 0, 1))
+EVERYTHING = ((METADATA_VERSION, 1, 33), *SUPPORTED_FEATURES[1:])
 
 
 def incarnation(broker_id: int, start: int) -> KafkaUuid:

@@ -42,7 +42,9 @@ class ConfigLog:
         self.log.append(data, self.log.end_offset + 1)
 
     def append(self, *messages: Message) -> None:
-        values = [encode_record(message, 0) for message in messages]
+        self.append_values(*(encode_record(message, 0) for message in messages))
+
+    def append_values(self, *values: bytes) -> None:
         data = encode_batch(self.log.end_offset, self.epoch, self._timestamp(), values)
         self.log.append(data, self.log.end_offset + len(values))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.elections import UncleanElection
 from quorumd.controller.partition import Partition, PartitionId, record_of
 from quorumd.ids import KafkaUuid
 from quorumd.node.alter_partition_order import AlterPartitionOrder
@@ -15,7 +16,7 @@ from quorumd.node.controller_requests import ControllerApi, ControllerRequests
 from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.proposals import Proposals
 from quorumd.node.server_session import Session
-from quorumd.node.state_machine import StateMachine
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.connection import Request
@@ -24,6 +25,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.wire import Message
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.state_machines import state_machine_of
 
 TOPIC_ID = KafkaUuid(b"the topic's id..")
 FIRST_OFFSET = 1000
@@ -39,8 +41,11 @@ class ControllerWorld:
         self.may_append = True
         self.now_ms = 0.0
         self.reads: list[Callable[[bool], None]] = []
+        self.turns: list[Callable[[], None]] = []
+        """What later turns of the loop are to do."""
         self.forwarded: list[Request] = []
         self.batches: list[list[Any]] = []
+        self.unclean_elections: list[UncleanElection] = []
         self.statistics = NodeStatistics()
         self.order = AlterPartitionOrder()
         self.proposals = Proposals(
@@ -57,11 +62,18 @@ class ControllerWorld:
             lambda: self.log_end + self.proposals.waiting_records,
             lambda: TOPIC_ID,
         )
-        machine = cast(StateMachine, self.controller)
-        writer = MetadataWriter(lambda: self.has_room, machine, self.proposals)
+        machine = state_machine_of(self.controller.image)
+        writer = MetadataWriter(lambda: self.has_room, machine, self.proposals, self.unclean_elections.extend)
         answers = CommittedAnswers(self.statistics, self.proposals, self.reads.append, self._forward)
         self.requests = ControllerRequests(
-            apis, self.controller, self.order, lambda: self.is_leader, writer, answers, self.statistics
+            apis,
+            self.controller,
+            self.order,
+            lambda: self.is_leader,
+            writer,
+            answers,
+            self.statistics,
+            SlicedWork(self.turns.append, 400),
         )
         image = self.controller.image
         image.apply(FeatureLevelRecord("metadata.version", 25), [])

@@ -11,7 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
+from quorumd.cli.initial_features import bootstrap_content
+from quorumd.cli.local_cluster import format_together
 from tests.support.requests import Quorum, Refused, leader_known, quorum
 from tests.support.wire import Wire
 
@@ -92,6 +96,8 @@ class Daemon:
         self.voters = voters
         self.child: subprocess.Popen[bytes] | None = None
         self.configure(extra)
+        if set(voters) == {node_id}:
+            format_together({node_id: (self.data, voters[node_id])})
 
     def configure(self, extra: str = "") -> None:
         """Write the properties file; `extra` goes before `TIMING`."""
@@ -120,11 +126,14 @@ class Daemon:
         assert self.child is not None
         return self.child.pid
 
+    @property
+    def runs(self) -> bool:
+        return self.child is not None and self.child.poll() is None
+
     def connect(self) -> Wire:
         return Wire(self.address)
 
-    def format(self, cluster_id: str | None = None) -> None:
-        arguments = ["--cluster-id", cluster_id] if cluster_id else []
+    def format(self, *arguments: str) -> None:
         result = run_quorumd("format", "--config", self.config, *arguments)
         assert result.returncode == 0, result.stderr
 
@@ -195,15 +204,27 @@ class Daemon:
         return wait_for(f"node {self.node_id} to answer", self.asked)
 
 
-class Cluster:
-    """Voters 1 to `size` on loopback."""
+def readyz(daemon: Daemon) -> tuple[int, str]:
+    """Status code and body of a daemon's /readyz."""
+    try:
+        with urlopen(f"http://127.0.0.1:{daemon.http_port}/readyz", timeout=30) as response:
+            return response.status, response.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
 
-    def __init__(self, folder: Path, size: int = 3, extra: str = "") -> None:
+
+class Cluster:
+    """Voters 1 to `size` on loopback; more than one begin with the features of `release`."""
+
+    def __init__(self, folder: Path, size: int = 3, extra: str = "", release: str | None = None) -> None:
         ports = {node_id: free_port() for node_id in range(1, size + 1)}
         self.daemons = {
             node_id: Daemon(folder / f"node-{node_id}", node_id, port, ports, extra)
             for node_id, port in ports.items()
         }
+        if size > 1:
+            nodes = {daemon.node_id: (daemon.data, daemon.port) for daemon in self}
+            format_together(nodes, bootstrap_content(release))
 
     def __getitem__(self, node_id: int) -> Daemon:
         return self.daemons[node_id]
@@ -220,12 +241,15 @@ class Cluster:
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     def cluster_id(self) -> str:
-        """What meta.properties of the nodes agrees on."""
+        """What meta.properties of the nodes agrees on, once all know it."""
         files = [daemon.data / "meta.properties" for daemon in self.daemons.values()]
-        (line,) = {
-            line for file in files for line in file.read_text().splitlines() if line.startswith("cluster.id=")
-        }
-        return line.removeprefix("cluster.id=")
+
+        def known() -> str | None:
+            lines = [line for file in files for line in file.read_text().splitlines()]
+            ids = [line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")]
+            return ids[0] if len(ids) == len(files) and len(set(ids)) == 1 else None
+
+        return wait_for("the nodes to agree on a cluster id", known)
 
     def start(self) -> None:
         for daemon in self.daemons.values():

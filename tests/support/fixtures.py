@@ -10,9 +10,11 @@ from tests.support.daemons import Cluster
 
 
 @contextmanager
-def running_cluster(folder: Path, size: int = 3, extra: str = "") -> Iterator[Cluster]:
+def running_cluster(
+    folder: Path, size: int = 3, extra: str = "", release: str | None = None
+) -> Iterator[Cluster]:
     """A running cluster in a new folder, stopped at the end."""
-    cluster = Cluster(folder, size, extra)
+    cluster = Cluster(folder, size, extra, release)
     try:
         cluster.start()
         with without_traceback(cluster):

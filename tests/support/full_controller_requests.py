@@ -12,6 +12,7 @@ from quorumd.protocol.messages import (
     assign_replicas_to_dirs_request,
     broker_heartbeat_request,
     broker_registration_request,
+    controller_registration_request,
     create_partitions_request,
     create_topics_request,
     delete_topics_request,
@@ -21,11 +22,13 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.wire import Message
 
 TOPIC_ID = KafkaUuid(b"nobody made this")
 DIRECTORY = KafkaUuid(b"a data directory")
 BROKER = 101
+CONTROLLER = 901
 
 
 def create_topics(version: int) -> Message:
@@ -110,6 +113,13 @@ def broker_registration(version: int) -> Message:
     )
 
 
+def controller_registration(version: int) -> Message:
+    """Refused: it names no incarnation."""
+    wire = controller_registration_request
+    listener = wire.Listener("CONTROLLER", "127.0.0.1", 9093, 0)
+    return wire.ControllerRegistrationRequest(CONTROLLER, listeners=[listener])
+
+
 def broker_heartbeat(version: int) -> Message:
     wire = broker_heartbeat_request
     return wire.BrokerHeartbeatRequest(BROKER, 7, 3, offline_log_dirs=[DIRECTORY] if version >= 1 else [])
@@ -133,6 +143,8 @@ CONTROLLER_REQUESTS: dict[int, Any] = {
     ApiKey.BROKER_REGISTRATION: broker_registration,
     ApiKey.BROKER_HEARTBEAT: broker_heartbeat,
     ApiKey.UNREGISTER_BROKER: lambda version: UnregisterBrokerRequest(BROKER),
+    ApiKey.CONTROLLER_REGISTRATION: controller_registration,
+    ApiKey.UNREGISTER_CONTROLLER: lambda version: UnregisterControllerRequest(CONTROLLER),
     ApiKey.ALLOCATE_PRODUCER_IDS: lambda version: AllocateProducerIdsRequest(BROKER, 7),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: assign_replicas_to_dirs,
 }

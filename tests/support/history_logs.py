@@ -8,7 +8,7 @@ from typing import Any
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import records_of
-from quorumd.controller.record_versions import record_version
+from quorumd.controller.record_versions import encode_at
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.log.snapshot_file import SnapshotWriter
@@ -18,15 +18,17 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from quorumd.protocol.metadata_record import decode_record, encode_record
+from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, records
 from quorumd.runtime.disk import OsDisk
-from tests.support.history_rows import METADATA_LEVEL, log_bytes
+from tests.support.history_rows import log_bytes
 from tests.support.naive_history import Logged
 from tests.support.record_lots import NAMES, Lots
 from tests.support.snapshots import voters_record
 
 RECORDS = 400
+
+METADATA_LEVEL = 25
 
 
 class Happenings(Lots):
@@ -113,7 +115,7 @@ def damage_middle(folder: Path, ending: str = ".log") -> None:
 
 def write_snapshot_of(folder: Path, image: ClusterImage, end: Logged) -> None:
     """The snapshot that holds `image`; `end` is the last record that it contains."""
-    values = [encode_record(record, record_version(record, METADATA_LEVEL)) for record in records_of(image)]
+    values = [encode_at(record, METADATA_LEVEL) for record in records_of(image)]
     snapshot = OffsetAndEpoch(end.offset + 1, end.epoch)
     disk = OsDisk(lambda call: call())
     inside, timestamp_ms = str(folder / PARTITION_FOLDER), end.ts_us // 1000

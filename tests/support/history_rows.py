@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from quorumd.controller.record_versions import record_version
 from quorumd.pipeline.decode import decode_records
 from quorumd.pipeline.history.cluster_fold import COLUMNS, ClusterState
 from quorumd.pipeline.history.partition_fold import STATES
@@ -27,7 +26,6 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from tests.support.naive_history import LISTS, Logged
 
-METADATA_LEVEL = 25
 CONTROL = LeaderChangeMessage | KRaftVersionRecord | VotersRecord | SnapshotHeaderRecord
 OF_PARTITIONS = PartitionRecord | PartitionChangeRecord
 
@@ -41,7 +39,7 @@ def _batch(logged: Logged) -> bytes:
     offset, epoch, ts_us, message = logged
     if isinstance(message, CONTROL):
         return encode_control_batch(offset, epoch, ts_us // 1000, [encode_control(message)])
-    value = encode_record(message, record_version(message, METADATA_LEVEL))
+    value = encode_record(message, message.MAX_VERSION)
     return encode_batch(offset, epoch, ts_us // 1000, [value])
 
 

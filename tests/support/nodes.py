@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
 
+from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.log.meta_properties import format_folder
+from quorumd.log.quorum_state_file import Founder
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.ports import Transport
 from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.wire import Message
-from quorumd.raft.settings import RaftSettings
 from quorumd.simulator.clock import SimulatedClock
 from quorumd.simulator.disk import DiskLatency, SimulatedDisk
 from quorumd.simulator.entropy import SimulatedEntropy
@@ -26,6 +28,8 @@ FOLDER = "/data"
 PORT = 9092
 EVEN_LINKS = LinkConditions(latency_ms=(0.1, 0.1), slow_probability=0.0, split_probability=0.0)
 EVEN_DISKS = DiskLatency(usual_ms=(0.5, 0.5), slow_probability=0.0)
+NO_IDLE_RECORDS = ControllerSettings(max_idle_interval_ms=0.0)
+"""For tests that compare the ends of logs to which they write nothing."""
 
 
 class Closed(Exception):
@@ -33,29 +37,49 @@ class Closed(Exception):
 
 
 class Cluster:
-    """Nodes 1 to `voters`, formatted; `start` them. What their callbacks raise comes out of `run`."""
+    """Nodes 1 to `voters`, formatted; `start` them. What their callbacks raise comes out of `run`.
 
-    def __init__(self, voters: int = 1, cluster_id: str | None = None, **settings: Any) -> None:
+    `founds`: formatted to found a quorum together, as with --initial-controllers. `record_ms`: processor time of a
+    record, of nodes that are made from now on."""
+
+    def __init__(
+        self, voters: int = 1, cluster_id: str | None = None, founds: bool = True, **settings: Any
+    ) -> None:
         self.heap = EventHeap()
         self.random = Random(1)
         self.network = SimulatedNetwork(self.heap, Random(2), EVEN_LINKS)
         self.voters = tuple(range(1, voters + 1))
         self.settings = settings
+        self.record_ms = 0.0
         self.disks: dict[int, SimulatedDisk] = {}
         self.processes: dict[int, Process] = {}
         self.nodes: dict[int, Node] = {}
         self.exits: list[tuple[int, int, str]] = []
+        self.starts: Counter[int] = Counter()
+        """How often each node was made: each incarnation draws its own random numbers."""
         for node_id in self.voters:
-            self.format(node_id, cluster_id)
+            self.format(node_id, cluster_id, founds=founds)
 
-    def format(self, node_id: int, cluster_id: str | None = None) -> None:
+    def format(
+        self, node_id: int, cluster_id: str | None = None, folder: int = 0, founds: bool = False
+    ) -> None:
+        """A new disk in the machine; each `folder` has a directory id of its own."""
         disk = self.disks[node_id] = SimulatedDisk(self.heap, Random(node_id), EVEN_DISKS)
-        directory_id = KafkaUuid(bytes(15) + bytes([64 + node_id]))
-        format_folder(disk, FOLDER, node_id=node_id, directory_id=directory_id, cluster_id=cluster_id)
+        directory_id = directory_of(node_id, folder)
+        founders = [Founder(voter, directory_of(voter), host_of(voter), PORT) for voter in self.voters]
+        format_folder(
+            disk,
+            FOLDER,
+            node_id=node_id,
+            directory_id=directory_id,
+            cluster_id=cluster_id,
+            founders=founders if founds else None,
+        )
 
     def make(self, node_id: int, **settings: Any) -> Node:
         """A node that is not started yet, on the machine of that id."""
         process = self.processes[node_id] = Process(f"node-{node_id}", node_id)
+        self.starts[node_id] += 1
         self.disks[node_id].mount(process)
         endpoint = Endpoint("CONTROLLER", host_of(node_id), PORT)
         fields: dict[str, Any] = {
@@ -64,12 +88,12 @@ class Cluster:
             "listen": endpoint,
             "advertised": endpoint,
             "voter_addresses": tuple((voter, host_of(voter), PORT) for voter in self.voters),
-            "raft": RaftSettings(bootstrap_voters=self.voters),
+            "bootstrap_voters": self.voters,
         }
         self.nodes[node_id] = node = Node(
             NodeSettings(**(fields | self.settings | settings)),
-            SimulatedClock(self.heap, process),
-            SimulatedEntropy(Random(100 + node_id)),
+            SimulatedClock(self.heap, process, record_ms=self.record_ms),
+            SimulatedEntropy(Random(node_id + 100 * self.starts[node_id])),
             self.disks[node_id],
             self.network.host(host_of(node_id), process),
             partial(self._stopped, node_id, process),
@@ -162,6 +186,10 @@ class Client:
 
     def closed(self, reason: str, refused: bool) -> None:
         self.is_closed = True
+
+
+def directory_of(node_id: int, folder: int = 0) -> KafkaUuid:
+    return KafkaUuid(bytes(14) + bytes([folder, 64 + node_id]))
 
 
 def host_of(node_id: int) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 from quorumd.controller.alter_partition import plan_alter_partition
 from quorumd.controller.broker import Broker
+from quorumd.controller.broker_heartbeat import plan_broker_heartbeat
 from quorumd.controller.cluster_image import ELR_VERSION, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType
+from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
 from quorumd.controller.partition_change import Election, Wish, plan_change
@@ -25,6 +27,8 @@ from quorumd.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 
@@ -146,7 +150,7 @@ class PartitionWorld:
         self._set(broker_id, is_fenced=True)
 
     def unfence(self, broker_id: int) -> None:
-        self._set(broker_id, is_fenced=False)
+        self._set(broker_id, is_fenced=False, in_controlled_shutdown=False)
         if self.partition.leader == NO_LEADER:
             self.change(Wish())
 
@@ -155,6 +159,16 @@ class PartitionWorld:
         self.change(Wish(isr=isr, unclean={broker_id}))
         self.next_offset += 1
         self._set(broker_id, is_fenced=True, epoch=self.next_offset)
+
+    def shut_down(self, broker_id: int) -> None:
+        """A controlled shutdown: the broker asks for it, and others take its place."""
+        request = BrokerHeartbeatRequest(broker_id, self.epoch_of(broker_id), self.next_offset, False, True)
+        self.apply(*plan_broker_heartbeat(self.controller, request, 1).records)
+
+    def set_min_isr(self, least: int) -> None:
+        """As an administrator does it: the effects are in the batch of the change."""
+        change = ConfigRecord(int(ResourceType.TOPIC), TOPIC, MIN_INSYNC_REPLICAS, str(least))
+        self.apply(change, *plan_effects(self.controller, [change]))
 
     def elect(self, election: Election) -> None:
         self.change(Wish(election=election))

@@ -13,12 +13,13 @@ from math import inf
 from random import Random
 from typing import Any
 
-from quorumd.ids import Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
+from quorumd.ids import ZERO_UUID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import Answer, ControlBatch, Effects, Send
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
     Flushed,
+    FoundingPermitted,
     PeerAnswered,
     PeerAsked,
     PeerDiscovered,
@@ -50,6 +51,11 @@ def endpoint(node_id: int) -> Endpoint:
 
 def voter_set(*ids: int) -> VoterSet:
     return VoterSet(tuple(Voter(key(node_id), (endpoint(node_id),)) for node_id in sorted(ids)))
+
+
+def unpinned(*ids: int) -> VoterSet:
+    """Voters without directory ids and addresses."""
+    return VoterSet(tuple(Voter(ReplicaKey(node_id, ZERO_UUID), ()) for node_id in sorted(ids)))
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,8 @@ class Quorum:
         discovered: bool = True,
     ) -> None:
         ids = tuple(range(1, voters + 1))
-        self.settings = settings or RaftSettings(bootstrap_voters=ids)
+        self.settings = settings or RaftSettings()
+        self.founders = ids
         self.now = 0.0
         self.nodes = {
             n: Node(key(n), self.settings, seed) for n in [*ids, *range(voters + 1, voters + observers + 1)]
@@ -206,12 +213,14 @@ class Quorum:
             if self.discovered:
                 for other in self.nodes:
                     self.step(node_id, PeerDiscovered(self.nodes[other].key, endpoint(other)))
+            if node_id in self.founders and node.key == key(node_id) and not node.log.end_offset:
+                self.step(node_id, FoundingPermitted(voter_set(*self.founders)))
 
     def give_log(self, node_id: int, *epochs: int, epoch: int = 0) -> None:
         """A durable log of one record a batch, the voter record first; before the node starts."""
         node = self.nodes[node_id]
         node.log = MemoryLog.of_epochs(*epochs)
-        first = ControlBatch((VoterAssignment(voter_set(*self.settings.bootstrap_voters)),))
+        first = ControlBatch((VoterAssignment(voter_set(*self.founders)),))
         node.log.batches[0] = Batch(0, 1, epochs[0], first)
         node.durable = len(epochs)
         node.saved = QuorumState(epoch or epochs[-1])
@@ -293,7 +302,7 @@ class Quorum:
             if node.engine.is_leader and node.engine.high_watermark >= 0:
                 epoch = node.engine.epoch
                 followers = [n for n in up if (n.engine.leader_id, n.engine.epoch) == (node.id, epoch)]
-                if len(followers) * 2 > len(self.settings.bootstrap_voters):
+                if len(followers) * 2 > len(self.founders):
                     return node.id
         return None
 

@@ -12,6 +12,7 @@ from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
     Flushed,
+    FoundingPermitted,
     PeerAnswered,
     PeerAsked,
     PeerDiscovered,
@@ -34,7 +35,7 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
-from tests.support.raft_quorum import Batch, MemoryLog, decode, encode, endpoint, key, voter_set
+from tests.support.raft_quorum import Batch, MemoryLog, decode, encode, endpoint, key, unpinned, voter_set
 
 ME = key(1)
 
@@ -53,13 +54,15 @@ class Single:
         voters: VoterSet | None = None,
         settings: RaftSettings | None = None,
         below: Callable[[int], int] = lambda bound: 0,
+        founders: tuple[int, ...] = (1, 2, 3),
     ) -> None:
         self.me = me
         self.log = MemoryLog.of_epochs(*epochs)
         self.history = VoterHistory()
         if epochs:
             self.history.append(0, VoterAssignment(voter_set(1, 2, 3) if voters is None else voters))
-        self.settings = settings or RaftSettings(bootstrap_voters=(1, 2, 3))
+        self.settings = settings or RaftSettings()
+        self.founders = founders
         self.saved = saved or QuorumState(max(epochs, default=0))
         self.engine = RaftEngine(self.settings, me, self.saved, self.log, self.history, below)
         self.now = 1000.0
@@ -68,16 +71,24 @@ class Single:
         self.sent: list[tuple[int, Request]] = []
         self.saves: list[QuorumState] = []
         self._perform(self.engine.start(self.now))
+        self._permit()
+
+    def _permit(self) -> None:
+        """An empty log may found a quorum of the founders, of whom no directory ids are known."""
+        if self.founders and not self.log.end_offset:
+            self.step(FoundingPermitted(unpinned(*self.founders)))
 
     @classmethod
     def restarted(cls, before: Single) -> Single:
         """The same replica after its process began again."""
-        after = cls((), before.state, before.me, settings=before.settings)
+        after = cls((), before.state, before.me, settings=before.settings, founders=())
+        after.founders = before.founders
         after.log, after.history = before.log, before.history
         after.engine = RaftEngine(
             after.settings, after.me, after.saved, after.log, after.history, lambda bound: 0
         )
         after._perform(after.engine.start(after.now))
+        after._permit()
         return after
 
     # In

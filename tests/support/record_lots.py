@@ -48,6 +48,8 @@ class Lots:
 
     def __init__(self, seed: int, ahead: ClusterImage) -> None:
         self._lots = Random(seed)
+        self._later = Random(~seed)
+        """Of fields that came later: what seeds drew before stays the same."""
         self._ahead = ahead
         self._kinds: dict[Callable[[], Any], int] = {
             self._register: 2,
@@ -78,7 +80,7 @@ class Lots:
         epoch, folder = self.between(0, 3), uuid(self.between(1, 4))
         return RegisterBrokerRecord(
             self._lots.choice(BROKERS),
-            False,
+            self._later.random() < 0.2,
             folder,
             epoch,
             [BrokerEndpoint("L", f"host{epoch}", 9092, 0)],
@@ -87,6 +89,7 @@ class Lots:
             self._lots.random() < 0.5,
             False,
             [folder],
+            self._folders(),
         )
 
     def _change_broker(self) -> Any:
@@ -98,8 +101,11 @@ class Lots:
             return kind(broker.id, broker.epoch)
         folders = [uuid(number) for number in self._some(2)]
         return BrokerRegistrationChangeRecord(
-            broker.id, broker.epoch, self.between(-1, 1), self.between(0, 1), folders
+            broker.id, broker.epoch, self.between(-1, 1), self.between(0, 1), folders, self._folders()
         )
+
+    def _folders(self) -> list[KafkaUuid] | None:
+        return self._later.choice([None, [], [uuid(1)]])
 
     def _topic(self) -> Any:
         name, topic_id = self._lots.choice(NAMES), uuid(self.between(1, 4))

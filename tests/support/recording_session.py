@@ -19,6 +19,7 @@ class RecordingSession:
         self.is_closed = False
         self.asked_as_controller_client = asked_as_controller_client
         self.answers: list[Any] = []
+        self.held: list[Request] = []
         self.refusals = 0
         """How many of the answers said that this node does not lead and did nothing."""
 
@@ -29,6 +30,9 @@ class RecordingSession:
     def answer_not_leader(self, request: Request, message: Message) -> None:
         self.answer(request, message)
         self.refusals += 1
+
+    def hold(self, request: Request) -> None:
+        self.held.append(request)
 
     def close(self) -> None:
         self.is_closed = True

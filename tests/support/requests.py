@@ -12,7 +12,9 @@ from kio.schema.metadata.v12 import request as metadata
 
 from tests.support.wire import Wire
 
-GROUP = 32
+CLIENT_METRICS = 16
+REGISTER = "metrics"
+"""The config that tests write: a list of any text, which a stock controller accepts as well."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,12 @@ class Refused(Exception):
     """An answer with an error code in it."""
 
 
-def set_config(wire: Wire, group: str, name: str, value: str) -> None:
+def set_register(wire: Wire, name: str, value: str) -> None:
     """Commit one ConfigRecord. Raises Refused on an error code, OSError without an answer."""
-    change = alter_configs.AlterableConfig(name=name, config_operation=0, value=value)
-    resource = alter_configs.AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=(change,))
+    change = alter_configs.AlterableConfig(name=REGISTER, config_operation=0, value=value)
+    resource = alter_configs.AlterConfigsResource(
+        resource_type=CLIENT_METRICS, resource_name=name, configs=(change,)
+    )
     answer = wire.ask(
         alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     )
@@ -49,28 +53,38 @@ def set_config(wire: Wire, group: str, name: str, value: str) -> None:
         raise Refused(f"{response.error_code!r}: {response.error_message}")
 
 
-def get_configs(wire: Wire, group: str) -> dict[str, str]:
-    """All configs of a group, read linearizably."""
-    resource = describe_configs.DescribeConfigsResource(
-        resource_type=GROUP, resource_name=group, configuration_keys=None
+def get_registers(wire: Wire, *names: str) -> dict[str, str]:
+    """The values of those that are set, read linearizably."""
+    resources = tuple(
+        describe_configs.DescribeConfigsResource(
+            resource_type=CLIENT_METRICS, resource_name=name, configuration_keys=(REGISTER,)
+        )
+        for name in names
     )
     answer = wire.ask(
         describe_configs.DescribeConfigsRequest(
-            resources=(resource,), include_synonyms=False, include_documentation=False
+            resources=resources, include_synonyms=False, include_documentation=False
         )
     )
-    (result,) = answer.results
-    if result.error_code != 0:
-        raise Refused(f"{result.error_code!r}: {result.error_message}")
-    return {config.name: config.value for config in result.configs}
+    for result in answer.results:
+        if result.error_code != 0:
+            raise Refused(f"{result.error_code!r}: {result.error_message}")
+    return {result.resource_name: config.value for result in answer.results for config in result.configs}
+
+
+NO_TOPICS = metadata.MetadataRequest(
+    topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
+)
 
 
 def leader_known(wire: Wire) -> int:
     """The node that this one takes for the leader, -1 for none."""
-    asked = metadata.MetadataRequest(
-        topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
-    )
-    return int(wire.ask(asked).controller_id)
+    return int(wire.ask(NO_TOPICS).controller_id)
+
+
+def nodes_known(wire: Wire) -> set[int]:
+    """The nodes to which this one sends clients."""
+    return {int(node.node_id) for node in wire.ask(NO_TOPICS).brokers}
 
 
 def quorum(wire: Wire) -> Quorum:

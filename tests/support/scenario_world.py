@@ -19,6 +19,7 @@ from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
     Flushed,
+    FoundingPermitted,
     PeerAnswered,
     PeerAsked,
     PeerDiscovered,
@@ -30,7 +31,7 @@ from quorumd.raft.events import (
 from quorumd.raft.messages import FetchResponse, Response
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.settings import RaftSettings
-from tests.support.raft_quorum import REQUEST_TIMEOUT_MS, Node, Quorum, encode, endpoint, key
+from tests.support.raft_quorum import REQUEST_TIMEOUT_MS, Node, Quorum, encode, endpoint, key, voter_set
 from tests.support.scenario_words import records, say_request, say_response, say_role, say_state
 
 ENDLESS = 2000
@@ -126,6 +127,8 @@ class ScenarioWorld(Quorum):
             self.step(node_id, Flushed(node.durable))
             for other in self.nodes:
                 self.step(node_id, PeerDiscovered(self.nodes[other].key, endpoint(other)))
+            if node_id in self.founders and node.key == key(node_id) and not node.log.end_offset:
+                self.step(node_id, FoundingPermitted(voter_set(*self.founders)))
 
     def dispatcher(self, node: Node) -> Callable[[Send | Answer], None]:
         return lambda message: self.dispatch(node, message)

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.support.log_files import config_changes
-from tests.support.requests import Refused, set_config
+from tests.support.requests import Refused, set_register
 from tests.support.wire import Wire
 
 LOAD = "load-"
@@ -39,7 +39,7 @@ class Writer:
             try:
                 if wire is None:
                     wire = Wire(self.addresses[self._turn % len(self.addresses)], timeout=3)
-                set_config(wire, self.name, "value", str(self.attempts))
+                set_register(wire, self.name, str(self.attempts))
                 self.acknowledged.append(self.attempts)
                 self.times.append((begun, time.monotonic()))
                 continue

@@ -8,6 +8,8 @@ from quorumd.errors import ErrorCode
 
 FIRST_PRIVATE = 1001
 OTHERWISE_NAMED = {"INVALID_TOPIC": "INVALID_TOPIC_EXCEPTION"}
+SINCE_KAFKA_4_4 = {"CONTROLLER_ID_NOT_REGISTERED": 136}
+"""Not in the oracle yet."""
 
 
 def test_every_public_code_is_kafkas() -> None:
@@ -15,7 +17,7 @@ def test_every_public_code_is_kafkas() -> None:
         OTHERWISE_NAMED.get(code.name, code.name): int(code) for code in ErrorCode if code < FIRST_PRIVATE
     }
     kafkas = {code.name.upper(): int(code) for code in KafkaErrorCode}
-    assert ours.items() <= kafkas.items()
+    assert ours.items() - kafkas.items() == SINCE_KAFKA_4_4.items()
 
 
 def test_a_code_is_described_by_name_where_it_has_one() -> None:

@@ -78,9 +78,10 @@ def test_a_good_sample_is_left_alone(name: str) -> None:
 
 
 def test_a_stray_file_at_the_top_or_in_tests_is_found(tmp_path: Path) -> None:
-    for folder in ("quorumd", "tests/unit", "tests/misc", ".venv", "build", "x.egg-info"):
+    for folder in ("quorumd", "docs", "tests/unit", "tests/misc", ".venv", "build", "x.egg-info"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "notes.txt").write_text("")
+    for name in ("notes.txt", "CONTRIBUTING.md"):
+        (tmp_path / name).write_text("")
     found = house_rules.check_layout(tmp_path)
     assert [finding.path for finding in found] == ["notes.txt", "tests/misc"]
 

@@ -23,7 +23,7 @@ from quorumd.pipeline.read_only_disk import ReadOnlyDisk
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, values
 
-_PARTS = ("configs", "features", "brokers", "topics", "producer ids")
+_PARTS = ("configs", "features", "brokers", "topics", "producer ids", "records kept for others")
 
 
 class Log(NamedTuple):
@@ -69,7 +69,7 @@ class _Image:
                 continue
             changes: list[Change] = []
             for value in values(data, header):
-                self.image.apply(decode_record(value), changes)
+                self.image.apply(decode_record(value), changes, value)
 
 
 def fold_snapshots(log: Log, snapshots: Sequence[SoundSnapshot], most_records: int) -> Iterator[Finding]:

@@ -317,6 +317,7 @@ def _broker_after(row: Row, before: Row | None, snapshot: bool) -> Row | None:
                 for end in fields.get("endPoints", [])
             ],
             "log_dirs": [_uuid(folder) for folder in fields.get("logDirs", [])],
+            "cordoned_log_dirs": [_uuid(folder) for folder in fields.get("cordonedLogDirs") or []],
             "event": "snapshot" if snapshot else "register",
             "fenced": row["fenced"] > 0,
         }
@@ -327,6 +328,8 @@ def _broker_after(row: Row, before: Row | None, snapshot: bool) -> Row | None:
         after["event"], after["fenced"] = _event(row, before["fenced"])
         if fields.get("logDirs"):
             after["log_dirs"] = [_uuid(folder) for folder in fields["logDirs"]]
+        if fields.get("cordonedLogDirs") is not None:
+            after["cordoned_log_dirs"] = [_uuid(folder) for folder in fields["cordonedLogDirs"]]
     gone = number == UNREGISTER_BROKER
     after["from_offset"], after["from_ts"] = row["offset"], row["ts"]
     after["to_offset"], after["to_ts"] = (row["offset"], row["ts"]) if gone else (None, None)
@@ -344,7 +347,10 @@ def _event(row: Row, was_fenced: bool) -> tuple[str, bool]:
         return ("fence", True) if row["fenced"] > 0 else ("unfence", False)
     if row["in_controlled_shutdown"]:
         return "shutdown", was_fenced
-    return ("directories" if fields_of(row).get("logDirs") else "other"), was_fenced
+    fields = fields_of(row)
+    if fields.get("logDirs"):
+        return "directories", was_fenced
+    return ("other" if fields.get("cordonedLogDirs") is None else "cordon"), was_fenced
 
 
 def _uuid(text: str | None) -> bytes:

@@ -24,7 +24,7 @@ from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.schemas import HISTORY_TABLES
 
 MANIFEST = "history.json"
-FORMAT = 2
+FORMAT = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAGING = "staging"
 CHECKPOINT = "checkpoint"

@@ -89,7 +89,7 @@ def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
     image = ClusterImage()
     for value, place in _values(folder):
         try:
-            image.apply(decode_record(value), [])
+            image.apply(decode_record(value), [], value)
         except UnsupportedVersion as error:
             # Another Kafka's. Behind the frame's version, one byte, is the type.
             if read_uvarint(value, 1)[0] in _PLANNED_FROM:

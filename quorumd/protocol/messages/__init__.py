@@ -32,21 +32,24 @@ class ApiKey(IntEnum):
     BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
     ALLOCATE_PRODUCER_IDS = 67
+    CONTROLLER_REGISTRATION = 70
     ASSIGN_REPLICAS_TO_DIRS = 73
     DESCRIBE_TOPIC_PARTITIONS = 75
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
     UPDATE_RAFT_VOTER = 82
+    UNREGISTER_CONTROLLER = 94
     FETCH_QUORUM_RECORDS = 1001
     DISCOVER_BROKERS = 1002
     ALTER_QUORUM = 1003
+    DESCRIBE_NODE = 1004
 
 
 # API key: name, first version, last version, first flexible version (None: there is none)
 APIS: dict[int, tuple[str, int, int, int | None]] = {
     1: ("Fetch", 12, 18, 12),
     3: ("Metadata", 0, 13, 9),
-    18: ("ApiVersions", 0, 4, 3),
+    18: ("ApiVersions", 0, 5, 3),
     19: ("CreateTopics", 2, 7, 5),
     20: ("DeleteTopics", 1, 6, 4),
     32: ("DescribeConfigs", 1, 4, 4),
@@ -69,14 +72,17 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     63: ("BrokerHeartbeat", 0, 2, 0),
     64: ("UnregisterBroker", 0, 0, 0),
     67: ("AllocateProducerIds", 0, 0, 0),
+    70: ("ControllerRegistration", 0, 0, 0),
     73: ("AssignReplicasToDirs", 0, 0, 0),
     75: ("DescribeTopicPartitions", 0, 0, 0),
     80: ("AddRaftVoter", 0, 1, 0),
     81: ("RemoveRaftVoter", 0, 0, 0),
     82: ("UpdateRaftVoter", 0, 0, 0),
+    94: ("UnregisterController", 0, 0, 0),
     1001: ("FetchQuorumRecords", 0, 0, 0),
     1002: ("DiscoverBrokers", 0, 0, 0),
     1003: ("AlterQuorum", 0, 0, 0),
+    1004: ("DescribeNode", 0, 0, 0),
 }
 
 # API key of a metadata record: its class
@@ -107,6 +113,7 @@ RECORDS: dict[int, str] = {
     26: "RemoveDelegationTokenRecord",
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
+    29: "UnregisterControllerRecord",
 }
 
 # Class of a message: its module in this package
@@ -140,6 +147,8 @@ MODULES: dict[str, str] = {
     "ClearElrRecord": "clear_elr_record",
     "ClientQuotaRecord": "client_quota_record",
     "ConfigRecord": "config_record",
+    "ControllerRegistrationRequest": "controller_registration_request",
+    "ControllerRegistrationResponse": "controller_registration_response",
     "CreatePartitionsRequest": "create_partitions_request",
     "CreatePartitionsResponse": "create_partitions_response",
     "CreateTopicsRequest": "create_topics_request",
@@ -152,6 +161,8 @@ MODULES: dict[str, str] = {
     "DescribeClusterResponse": "describe_cluster_response",
     "DescribeConfigsRequest": "describe_configs_request",
     "DescribeConfigsResponse": "describe_configs_response",
+    "DescribeNodeRequest": "describe_node_request",
+    "DescribeNodeResponse": "describe_node_response",
     "DescribeQuorumRequest": "describe_quorum_request",
     "DescribeQuorumResponse": "describe_quorum_response",
     "DescribeTopicPartitionsRequest": "describe_topic_partitions_request",
@@ -202,6 +213,9 @@ MODULES: dict[str, str] = {
     "UnregisterBrokerRecord": "unregister_broker_record",
     "UnregisterBrokerRequest": "unregister_broker_request",
     "UnregisterBrokerResponse": "unregister_broker_response",
+    "UnregisterControllerRecord": "unregister_controller_record",
+    "UnregisterControllerRequest": "unregister_controller_request",
+    "UnregisterControllerResponse": "unregister_controller_response",
     "UpdateFeaturesRequest": "update_features_request",
     "UpdateFeaturesResponse": "update_features_response",
     "UpdateRaftVoterRequest": "update_raft_voter_request",

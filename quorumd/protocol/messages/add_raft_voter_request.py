@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -129,14 +129,14 @@ def encode_v1(message: AddRaftVoterRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     listeners = []
     for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
@@ -163,14 +163,14 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     listeners = []
     for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -144,21 +144,21 @@ def encode_v1(message: AlterPartitionReassignmentsResponse, out: bytearray) -> N
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 8)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 185 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
         for _ in range(count):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)
@@ -188,21 +188,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, allow_replication_factor_change, error_code = UNPACK_ith(buf, pos)
     pos += 7
     error_message, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 8)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 185 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
         for _ in range(count):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)

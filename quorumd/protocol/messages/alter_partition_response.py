@@ -9,8 +9,8 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_string,
     skip_tagged_fields,
@@ -199,20 +199,20 @@ encode_v3 = encode_v2
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 193 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 20)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 329 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -223,9 +223,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
             ) = UNPACK_ihii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
@@ -256,20 +256,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 193 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 21)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 329 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -280,9 +280,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
             ) = UNPACK_ihii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
@@ -313,21 +313,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 21)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 329 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -338,9 +338,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
             ) = UNPACK_ihii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_nullable_count,
     read_compact_string,
@@ -117,19 +117,19 @@ def encode_v0(message: AlterQuorumRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 6)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 161 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -137,9 +137,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int]:
             pos += 4
             count, pos = read_compact_nullable_count(buf, pos, 5)
             if count >= 0:
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 81 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
                 partition_data_target_voters = []
                 for _ in range(count):
                     (target_voter_voter_id,) = UNPACK_i(buf, pos)

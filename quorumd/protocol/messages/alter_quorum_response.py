@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -127,18 +127,18 @@ def encode_v0(message: AlterQuorumResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
-    elements = 0
+    memory = 0
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 7)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 265 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_leader_id: int = -1

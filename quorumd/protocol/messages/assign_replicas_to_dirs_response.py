@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     skip_tagged_fields,
     write_uvarint,
@@ -126,29 +126,29 @@ def encode_v0(message: AssignReplicasToDirsResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 201 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     directories = []
     for _ in range(count):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 201 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         directory_data_topics = []
         for _ in range(count):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             count, pos = read_compact_count(buf, pos, 7)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 121 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             topic_data_partitions = []
             for _ in range(count):
                 partition_data_partition_index, partition_data_error_code = UNPACK_ih(buf, pos)

@@ -9,20 +9,24 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
     read_count,
     read_nullable_string,
     read_string,
+    read_tag,
+    read_uvarint,
     skip_tagged_fields,
     write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
+    write_tag,
     write_uvarint,
+    wrong_tag_size,
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
@@ -34,6 +38,8 @@ PACK_i16sii = Struct(">i16sii").pack
 UNPACK_i16sii = Struct(">i16sii").unpack_from
 PACK_iii = Struct(">iii").pack
 UNPACK_iii = Struct(">iii").unpack_from
+PACK_q = Struct(">q").pack
+UNPACK_q = Struct(">q").unpack_from
 
 
 class PartitionData(MessageStruct):
@@ -116,6 +122,9 @@ class BeginQuorumEpochRequest(Message):
         # []LeaderEndpoint 1+, left out where a version lacks it. Where the leader is reached, one endpoint a
         # listener.
         "leader_endpoints",
+        # int64 1+, tag 10000 in 1+, left out where a version lacks it. When the leader started, Unix ms, as
+        # in DiscoverBrokers: of two addresses the newer one counts. 0 from a stock leader.
+        "boot_timestamp",
     )
     NAME = "BeginQuorumEpochRequest"
     API_KEY = 53
@@ -129,11 +138,13 @@ class BeginQuorumEpochRequest(Message):
         voter_id: int = -1,
         topics: list[TopicData] = NOT_GIVEN,
         leader_endpoints: list[LeaderEndpoint] = NOT_GIVEN,
+        boot_timestamp: int = 0,
     ) -> None:
         self.cluster_id = cluster_id
         self.voter_id = voter_id
         self.topics: list[TopicData] = [] if topics is NOT_GIVEN else topics
         self.leader_endpoints: list[LeaderEndpoint] = [] if leader_endpoints is NOT_GIVEN else leader_endpoints
+        self.boot_timestamp = boot_timestamp
 
 
 def encode_v0(message: BeginQuorumEpochRequest, out: bytearray) -> None:
@@ -172,23 +183,27 @@ def encode_v1(message: BeginQuorumEpochRequest, out: bytearray) -> None:
         write_compact_string(out, leader_endpoint.host)
         out += PACK_H(leader_endpoint.port)
         out.append(0)
-    out.append(0)
+    if message.boot_timestamp:
+        out.append(1)
+        write_tag(out, 10000, PACK_q(message.boot_timestamp))
+    else:
+        out.append(0)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
     count, pos = read_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 12)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 169 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
@@ -205,25 +220,27 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
         -1,
         topics,
         [],
+        0,
     ), pos
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
-    elements = 0
+    memory = 0
+    boot_timestamp: int = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 29)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 241 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -249,9 +266,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     leader_endpoints = []
     for _ in range(count):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
@@ -266,12 +283,22 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        pos = skip_tagged_fields(buf, pos)
+        tag_count, pos = read_uvarint(buf, pos)
+        for _ in range(tag_count):
+            tag, pos, end = read_tag(buf, pos)
+            if tag == 10000:
+                (boot_timestamp,) = UNPACK_q(buf, pos)
+                pos += 8
+            else:
+                pos = end
+            if pos != end:
+                raise wrong_tag_size(tag, pos, end)
     return BeginQuorumEpochRequest(
         cluster_id,
         voter_id,
         topics,
         leader_endpoints,
+        boot_timestamp,
     ), pos
 
 

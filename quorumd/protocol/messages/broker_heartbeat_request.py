@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -163,7 +163,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
-    elements = 0
+    memory = 0
     offline_log_dirs: list[KafkaUuid] = []
     (
         broker_id,
@@ -181,9 +181,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 16)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 81 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
                 offline_log_dirs = []
                 for _ in range(count):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -204,7 +204,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
-    elements = 0
+    memory = 0
     offline_log_dirs: list[KafkaUuid] = []
     cordoned_log_dirs: list[KafkaUuid] | None = None
     (
@@ -223,9 +223,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 16)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 81 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
                 offline_log_dirs = []
                 for _ in range(count):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -233,9 +233,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
             elif tag == 1:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 81 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     cordoned_log_dirs = []
                     for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))

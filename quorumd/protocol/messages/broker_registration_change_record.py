@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -230,7 +230,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
-    elements = 0
+    memory = 0
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: list[KafkaUuid] = []
@@ -250,9 +250,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
                 pos += 1
             elif tag == 2:
                 count, pos = read_compact_count(buf, pos, 16)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 81 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -272,7 +272,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
-    elements = 0
+    memory = 0
     fenced: int = 0
     in_controlled_shutdown: int = 0
     log_dirs: list[KafkaUuid] = []
@@ -293,9 +293,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
                 pos += 1
             elif tag == 2:
                 count, pos = read_compact_count(buf, pos, 16)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 81 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -303,9 +303,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 81 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     cordoned_log_dirs = []
                     for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))

@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -255,16 +255,16 @@ encode_v4 = encode_v3
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
-    elements = 0
+    memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     listeners = []
     for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
@@ -282,9 +282,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
@@ -314,16 +314,16 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
-    elements = 0
+    memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     listeners = []
     for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
@@ -341,9 +341,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
@@ -375,16 +375,16 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
-    elements = 0
+    memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     listeners = []
     for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
@@ -402,9 +402,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
@@ -419,9 +419,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
     count, pos = read_compact_count(buf, pos, 16)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 81 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     log_dirs = []
     for _ in range(count):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -444,16 +444,16 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
-    elements = 0
+    memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     listeners = []
     for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
@@ -471,9 +471,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
@@ -488,9 +488,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
     count, pos = read_compact_count(buf, pos, 16)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 81 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     log_dirs = []
     for _ in range(count):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -88,11 +88,11 @@ def encode_v0(message: ClientQuotaRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ClientQuotaRecord, int]:
-    elements = 0
+    memory = 0
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 169 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     entity = []
     for _ in range(count):
         entity_data_entity_type, pos = read_compact_string(buf, pos)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -103,13 +103,13 @@ encode_v3 = encode_v2
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     results = []
     for _ in range(count):
         create_partitions_topic_result_name, pos = read_string(buf, pos)
@@ -124,13 +124,13 @@ decode_v1 = decode_v0
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     results = []
     for _ in range(count):
         create_partitions_topic_result_name, pos = read_compact_string(buf, pos)

@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_count,
     read_compact_nullable_string,
@@ -230,13 +230,13 @@ def encode_v7(message: CreateTopicsResponse, out: bytearray) -> None:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 321 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         creatable_topic_result_name, pos = read_string(buf, pos)
@@ -263,13 +263,13 @@ decode_v4 = decode_v2
 
 
 def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 417 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         creatable_topic_result_topic_config_error_code: int = 0
@@ -282,9 +282,9 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
         pos += 6
         count, pos = read_compact_nullable_count(buf, pos, 6)
         if count >= 0:
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 193 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             creatable_topic_result_configs = []
             for _ in range(count):
                 creatable_topic_configs_name, pos = read_compact_string(buf, pos)
@@ -336,13 +336,13 @@ decode_v6 = decode_v5
 
 
 def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 28)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 489 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         creatable_topic_result_topic_config_error_code: int = 0
@@ -355,9 +355,9 @@ def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
         pos += 6
         count, pos = read_compact_nullable_count(buf, pos, 6)
         if count >= 0:
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 193 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             creatable_topic_result_configs = []
             for _ in range(count):
                 creatable_topic_configs_name, pos = read_compact_string(buf, pos)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_string,
     skip_tagged_fields,
@@ -82,13 +82,13 @@ def encode_v0(message: DelegationTokenRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DelegationTokenRecord, int]:
-    elements = 0
+    memory = 0
     owner, pos = read_compact_string(buf, pos)
     requester, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 1)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 65 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     renewers = []
     for _ in range(count):
         renewers_element, pos = read_compact_string(buf, pos)

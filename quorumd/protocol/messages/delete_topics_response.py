@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -139,13 +139,13 @@ def encode_v6(message: DeleteTopicsResponse, out: bytearray) -> None:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 161 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         deletable_topic_result_name, pos = read_string(buf, pos)
@@ -167,13 +167,13 @@ decode_v3 = decode_v1
 
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 161 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         deletable_topic_result_name, pos = read_compact_string(buf, pos)
@@ -197,13 +197,13 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
 
 
 def decode_v5(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 217 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         deletable_topic_result_name, pos = read_compact_string(buf, pos)
@@ -228,13 +228,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
 
 
 def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 21)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 289 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         deletable_topic_result_name, pos = read_compact_nullable_string(buf, pos)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -311,7 +311,7 @@ def encode_v2(message: DescribeClusterResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -319,9 +319,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 425 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         describe_cluster_broker_broker_epoch: int = -1
@@ -351,9 +351,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
                     count, pos = read_compact_count(buf, pos, 7)
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 249 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
                     for _ in range(count):
                         listener_name, pos = read_compact_string(buf, pos)
@@ -404,7 +404,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -414,9 +414,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 425 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         describe_cluster_broker_broker_epoch: int = -1
@@ -446,9 +446,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
                     count, pos = read_compact_count(buf, pos, 7)
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 249 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
                     for _ in range(count):
                         listener_name, pos = read_compact_string(buf, pos)
@@ -499,7 +499,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -509,9 +509,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 425 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         describe_cluster_broker_broker_epoch: int = -1
@@ -543,9 +543,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
                     count, pos = read_compact_count(buf, pos, 7)
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 249 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
                     for _ in range(count):
                         listener_name, pos = read_compact_string(buf, pos)

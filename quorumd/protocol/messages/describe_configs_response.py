@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -238,13 +238,13 @@ def encode_v4(message: DescribeConfigsResponse, out: bytearray) -> None:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 297 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     results = []
     for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
@@ -254,9 +254,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 11)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 289 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         describe_configs_result_configs = []
         for _ in range(count):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
@@ -264,9 +264,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
             count, pos = read_count(buf, pos, 5)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 177 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
             for _ in range(count):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
@@ -298,13 +298,13 @@ decode_v2 = decode_v1
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 297 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     results = []
     for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
@@ -314,9 +314,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 14)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 345 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         describe_configs_result_configs = []
         for _ in range(count):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
@@ -324,9 +324,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
             count, pos = read_count(buf, pos, 5)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 177 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
             for _ in range(count):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
@@ -358,13 +358,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
 
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 297 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     results = []
     for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
@@ -374,9 +374,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
         pos += 1
         describe_configs_result_resource_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 9)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 345 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         describe_configs_result_configs = []
         for _ in range(count):
             describe_configs_resource_result_name, pos = read_compact_string(buf, pos)
@@ -384,9 +384,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 177 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
             for _ in range(count):
                 describe_configs_synonym_name, pos = read_compact_string(buf, pos)

@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -393,20 +393,20 @@ def encode_v2(message: DescribeQuorumResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
-    elements = 0
+    memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 25)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 489 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -419,9 +419,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             ) = UNPACK_ihiiq(buf, pos)
             pos += 22
             count, pos = read_compact_count(buf, pos, 13)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 145 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_current_voters = []
             for _ in range(count):
                 replica_state_replica_id, replica_state_log_end_offset = UNPACK_iq(buf, pos)
@@ -438,9 +438,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     -1,
                 ))
             count, pos = read_compact_count(buf, pos, 13)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 145 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_observers = []
             for _ in range(count):
                 observers_replica_state_replica_id, observers_replica_state_log_end_offset = UNPACK_iq(buf, pos)
@@ -465,9 +465,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     if partition_data_tag == 10000:
                         count, pos = read_compact_nullable_count(buf, pos, 5)
                         if count >= 0:
-                            elements += count
-                            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                                check_elements(buf, elements)
+                            memory += 81 * count
+                            if memory > ALWAYS_ALLOWED_MEMORY:
+                                check_response_memory(buf, memory)
                             partition_data_target_voters = []
                             for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
@@ -510,20 +510,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
-    elements = 0
+    memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 25)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 489 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -536,9 +536,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             ) = UNPACK_ihiiq(buf, pos)
             pos += 22
             count, pos = read_compact_count(buf, pos, 29)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 209 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_current_voters = []
             for _ in range(count):
                 (
@@ -560,9 +560,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     replica_state_last_caught_up_timestamp,
                 ))
             count, pos = read_compact_count(buf, pos, 29)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 209 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_observers = []
             for _ in range(count):
                 (
@@ -592,9 +592,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     if partition_data_tag == 10000:
                         count, pos = read_compact_nullable_count(buf, pos, 5)
                         if count >= 0:
-                            elements += count
-                            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                                check_elements(buf, elements)
+                            memory += 81 * count
+                            if memory > ALWAYS_ALLOWED_MEMORY:
+                                check_response_memory(buf, memory)
                             partition_data_target_voters = []
                             for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
@@ -637,21 +637,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
-    elements = 0
+    memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     error_message, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 26)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 545 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
@@ -661,9 +661,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             partition_data_leader_id, partition_data_leader_epoch, partition_data_high_watermark = UNPACK_iiq(buf, pos)
             pos += 16
             count, pos = read_compact_count(buf, pos, 45)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 281 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_current_voters = []
             for _ in range(count):
                 (
@@ -686,9 +686,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     replica_state_last_caught_up_timestamp,
                 ))
             count, pos = read_compact_count(buf, pos, 45)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 281 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             partition_data_observers = []
             for _ in range(count):
                 (
@@ -719,9 +719,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     if partition_data_tag == 10000:
                         count, pos = read_compact_nullable_count(buf, pos, 5)
                         if count >= 0:
-                            elements += count
-                            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                                check_elements(buf, elements)
+                            memory += 81 * count
+                            if memory > ALWAYS_ALLOWED_MEMORY:
+                                check_response_memory(buf, memory)
                             partition_data_target_voters = []
                             for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
@@ -752,17 +752,17 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 161 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     nodes = []
     for _ in range(count):
         (node_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         count, pos = read_compact_count(buf, pos, 5)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 209 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         node_listeners = []
         for _ in range(count):
             listener_name, pos = read_compact_string(buf, pos)

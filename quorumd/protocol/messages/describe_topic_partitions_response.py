@@ -9,8 +9,8 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_count,
     read_compact_nullable_string,
@@ -206,14 +206,14 @@ def encode_v0(message: DescribeTopicPartitionsResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, int]:
-    elements = 0
+    memory = 0
     next_cursor: Cursor | None = None
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 353 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (describe_topic_partitions_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -222,9 +222,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, in
         describe_topic_partitions_response_topic_topic_id, describe_topic_partitions_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 20)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 601 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         describe_topic_partitions_response_topic_partitions = []
         for _ in range(count):
             describe_topic_partitions_response_partition_eligible_leader_replicas: list[int] | None = None
@@ -237,35 +237,35 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, in
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             describe_topic_partitions_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             describe_topic_partitions_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_nullable_count(buf, pos, 4)
             if count >= 0:
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 41 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 describe_topic_partitions_response_partition_eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
             count, pos = read_compact_nullable_count(buf, pos, 4)
             if count >= 0:
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 41 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 describe_topic_partitions_response_partition_last_known_elr = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             describe_topic_partitions_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:

@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_string,
     read_tag,
@@ -25,10 +25,14 @@ from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 PACK_16s = Struct(">16s").pack
 UNPACK_16s = Struct(">16s").unpack_from
+PACK_b = Struct(">b").pack
+UNPACK_b = Struct(">b").unpack_from
 PACK_h = Struct(">h").pack
 UNPACK_h = Struct(">h").unpack_from
 PACK_i = Struct(">i").pack
 UNPACK_i = Struct(">i").unpack_from
+PACK_i16s = Struct(">i16s").pack
+UNPACK_i16s = Struct(">i16s").unpack_from
 PACK_iq = Struct(">iq").pack
 UNPACK_iq = Struct(">iq").unpack_from
 
@@ -62,6 +66,33 @@ class Broker(MessageStruct):
         self.directory_id = directory_id
 
 
+class Founder(MessageStruct):
+    """With whom it may found a quorum."""
+
+    __slots__ = (
+        # int32 0+. The node.
+        "voter_id",
+        # uuid 0+. Its data folder.
+        "directory_id",
+        # string 0+. Where it is reached.
+        "host",
+        # int32 0+. Where it is reached.
+        "port",
+    )
+
+    def __init__(
+        self,
+        voter_id: int = 0,
+        directory_id: KafkaUuid = ZERO_UUID,
+        host: str = "",
+        port: int = 0,
+    ) -> None:
+        self.voter_id = voter_id
+        self.directory_id = directory_id
+        self.host = host
+        self.port = port
+
+
 class DiscoverBrokersResponse(Message):
     """Every address known here (KIP-595 draft). It says nothing of who is alive or leads."""
 
@@ -72,6 +103,15 @@ class DiscoverBrokersResponse(Message):
         "cluster_id",
         # []Broker 0+.
         "brokers",
+        # int32 0+, tag 10000 in 0+. The node that answers; -1 if it does not say.
+        "replica_id",
+        # uuid 0+, tag 10001 in 0+. Its data folder.
+        "replica_directory_id",
+        # int8 0+, tag 10002 in 0+. What it has of a quorum. 0: not said, 1: nothing, 2: permission to found
+        # one, 3: records or an epoch.
+        "standing",
+        # []Founder 0+, tag 10003 in 0+. With whom it may found a quorum.
+        "founders",
     )
     NAME = "DiscoverBrokersResponse"
     API_KEY = 1002
@@ -84,10 +124,18 @@ class DiscoverBrokersResponse(Message):
         error_code: int = 0,
         cluster_id: str = "",
         brokers: list[Broker] = NOT_GIVEN,
+        replica_id: int = -1,
+        replica_directory_id: KafkaUuid = ZERO_UUID,
+        standing: int = 0,
+        founders: list[Founder] = NOT_GIVEN,
     ) -> None:
         self.error_code = error_code
         self.cluster_id = cluster_id
         self.brokers: list[Broker] = [] if brokers is NOT_GIVEN else brokers
+        self.replica_id = replica_id
+        self.replica_directory_id = replica_directory_id
+        self.standing = standing
+        self.founders: list[Founder] = [] if founders is NOT_GIVEN else founders
 
 
 def encode_v0(message: DiscoverBrokersResponse, out: bytearray) -> None:
@@ -106,18 +154,50 @@ def encode_v0(message: DiscoverBrokersResponse, out: bytearray) -> None:
             write_tag(out, 10000, PACK_16s(broker.directory_id))
         else:
             out.append(0)
-    out.append(0)
+    tags = 0
+    if message.replica_id != -1:
+        tags += 1
+    if message.replica_directory_id != ZERO_UUID:
+        tags += 1
+    if message.standing:
+        tags += 1
+    if message.founders:
+        tags += 1
+    out.append(tags)
+    if tags:
+        if message.replica_id != -1:
+            write_tag(out, 10000, PACK_i(message.replica_id))
+        if message.replica_directory_id != ZERO_UUID:
+            write_tag(out, 10001, PACK_16s(message.replica_directory_id))
+        if message.standing:
+            write_tag(out, 10002, PACK_b(message.standing))
+        if message.founders:
+            founders_payload = bytearray()
+            write_uvarint(founders_payload, len(message.founders) + 1)
+            for founder in message.founders:
+                founders_payload += PACK_i16s(
+                    founder.voter_id,
+                    founder.directory_id,
+                )
+                write_compact_string(founders_payload, founder.host)
+                founders_payload += PACK_i(founder.port)
+                founders_payload.append(0)
+            write_tag(out, 10003, founders_payload)
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
-    elements = 0
+    memory = 0
+    replica_id: int = -1
+    replica_directory_id: KafkaUuid = ZERO_UUID
+    standing: int = 0
+    founders: list[Founder] = []
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     cluster_id, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 305 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         broker_directory_id: KafkaUuid = ZERO_UUID
@@ -149,8 +229,53 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        pos = skip_tagged_fields(buf, pos)
-    return DiscoverBrokersResponse(error_code, cluster_id, brokers), pos
+        tag_count, pos = read_uvarint(buf, pos)
+        for _ in range(tag_count):
+            tag, pos, end = read_tag(buf, pos)
+            if tag == 10000:
+                (replica_id,) = UNPACK_i(buf, pos)
+                pos += 4
+            elif tag == 10001:
+                replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
+                pos += 16
+            elif tag == 10002:
+                (standing,) = UNPACK_b(buf, pos)
+                pos += 1
+            elif tag == 10003:
+                count, pos = read_compact_count(buf, pos, 26)
+                memory += 265 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
+                founders = []
+                for _ in range(count):
+                    founder_voter_id, founder_directory_id = UNPACK_i16s(buf, pos)
+                    pos += 20
+                    founder_host, pos = read_compact_string(buf, pos)
+                    (founder_port,) = UNPACK_i(buf, pos)
+                    pos += 4
+                    if buf[pos] == 0:
+                        pos += 1
+                    else:
+                        pos = skip_tagged_fields(buf, pos)
+                    founders.append(Founder(
+                        founder_voter_id,
+                        KafkaUuid(founder_directory_id),
+                        founder_host,
+                        founder_port,
+                    ))
+            else:
+                pos = end
+            if pos != end:
+                raise wrong_tag_size(tag, pos, end)
+    return DiscoverBrokersResponse(
+        error_code,
+        cluster_id,
+        brokers,
+        replica_id,
+        replica_directory_id,
+        standing,
+        founders,
+    ), pos
 
 
 ENCODE = {

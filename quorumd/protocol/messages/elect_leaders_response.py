@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -152,20 +152,20 @@ def encode_v2(message: ElectLeadersResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     replica_election_results = []
     for _ in range(count):
         replica_election_result_topic, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 8)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 185 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         replica_election_result_partition_result = []
         for _ in range(count):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
@@ -177,20 +177,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     replica_election_results = []
     for _ in range(count):
         replica_election_result_topic, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 8)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 185 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         replica_election_result_partition_result = []
         for _ in range(count):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
@@ -202,20 +202,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     replica_election_results = []
     for _ in range(count):
         replica_election_result_topic, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 8)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 185 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         replica_election_result_partition_result = []
         for _ in range(count):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)

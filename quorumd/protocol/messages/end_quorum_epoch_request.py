@@ -9,8 +9,8 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -214,27 +214,27 @@ def encode_v1(message: EndQuorumEpochRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
     count, pos = read_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 16)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 329 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_memory(buf, memory)
             partition_data_preferred_successors = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             topic_data_partitions.append(PartitionData(
@@ -250,28 +250,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 14)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 361 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             partition_data_replica_id: int = -1
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             count, pos = read_compact_count(buf, pos, 21)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 161 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_memory(buf, memory)
             partition_data_preferred_candidates = []
             for _ in range(count):
                 replica_info_candidate_id, replica_info_candidate_directory_id = UNPACK_i16s(buf, pos)
@@ -308,9 +308,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     leader_endpoints = []
     for _ in range(count):
         leader_endpoint_name, pos = read_compact_string(buf, pos)

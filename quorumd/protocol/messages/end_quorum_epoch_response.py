@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_count,
     read_compact_string,
@@ -176,20 +176,20 @@ def encode_v1(message: EndQuorumEpochResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
-    elements = 0
+    memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 14)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 201 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -210,21 +210,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
-    elements = 0
+    memory = 0
     node_endpoints: list[NodeEndpoint] = []
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 15)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 201 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -257,9 +257,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 8)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 185 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 node_endpoints = []
                 for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_bytes,
     read_compact_string,
@@ -182,7 +182,7 @@ def encode_v0(message: FetchQuorumRecordsResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
-    elements = 0
+    memory = 0
     node_endpoints: list[NodeEndpoint] = []
     snapshot_id: SnapshotId = SnapshotId()
     (
@@ -206,9 +206,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 8)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 185 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 node_endpoints = []
                 for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)

@@ -9,8 +9,8 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -479,7 +479,7 @@ def encode_v18(message: FetchRequest, out: bytearray) -> None:
 
 
 def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     (
         replica_id,
@@ -492,16 +492,16 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 193 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         fetch_topic_topic, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 33)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 297 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         fetch_topic_partitions = []
         for _ in range(count):
             (
@@ -533,16 +533,16 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 193 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     forgotten_topics_data = []
     for _ in range(count):
         forgotten_topic_topic, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 4)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 41 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -580,7 +580,7 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
 
 
 def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     (
         replica_id,
@@ -593,17 +593,17 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 297 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         fetch_topic_partitions = []
         for _ in range(count):
             (
@@ -635,17 +635,17 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 41 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -686,7 +686,7 @@ decode_v14 = decode_v13
 
 
 def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
     (
@@ -699,17 +699,17 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 297 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         fetch_topic_partitions = []
         for _ in range(count):
             (
@@ -741,17 +741,17 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 41 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -800,7 +800,7 @@ decode_v16 = decode_v15
 
 
 def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
     (
@@ -813,17 +813,17 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 369 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         fetch_topic_partitions = []
         for _ in range(count):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
@@ -865,17 +865,17 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 41 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:
@@ -921,7 +921,7 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
 
 
 def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
     (
@@ -934,17 +934,17 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 33)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 401 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         fetch_topic_partitions = []
         for _ in range(count):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
@@ -990,17 +990,17 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     forgotten_topics_data = []
     for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 4)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 41 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos] == 0:

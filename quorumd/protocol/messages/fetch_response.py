@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_bytes,
@@ -492,20 +492,20 @@ encode_v18 = encode_v16
 
 
 def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 193 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         fetchable_topic_response_topic, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 37)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 769 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
         for _ in range(count):
             partition_data_diverging_epoch: EpochEndOffset = EpochEndOffset()
@@ -522,9 +522,9 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
             pos += 30
             count, pos = read_compact_nullable_count(buf, pos, 17)
             if count >= 0:
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 121 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
                 for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
@@ -603,21 +603,21 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
 
 
 def decode_v13(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         (fetchable_topic_response_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 37)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 769 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
         for _ in range(count):
             partition_data_diverging_epoch: EpochEndOffset = EpochEndOffset()
@@ -634,9 +634,9 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
             pos += 30
             count, pos = read_compact_nullable_count(buf, pos, 17)
             if count >= 0:
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 121 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
                 for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
@@ -721,22 +721,22 @@ decode_v15 = decode_v13
 
 
 def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
-    elements = 0
+    memory = 0
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
     count, pos = read_compact_count(buf, pos, 18)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 209 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     responses = []
     for _ in range(count):
         (fetchable_topic_response_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         count, pos = read_compact_count(buf, pos, 37)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 769 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
         for _ in range(count):
             partition_data_diverging_epoch: EpochEndOffset = EpochEndOffset()
@@ -753,9 +753,9 @@ def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
             pos += 30
             count, pos = read_compact_nullable_count(buf, pos, 17)
             if count >= 0:
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 121 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
                 for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
@@ -828,9 +828,9 @@ def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 11)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 249 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 node_endpoints = []
                 for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)

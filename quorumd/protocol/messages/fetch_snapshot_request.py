@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -200,21 +200,21 @@ def encode_v1(message: FetchSnapshotRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 30)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 289 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
@@ -265,21 +265,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 30)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 361 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_replica_directory_id: KafkaUuid = ZERO_UUID

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_bytes,
     read_compact_count,
@@ -276,20 +276,20 @@ def encode_v1(message: FetchSnapshotResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 37)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 489 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
@@ -350,21 +350,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
-    elements = 0
+    memory = 0
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 37)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 489 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         topic_snapshot_partitions = []
         for _ in range(count):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
@@ -420,9 +420,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 8)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 185 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_response_memory(buf, memory)
                 node_endpoints = []
                 for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)

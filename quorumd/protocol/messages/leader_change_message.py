@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     skip_tagged_fields,
@@ -120,13 +120,13 @@ def encode_v1(message: LeaderChangeMessage, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
-    elements = 0
+    memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 89 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     voters = []
     for _ in range(count):
         (voter_voter_id,) = UNPACK_i(buf, pos)
@@ -137,9 +137,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
             pos = skip_tagged_fields(buf, pos)
         voters.append(Voter(voter_voter_id, ZERO_UUID))
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 89 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     granting_voters = []
     for _ in range(count):
         (granting_voters_voter_voter_id,) = UNPACK_i(buf, pos)
@@ -162,13 +162,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
-    elements = 0
+    memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
     count, pos = read_compact_count(buf, pos, 21)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 161 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     voters = []
     for _ in range(count):
         voter_voter_id, voter_voter_directory_id = UNPACK_i16s(buf, pos)
@@ -179,9 +179,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
             pos = skip_tagged_fields(buf, pos)
         voters.append(Voter(voter_voter_id, KafkaUuid(voter_voter_directory_id)))
     count, pos = read_compact_count(buf, pos, 21)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 161 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     granting_voters = []
     for _ in range(count):
         granting_voters_voter_voter_id, granting_voters_voter_voter_directory_id = UNPACK_i16s(buf, pos)

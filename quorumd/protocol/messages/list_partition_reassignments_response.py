@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     read_compact_count,
     read_compact_nullable_string,
     read_compact_string,
@@ -124,41 +124,41 @@ def encode_v0(message: ListPartitionReassignmentsResponse, out: bytearray) -> No
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsResponse, int]:
-    elements = 0
+    memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         ongoing_topic_reassignment_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 8)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 321 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         ongoing_topic_reassignment_partitions = []
         for _ in range(count):
             (ongoing_partition_reassignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             ongoing_partition_reassignment_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             ongoing_partition_reassignment_adding_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             ongoing_partition_reassignment_removing_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:

@@ -9,8 +9,8 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_response_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -632,11 +632,11 @@ def encode_v13(message: MetadataResponse, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     count, pos = read_count(buf, pos, 10)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 193 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -651,32 +651,32 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             None,
         ))
     count, pos = read_count(buf, pos, 8)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         count, pos = read_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 409 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -708,11 +708,11 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     count, pos = read_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -730,9 +730,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -741,23 +741,23 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 409 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -789,11 +789,11 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     count, pos = read_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -812,9 +812,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -823,23 +823,23 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 409 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -871,13 +871,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -896,9 +896,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -907,23 +907,23 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 409 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -958,13 +958,13 @@ decode_v4 = decode_v3
 
 
 def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -983,9 +983,9 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -994,29 +994,29 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 22)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 409 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -1051,13 +1051,13 @@ decode_v6 = decode_v5
 
 
 def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1076,9 +1076,9 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 9)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1087,9 +1087,9 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 26)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 441 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1100,21 +1100,21 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -1146,13 +1146,13 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 12)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1171,9 +1171,9 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_count(buf, pos, 13)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 281 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1182,9 +1182,9 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_count(buf, pos, 26)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 441 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1195,21 +1195,21 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
@@ -1245,13 +1245,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1274,9 +1274,9 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 10)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 281 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1285,9 +1285,9 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
         count, pos = read_compact_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 441 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1298,21 +1298,21 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1360,13 +1360,13 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1389,9 +1389,9 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 353 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1400,9 +1400,9 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 441 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1413,21 +1413,21 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1475,13 +1475,13 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1504,9 +1504,9 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 353 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1515,9 +1515,9 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 441 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1528,21 +1528,21 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1588,13 +1588,13 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1617,9 +1617,9 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 353 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1628,9 +1628,9 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 441 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1641,21 +1641,21 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:
@@ -1701,13 +1701,13 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 
 def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
-    elements = 0
+    memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 11)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     brokers = []
     for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
@@ -1730,9 +1730,9 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 26)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 353 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_response_memory(buf, memory)
     topics = []
     for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
@@ -1741,9 +1741,9 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
         count, pos = read_compact_count(buf, pos, 18)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 441 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
         for _ in range(count):
             (
@@ -1754,21 +1754,21 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             ) = UNPACK_hiii(buf, pos)
             pos += 14
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count, pos = read_compact_count(buf, pos, 4)
-            elements += count
-            if elements > ALWAYS_ALLOWED_ELEMENTS:
-                check_elements(buf, elements)
+            memory += 41 * count
+            if memory > ALWAYS_ALLOWED_MEMORY:
+                check_response_memory(buf, memory)
             metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos] == 0:

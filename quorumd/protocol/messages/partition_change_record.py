@@ -9,8 +9,8 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_nullable_count,
     read_tag,
@@ -295,7 +295,7 @@ def encode_v2(message: PartitionChangeRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
-    elements = 0
+    memory = 0
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -314,9 +314,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             if tag == 0:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     isr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 1:
@@ -325,25 +325,25 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 4:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 5:
@@ -352,9 +352,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 10000:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     original_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             else:
@@ -378,7 +378,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
-    elements = 0
+    memory = 0
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -398,9 +398,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             if tag == 0:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     isr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 1:
@@ -409,25 +409,25 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 4:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 5:
@@ -436,9 +436,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 8:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 81 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     directories = []
                     for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))
@@ -446,9 +446,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 10000:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     original_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             else:
@@ -472,7 +472,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
-    elements = 0
+    memory = 0
     isr: list[int] | None = None
     leader: int = -2
     replicas: list[int] | None = None
@@ -494,9 +494,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             if tag == 0:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     isr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 1:
@@ -505,25 +505,25 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 3:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 4:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 5:
@@ -532,25 +532,25 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 6:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 7:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     last_known_elr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 8:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 81 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     directories = []
                     for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))
@@ -558,9 +558,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
             elif tag == 10000:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     original_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             else:

@@ -9,8 +9,8 @@ from struct import Struct, pack, unpack_from
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -237,33 +237,33 @@ def encode_v2(message: PartitionRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
-    elements = 0
+    memory = 0
     leader_recovery_state: int = 0
     original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     isr = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
@@ -280,9 +280,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
             elif tag == 10000:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     original_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             else:
@@ -308,41 +308,41 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
-    elements = 0
+    memory = 0
     leader_recovery_state: int = 0
     original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     isr = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
     pos += 12
     count, pos = read_compact_count(buf, pos, 16)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 81 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     directories = []
     for _ in range(count):
         directories.append(KafkaUuid(buf[pos : pos + 16]))
@@ -359,9 +359,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
             elif tag == 10000:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     original_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             else:
@@ -387,7 +387,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
-    elements = 0
+    memory = 0
     leader_recovery_state: int = 0
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
@@ -395,35 +395,35 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     isr = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     removing_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     count, pos = read_compact_count(buf, pos, 4)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 41 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     adding_replicas = list(unpack_from(f">{count}i", buf, pos))
     pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
     pos += 12
     count, pos = read_compact_count(buf, pos, 16)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 81 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     directories = []
     for _ in range(count):
         directories.append(KafkaUuid(buf[pos : pos + 16]))
@@ -440,25 +440,25 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
             elif tag == 1:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 2:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     last_known_elr = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             elif tag == 10000:
                 count, pos = read_compact_nullable_count(buf, pos, 4)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 41 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     original_replicas = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
             else:

@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_count,
@@ -350,13 +350,13 @@ def encode_v4(message: RegisterBrokerRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
-    elements = 0
+    memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -374,9 +374,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -410,13 +410,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
-    elements = 0
+    memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -434,9 +434,9 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -470,7 +470,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
-    elements = 0
+    memory = 0
     (
         broker_id,
         is_migrating_zk_broker,
@@ -479,9 +479,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -499,9 +499,9 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -535,7 +535,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
-    elements = 0
+    memory = 0
     log_dirs: list[KafkaUuid] = []
     (
         broker_id,
@@ -545,9 +545,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -565,9 +565,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -589,9 +589,9 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 16)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 81 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -616,7 +616,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
 
 
 def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
-    elements = 0
+    memory = 0
     log_dirs: list[KafkaUuid] = []
     cordoned_log_dirs: list[KafkaUuid] | None = None
     (
@@ -627,9 +627,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     end_points = []
     for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
@@ -647,9 +647,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
@@ -671,9 +671,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 count, pos = read_compact_count(buf, pos, 16)
-                elements += count
-                if elements > ALWAYS_ALLOWED_ELEMENTS:
-                    check_elements(buf, elements)
+                memory += 81 * count
+                if memory > ALWAYS_ALLOWED_MEMORY:
+                    check_memory(buf, memory)
                 log_dirs = []
                 for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
@@ -681,9 +681,9 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             elif tag == 1:
                 count, pos = read_compact_nullable_count(buf, pos, 16)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 81 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     cordoned_log_dirs = []
                     for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))

@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_string,
     skip_tagged_fields,
@@ -136,13 +136,13 @@ def encode_v0(message: RegisterControllerRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
-    elements = 0
+    memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
     count, pos = read_compact_count(buf, pos, 7)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 249 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     end_points = []
     for _ in range(count):
         controller_endpoint_name, pos = read_compact_string(buf, pos)
@@ -160,9 +160,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
             controller_endpoint_security_protocol,
         ))
     count, pos = read_compact_count(buf, pos, 6)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     features = []
     for _ in range(count):
         controller_feature_name, pos = read_compact_string(buf, pos)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from struct import Struct
 
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_string,
@@ -119,13 +119,13 @@ encode_v2 = encode_v1
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
-    elements = 0
+    memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 161 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     feature_updates = []
     for _ in range(count):
         feature_update_key_feature, pos = read_compact_string(buf, pos)
@@ -149,13 +149,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
-    elements = 0
+    memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 5)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 161 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     feature_updates = []
     for _ in range(count):
         feature_update_key_feature, pos = read_compact_string(buf, pos)

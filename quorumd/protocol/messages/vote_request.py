@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     not_carried,
     read_compact_count,
     read_compact_nullable_string,
@@ -191,19 +191,19 @@ def encode_v2(message: VoteRequest, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 25)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 265 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -241,21 +241,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
 
 
 def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 57)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 409 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (
@@ -295,21 +295,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
-    elements = 0
+    memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
     count, pos = read_compact_count(buf, pos, 3)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 185 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     topics = []
     for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
         count, pos = read_compact_count(buf, pos, 58)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 409 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         topic_data_partitions = []
         for _ in range(count):
             (

@@ -9,8 +9,8 @@ from struct import Struct
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
-    ALWAYS_ALLOWED_ELEMENTS,
-    check_elements,
+    ALWAYS_ALLOWED_MEMORY,
+    check_memory,
     read_compact_count,
     read_compact_nullable_count,
     read_compact_nullable_string,
@@ -195,23 +195,23 @@ def encode_v0(message: VotersRecord, out: bytearray) -> None:
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
-    elements = 0
+    memory = 0
     cluster_id: str | None = None
     target_voters: list[TargetVoter] | None = None
     (version,) = UNPACK_h(buf, pos)
     pos += 2
     count, pos = read_compact_count(buf, pos, 27)
-    elements += count
-    if elements > ALWAYS_ALLOWED_ELEMENTS:
-        check_elements(buf, elements)
+    memory += 361 * count
+    if memory > ALWAYS_ALLOWED_MEMORY:
+        check_memory(buf, memory)
     voters = []
     for _ in range(count):
         voter_voter_id, voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
         count, pos = read_compact_count(buf, pos, 5)
-        elements += count
-        if elements > ALWAYS_ALLOWED_ELEMENTS:
-            check_elements(buf, elements)
+        memory += 209 * count
+        if memory > ALWAYS_ALLOWED_MEMORY:
+            check_memory(buf, memory)
         voter_endpoints = []
         for _ in range(count):
             endpoint_name, pos = read_compact_string(buf, pos)
@@ -251,9 +251,9 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
             elif tag == 10001:
                 count, pos = read_compact_nullable_count(buf, pos, 5)
                 if count >= 0:
-                    elements += count
-                    if elements > ALWAYS_ALLOWED_ELEMENTS:
-                        check_elements(buf, elements)
+                    memory += 81 * count
+                    if memory > ALWAYS_ALLOWED_MEMORY:
+                        check_memory(buf, memory)
                     target_voters = []
                     for _ in range(count):
                         (target_voter_voter_id,) = UNPACK_i(buf, pos)

@@ -8,11 +8,19 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType, Topic
+from quorumd.controller.cluster_image import (
+    ALL_BROKERS,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_ELECTION,
+    ResourceType,
+    Topic,
+)
 from quorumd.controller.partition import PartitionId
+from quorumd.controller.reassignment import originals
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import (
     alter_partition_reassignments_request,
+    alter_partition_reassignments_response,
     create_partitions_request,
     create_topics_request,
     delete_topics_request,
@@ -35,6 +43,7 @@ MOST_PARTITIONS: Final = 3
 NAMES: Final = ("a", "b", "c", "d", "e")
 PREFERRED: Final = 0
 SET: Final = 0
+DELETE: Final = 1
 
 Wish = tuple[Message, int] | None
 """A request and its version; None where there is nothing to wish."""
@@ -76,6 +85,10 @@ class Administrator:
             (1.0, self._list),
             (1.5 if options.raises_min_isr else 0.0, self._change_min_isr),
         ]
+        if options.only_topics:
+            self._wishes = [(3.0, self._create), (2.0, self._delete), (1.0, self._grow)]
+        self._way_back: tuple[str, int] | None = None
+        """A partition of which a cancel was refused."""
 
     def start(self) -> None:
         self._next()
@@ -90,7 +103,7 @@ class Administrator:
             return
         weights = [weight for weight, _ in self._wishes]
         ((_, wish),) = self._random.choices(self._wishes, weights)
-        wanted = wish() if self._topics() else self._create()
+        wanted = self._go_back() or (wish() if self._topics() else self._create())
         if wanted is None:
             self._next()
             return
@@ -113,6 +126,7 @@ class Administrator:
             for code in errors_in(message):
                 self.counters[f"{name}: {ErrorCode(code).name}"] += 1
             self._observation.admin_answered(request, message)
+            self._way_back = refused_cancel(request, message)
         self._next()
 
     # Wishes
@@ -170,6 +184,18 @@ class Administrator:
             self._one(reassigning=None if self._random.random() < 0.1 else True), lambda topic: None
         )
 
+    def _go_back(self) -> Wish:
+        """What the refusal of a cancel says: a reassignment to the originals."""
+        if self._way_back is None:
+            return None
+        (name, number), self._way_back = self._way_back, None
+        topic = self._observation.scene.image.topic_named(name)
+        row = topic.partitions.get(number) if topic is not None else None
+        if topic is None or row is None or not row.is_reassigning:
+            return None
+        target = list(originals(row))
+        return self._move([(topic, number)], lambda topic: target)
+
     def _targets(self, topic: Topic) -> list[int]:
         count = self._random.choice((1, 2, 3, 3, 3, 4))
         return self._random.sample(self._broker_ids, min(count, len(self._broker_ids)))
@@ -197,8 +223,34 @@ class Administrator:
         ), 0
 
     def _change_min_isr(self) -> Wish:
+        """Of a topic. At times that of all brokers is removed: it must be refused."""
         wire, topic = incremental_alter_configs_request, self._random.choice(self._topics())
+        if self._random.random() < 0.1:
+            config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, DELETE, None)
+            return wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(*ALL_BROKERS, [config])]), 1
         least = str(self._random.choice((1, 2, 2, 3)))
         config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, SET, least)
         resource = wire.AlterConfigsResource(int(ResourceType.TOPIC), topic.name, [config])
         return wire.IncrementalAlterConfigsRequest([resource]), 1
+
+
+def refused_cancel(request: Message, message: Message) -> tuple[str, int] | None:
+    """A partition, by topic and number, whose originals may lack what others have: so it was not cancelled."""
+    if not isinstance(
+        request, alter_partition_reassignments_request.AlterPartitionReassignmentsRequest
+    ) or not isinstance(message, alter_partition_reassignments_response.AlterPartitionReassignmentsResponse):
+        return None
+    cancelled = {
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+        if asked.replicas is None
+    }
+    for topic in message.responses:
+        for told in topic.partitions:
+            if (
+                told.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+                and (topic.name, told.partition_index) in cancelled
+            ):
+                return topic.name, told.partition_index
+    return None

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
+from quorumd.controller.metadata_versions import SupportedFeature
 from quorumd.controller.partition import RECOVERING, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -37,13 +38,22 @@ DATA_PORT: Final = 9092
 
 
 class Disk:
-    """What outlives a broker's process. `clean_epoch`: what its clean-shutdown file says, -1 without one."""
+    """What outlives a broker's process. `clean_epoch`: what its clean-shutdown file says, -1 without one.
+    `is_cordoned`: whether operators want no new replicas on it, None where brokers do not know of cordons."""
 
-    def __init__(self, directory_id: KafkaUuid) -> None:
+    def __init__(self, directory_id: KafkaUuid, is_cordoned: bool | None = None) -> None:
         self.directory_id = directory_id
+        self.is_cordoned = is_cordoned
         self.clean_epoch = -1
         self.logs: dict[PartitionId, tuple[DataLog, int]] = {}
         """With the high watermark that was saved."""
+
+    @property
+    def cordoned_directories(self) -> list[KafkaUuid] | None:
+        """What heartbeats say."""
+        if self.is_cordoned is None:
+            return None
+        return [self.directory_id] if self.is_cordoned else []
 
 
 class Watcher(Protocol):
@@ -108,6 +118,7 @@ class Broker:
         self.disk = disk
         self.metadata = MetadataObserver(broker_id, self._metadata_applied)
         self.is_published = False
+        self.needs_producer_ids = True
         """Whether it acts on the metadata."""
         self.replicas: dict[PartitionId, Replica] = {
             where: Replica(where, broker_id, self, log, high_watermark)
@@ -134,16 +145,17 @@ class Broker:
             broker_id, heap, process, self.isr_channel, self._controller, self._proposal_answered
         )
 
-    def start(self, cluster_id: str, incarnation_id: KafkaUuid) -> None:
+    def start(self, cluster_id: str, incarnation_id: KafkaUuid, features: Sequence[SupportedFeature]) -> None:
         """Begin; the clean-shutdown file is gone before anything is appended."""
         options = self._options
         self.previous_epoch, self.disk.clean_epoch = self.disk.clean_epoch, -1
+        rack = f"rack-{self.id % options.racks}" if options.racks else None
         self.lifecycle = Lifecycle(
             registration_of(self.id, cluster_id, incarnation_id, self._address, self.disk.directory_id,
-                            self.previous_epoch),
+                            self.previous_epoch, rack, features),
             self._heap, self.process, self._channel("lifecycle", options.session_timeout_ms / 2),
             options.heartbeat_ms, lambda: self.metadata.leader, lambda: self.metadata.end_offset,
-            lambda: self.is_published, self,
+            lambda: self.is_published, lambda: self.disk.cordoned_directories, self,
         )  # fmt: skip
         self._network.listen(*self._address, self._server.accept)
         self._fetch_metadata()
@@ -326,7 +338,7 @@ class Broker:
             self._directories.ask(address, request, directories.VERSION, lambda message: None)
 
     def _ask_for_producer_ids(self) -> None:
-        address = self._controller()
+        address = self._controller() if self.needs_producer_ids else None
         if address is not None and self.epoch >= 0 and not self._producer_ids.is_waiting:
             request = AllocateProducerIdsRequest(self.id, self.epoch)
             self._producer_ids.ask(address, request, 0, partial(self._producer_ids_answered, request))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final, Protocol
 
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, SupportedFeature
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import (
@@ -21,6 +22,8 @@ from quorumd.simulator.event_heap import EventHeap, Process
 
 REGISTRATION_VERSION: Final = 3
 HEARTBEAT_VERSION: Final = 1
+CORDONS_VERSION: Final = 2
+"""Of a heartbeat that says which directories are cordoned (KIP-1066)."""
 RETRY_MS: Final = 100.0
 STARTING_HEARTBEAT_MS: Final = 30.0
 """While it waits to be unfenced, or to be let go, a broker asks more often."""
@@ -74,6 +77,7 @@ class Lifecycle:
         leader: Callable[[], Leader | None],
         metadata_end: Callable[[], int],
         is_ready: Callable[[], bool],
+        cordoned: Callable[[], list[KafkaUuid] | None],
         listener: LifecycleListener,
     ) -> None:
         self.state = State.STARTING
@@ -89,6 +93,7 @@ class Lifecycle:
         self._leader = leader
         self._metadata_end = metadata_end
         self._is_ready = is_ready
+        self._cordoned = cordoned
         self._listener = listener
 
     def begin(self) -> None:
@@ -113,6 +118,10 @@ class Lifecycle:
             not isinstance(message, broker_registration_response.BrokerRegistrationResponse)
             or message.error_code != ErrorCode.NONE
         ):
+            if getattr(message, "error_code", 0) == ErrorCode.UNSUPPORTED_VERSION:
+                # An operator brings it to the newest release.
+                wire = broker_registration_request
+                self.registration.features = [wire.Feature(*known) for known in SUPPORTED_FEATURES]
             self._later(RETRY_MS, self._register)
             return
         self.epoch = message.broker_epoch
@@ -133,10 +142,10 @@ class Lifecycle:
             self._metadata_end() - 1,
             self.state is State.STARTING,
             self.state is State.SHUTTING_DOWN,
+            cordoned_log_dirs=None if self.state is State.STARTING else self._cordoned(),
         )
-        self._channel.ask(
-            leader.address, request, HEARTBEAT_VERSION, lambda message: self._answered(request, message)
-        )
+        version = HEARTBEAT_VERSION if request.cordoned_log_dirs is None else CORDONS_VERSION
+        self._channel.ask(leader.address, request, version, lambda message: self._answered(request, message))
 
     def _answered(
         self, request: broker_heartbeat_request.BrokerHeartbeatRequest, message: Message | None
@@ -167,6 +176,8 @@ def registration_of(
     address: Address,
     directory_id: KafkaUuid,
     previous_epoch: int,
+    rack: str | None,
+    features: Sequence[SupportedFeature] = SUPPORTED_FEATURES,
 ) -> broker_registration_request.BrokerRegistrationRequest:
     """What one incarnation says of itself. `previous_epoch`: of its clean-shutdown file, -1 without one."""
     wire = broker_registration_request
@@ -175,8 +186,8 @@ def registration_of(
         cluster_id,
         incarnation_id,
         [wire.Listener("PLAINTEXT", *address, PLAINTEXT)],
-        [wire.Feature("metadata.version", 1, 30), wire.Feature("eligible.leader.replicas.version", 0, 1)],
-        None,
+        [wire.Feature(*known) for known in features],
+        rack,
         False,
         [directory_id],
         previous_epoch,

@@ -11,7 +11,9 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat_response
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
@@ -115,6 +117,11 @@ class Observation:
             removed = [RowChange(PartitionId(record.topic_id, n), row, None, False, 1) for n, row in gone]
             image.apply(record, [])
             return removed
+        if isinstance(record, ClearElrRecord):
+            rows = [(where, image.partition(where)) for where in self._partitions()]
+            image.apply(record, [])
+            cleared = ((where, row, image.partition(where)) for where, row in rows)
+            return [RowChange(*change, False, 1) for change in cleared if change[1] != change[2]]
         if isinstance(record, RegisterBrokerRecord):
             before_broker = image.brokers.get(record.broker_id)
             image.apply(record, [])
@@ -125,7 +132,10 @@ class Observation:
                 self.scene.unclean[after.epoch] = None
             self._ask("registered", Registration(before_broker, after, offset))
             return []
+        had_elr = image.elr_enabled
         image.apply(record, [])
+        if image.elr_enabled and not had_elr:
+            self.scene.elr_enabled()
         if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced > 0:
             self._ask("fenced", self.scene.brokers[record.broker_id], leader_epoch)
         return []
@@ -136,6 +146,7 @@ class Observation:
 
     def _note(self, change: RowChange) -> None:
         before, after = change.before, change.after
+        self.scene.changed(change.where, after)
         if after is None:
             self.scene.ledger(change.where).break_guarantee("its topic is deleted")
         elif before is not None:
@@ -218,6 +229,14 @@ class Observation:
 
     def admin_answered(self, request: Message, answer: Message) -> None:
         self._ask("admin_answered", request, answer)
+
+    def metadata_answered(self, answer: MetadataResponse) -> None:
+        if len(self._committed) > self._seen_batches:
+            self._follow()
+        self._ask("metadata_answered", answer)
+
+    def metadata_missing(self, requests: int) -> None:
+        self._ask("metadata_missing", requests)
 
     # Brokers: `broker.Watcher`
 

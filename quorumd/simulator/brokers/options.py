@@ -10,6 +10,8 @@ class BrokerOptions:
     """Times in milliseconds of virtual time; the names that Kafka has for them are in brackets."""
 
     count: int = 0
+    racks: int = 0
+    """Among how many racks they take turns, 0 for none at all."""
     session_timeout_ms: float = 2000.0
     """[broker.session.timeout.ms]"""
     heartbeat_ms: float = 400.0
@@ -31,7 +33,13 @@ class BrokerOptions:
     """A broker that may not shut down does so after that long all the same."""
     partitions_in_a_step: int = 10_000
     """How many change at once when a broker comes or goes: brokers have few here, so it takes a small number."""
+    balance_ms: float = 0.0
+    """[leader.imbalance.check.interval.seconds]; 0 for never."""
+    cordon_ms: float = 0.0
+    """Mean time between two brokers that are cordoned, or are so no longer; 0 for never."""
     raises_min_isr: bool = False
     """Whether min.insync.replicas is changed while topics are in use."""
+    only_topics: bool = False
+    """Whether administrators only create, grow and delete topics."""
     unclean_topics: float = 0.0
     """How many of the topics may have leaders that lack records."""

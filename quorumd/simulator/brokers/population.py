@@ -9,9 +9,11 @@ from enum import Enum
 from functools import partial
 from random import Random
 
+from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.simulator.brokers.admin import Administrator
 from quorumd.simulator.brokers.broker import DATA_PORT, Broker, Disk
 from quorumd.simulator.brokers.checkers.liveness import missing
+from quorumd.simulator.brokers.metadata_reader import MetadataReader
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.brokers.scene import SeenBroker
@@ -56,6 +58,7 @@ class Brokers:
         shortest_ms = options.session_timeout_ms / (1.0 + cluster.options.clock_drift)
         self.observation = Observation(committed, lambda: cluster.heap.now_ms, shortest_ms)
         self.observation.scene.goes_in_steps = options.partitions_in_a_step < MOST_PARTITIONS
+        self.observation.scene.is_balanced = options.balance_ms > 0
         self.observation.on_may_go = self._stopped
         self.observation.on_stale = self._start_anew
         self.machines: dict[int, BrokerMachine] = {}
@@ -63,8 +66,11 @@ class Brokers:
         for broker_id in range(FIRST_BROKER, FIRST_BROKER + options.count):
             entropy = SimulatedEntropy(cluster.streams.stream("broker machine", broker_id))
             host = f"10.0.3.{broker_id - FIRST_BROKER + 1}"
-            self.machines[broker_id] = BrokerMachine(broker_id, host, Disk(entropy.uuid()))
+            disk = Disk(entropy.uuid(), False if options.cordon_ms else None)
+            self.machines[broker_id] = BrokerMachine(broker_id, host, disk)
             self.observation.scene.brokers[broker_id] = SeenBroker(broker_id)
+        self._cordons = cluster.streams.stream("cordons")
+        self._is_calm = False
         self.traffic = Traffic(
             cluster.heap, cluster.streams.stream("traffic"), options, self.observation, self.running
         )
@@ -73,11 +79,36 @@ class Brokers:
             cluster.addresses(), list(self.machines),
         )  # fmt: skip
 
+        self.metadata_reader = MetadataReader(
+            cluster.heap, cluster.network, cluster.streams.stream("metadata reader"), self.observation,
+            cluster.addresses(), not cluster.options.faults,
+        )  # fmt: skip
+
     def start(self) -> None:
         for broker_id in self.machines:
             self._later(self.cluster.streams.stream("broker boot", broker_id).random() * 500.0, broker_id)
         self.traffic.start()
         self.administrator.start()
+        self.metadata_reader.start()
+        self._cordon_later()
+
+    def _cordon_later(self) -> None:
+        if self.options.cordon_ms:
+            delay_ms = self._cordons.random() * 2 * self.options.cordon_ms
+            self.cluster.heap.call_later(delay_ms, self._cordon, b"cordon")
+
+    def _cordon(self) -> None:
+        """An operator cordons a broker, or does so no longer. At least one takes new replicas."""
+        if self._is_calm:
+            return
+        machine = self._cordons.choice(list(self.machines.values()))
+        others = [
+            other for other in self.machines.values() if other is not machine and not other.disk.is_cordoned
+        ]
+        if machine.disk.is_cordoned or others:
+            machine.disk.is_cordoned = not machine.disk.is_cordoned
+            self.counters["cordons"] += machine.disk.is_cordoned
+        self._cordon_later()
 
     def hosts(self) -> list[str]:
         return [machine.host for machine in self.machines.values()]
@@ -108,7 +139,9 @@ class Brokers:
         )  # fmt: skip
         cluster.heap.touched = process
         self.counters["broker starts"] += 1
-        broker.start(cluster_id, SimulatedEntropy(random).uuid())
+        features = cluster.options.features
+        is_old = cluster.streams.stream("old broker", broker_id).random() < features.old_brokers
+        broker.start(cluster_id, SimulatedEntropy(random).uuid(), features.ranges(is_old))
         self.observation.begins(broker, machine.life)
 
     def _later(self, delay_ms: float, broker_id: int) -> None:
@@ -199,7 +232,8 @@ class Brokers:
 
     def calm_down(self) -> None:
         """Nothing goes wrong any more: everybody runs, nothing new is wanted."""
-        self.administrator.running = False
+        self.administrator.running = self.metadata_reader.running = False
+        self._is_calm = True
         self.observation.on_proposal = lambda broker, proposal: None
         for machine in self.machines.values():
             if machine.broker is None:
@@ -216,11 +250,20 @@ class Brokers:
     def end_traffic(self) -> None:
         self.traffic.running = False
 
+    def be_idle(self) -> None:
+        """Ask for nothing that would be written."""
+        for broker in self.running():
+            broker.needs_producer_ids = False
+
     def missing(self) -> str:
         """What has not come to be yet of what must, "" for nothing."""
         for machine in self.machines.values():
             if machine.broker is None:
                 return f"broker {machine.id} is down"
+            known, says = self.observation.scene.image.brokers.get(machine.id), machine.disk.is_cordoned
+            knows_cordons = self.observation.scene.image.metadata_version >= CORDONED_SINCE
+            if known is not None and says is not None and knows_cordons and known.is_cordoned != says:
+                return f"broker {machine.id} is taken for cordoned or not, and it says {says}: {known!r}"
         return missing(self.observation.scene)
 
     def all_counters(self) -> dict[str, int]:
@@ -229,6 +272,7 @@ class Brokers:
         return {
             "partition elections": observation.elections,
             "joins of an ISR": observation.joins,
+            "metadata answers": self.metadata_reader.answers,
             "records read": self.traffic.read,
             **written,
             **dict(sorted(self.counters.items())),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.partition import Partition, PartitionId
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers.data_log import DataLog
 from quorumd.simulator.brokers.ledger import Ledger
@@ -78,8 +78,29 @@ class Scene:
     now_ms: float = 0.0
     shortest_session_ms: float = 0.0
     """On the fastest of all clocks."""
+    is_balanced: bool = False
+    """Whether the controller gives leadership back to preferred leaders."""
     goes_in_steps: bool = False
     """Whether a broker may have more partitions than change at once when it comes or goes."""
+
+    kept_last: dict[PartitionId, tuple[int, ...]] = field(default_factory=dict)
+    """The ISRs of partitions that had no leader when the ELR was enabled: Kafka leaves them so."""
+
+    def elr_enabled(self) -> None:
+        """It was off until now."""
+        for topic in self.image.topics.values():
+            for number, row in topic.partitions.items():
+                if row.leader == NO_LEADER:
+                    self.kept_last[PartitionId(topic.id, number)] = row.isr
+
+    def changed(self, where: PartitionId, row: Partition | None) -> None:
+        """A partition is like that now, None for gone."""
+        if row is None or row.leader != NO_LEADER or row.isr != self.kept_last.get(where):
+            self.kept_last.pop(where, None)
+
+    def may_stay_last(self, where: PartitionId, row: Partition, member: int) -> bool:
+        """Whether this broker may be in the ISR whatever became of it: without an ELR the last one stays."""
+        return row.isr == (member,) and (not self.image.elr_enabled or where in self.kept_last)
 
     def ledger(self, where: PartitionId) -> Ledger:
         found = self.ledgers.get(where)

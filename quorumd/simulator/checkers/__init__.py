@@ -6,7 +6,10 @@ with what happened; it keeps whatever it must remember of the past itself.
     elections       one leader an epoch, one vote an epoch, epochs that never decrease, leaders that resign
     logs            log matching, committed data, leader completeness, high watermark, durability
     membership      voters that change one at a time, leaders that are removed
+    readiness       nodes that say they are ready
     snapshots       snapshots that equal the log
+    features        finalized levels, records and brokers that keep to them
+    kept_records    records that quorumd keeps for others
     state           acknowledged writes, committed reads, equal images, saved voters
     linearizability reads and writes of clients, judged by their history
     append_only_list  the same for lists that clients append to
@@ -24,6 +27,8 @@ from quorumd.simulator.checkers.elections import (
     OnlyCandidatesBeginEpochs,
     VotesAreDurable,
 )
+from quorumd.simulator.checkers.features import FeaturesAreFinalized
+from quorumd.simulator.checkers.kept_records import KeptRecordsSurvive
 from quorumd.simulator.checkers.logs import (
     CheckpointIsDurable,
     CommittedNeverChanges,
@@ -36,12 +41,15 @@ from quorumd.simulator.checkers.logs import (
     RecoveryKeepsDurable,
 )
 from quorumd.simulator.checkers.membership import (
+    BlankDisksDoNotVote,
+    FoundedOnce,
     NewVotersHaveCaughtUp,
     OneVoterAtATime,
     RemovedLeadersEnd,
     RemovedNodesKeepStill,
     WhoStaysIsInTouch,
 )
+from quorumd.simulator.checkers.readiness import ReadyClaim, ReadyNodesServe
 from quorumd.simulator.checkers.snapshots import SnapshotsEqualTheLog
 from quorumd.simulator.checkers.state import (
     AcknowledgedWrites,
@@ -52,6 +60,7 @@ from quorumd.simulator.checkers.state import (
 
 __all__ = [
     "AcknowledgedWrites",
+    "BlankDisksDoNotVote",
     "Broken",
     "Checker",
     "CheckpointIsDurable",
@@ -59,8 +68,11 @@ __all__ = [
     "CommittedOnMajority",
     "EpochNeverDecreases",
     "EpochsAreDurable",
+    "FeaturesAreFinalized",
+    "FoundedOnce",
     "HighWatermarkMonotonic",
     "ImagesEqual",
+    "KeptRecordsSurvive",
     "LeaderAppendOnly",
     "LeaderCompleteness",
     "LeaderHearsOfMajority",
@@ -73,6 +85,8 @@ __all__ = [
     "OnlyCandidatesBeginEpochs",
     "OwnEpochCommitsFirst",
     "ReadsSeeCommitted",
+    "ReadyClaim",
+    "ReadyNodesServe",
     "RecoveryKeepsDurable",
     "RemovedLeadersEnd",
     "RemovedNodesKeepStill",

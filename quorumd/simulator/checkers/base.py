@@ -55,6 +55,8 @@ class Observation:
     applied_offset: int = -1
     image_hash: int | None = None
     """Of what everything below `applied_offset` adds up to; None while that cannot be told."""
+    kept: frozenset[bytes] | None = None
+    """Of the same, the frames of records that are kept for others."""
     role: str = ""
     """As `raft.roles.Role` names it."""
     now_ms: float = 0.0

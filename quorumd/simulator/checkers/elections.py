@@ -36,6 +36,11 @@ class OneLeaderPerEpoch(Checker):
         """Epochs in which somebody led."""
         return len(self._leaders)
 
+    @property
+    def leaders(self) -> list[int]:
+        """Of those epochs, in their order."""
+        return [self._leaders[epoch][0] for epoch in sorted(self._leaders)]
+
     def observed(self, seen: Observation) -> None:
         leader_id = seen.node_id if seen.is_leader else seen.leader_id
         if leader_id == NO_NODE:
@@ -226,11 +231,12 @@ class LeaderHearsOfMajority(Checker):
         ages = [0.0 if age == inf else age for age in seen.last_fetches_ms_ago.values()]
         if seen.node_id in seen.voters:
             ages.append(0.0)
-        silent_ms = sorted(ages)[len(ages) // 2]
+        # What passed before it last woke it does not count as the silence of others.
+        silent_ms = min(sorted(ages)[len(ages) // 2], seen.now_ms - seen.awake_since_ms)
         if silent_ms <= RESIGNS_WITHIN * seen.fetch_timeout_ms:
             self._overdue_since.pop(seen.node_id, None)
             return
-        overdue_since_ms = max(self._overdue_since.setdefault(seen.node_id, seen.now_ms), seen.awake_since_ms)
+        overdue_since_ms = self._overdue_since.setdefault(seen.node_id, seen.now_ms)
         if seen.now_ms - overdue_since_ms > 0.1 * seen.fetch_timeout_ms:
             raise self.broken(
                 f"node {seen.node_id} leads epoch {seen.epoch} on, {silent_ms:.0f} ms after the last fetches of a "

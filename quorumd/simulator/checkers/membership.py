@@ -10,7 +10,15 @@ from quorumd.node.voter_records import voter_records
 from quorumd.protocol.record_batch import headers
 from quorumd.raft.membership import changed_voters
 from quorumd.raft.voters import VoterSet, majority
-from quorumd.simulator.checkers.base import FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG, Checker, Observation
+from quorumd.simulator.checkers.base import (
+    FETCHES,
+    HIGH_WATERMARK,
+    LEADERSHIP,
+    LOG,
+    Checker,
+    Observation,
+    SavedVote,
+)
 from quorumd.simulator.checkers.logs import CommittedNeverChanges
 from quorumd.simulator.log_mirror import Batch, DurableLog
 
@@ -180,6 +188,54 @@ class RemovedNodesKeepStill(Checker):
             raise self.broken(
                 f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, and knows that the voters "
                 f"{newest.voters.ids} are committed"
+            )
+
+
+class FoundedOnce(Checker):
+    """A quorum is founded once: who leads with the first record of a log does so only while nothing is committed."""
+
+    promise = "no second quorum beside the first"
+    looks_at = LEADERSHIP | LOG
+
+    def __init__(self, committed: CommittedNeverChanges) -> None:
+        self._committed = committed
+
+    def observed(self, seen: Observation) -> None:
+        begins = any(batch.base_offset == 0 and batch.epoch == seen.epoch for batch in seen.appended)
+        if (
+            seen.is_leader
+            and begins
+            and self._committed.batches
+            and seen.log[0] != self._committed.batches[0]
+        ):
+            raise self.broken(
+                f"node {seen.node_id} founds a quorum in epoch {seen.epoch}, where "
+                f"{len(self._committed.batches)} batches of another one are committed"
+            )
+
+
+class BlankDisksDoNotVote(Checker):
+    """A disk that replaced another gives no vote before it has what is committed: the voter was the disk before."""
+
+    promise = "a blank disk does not vote for the one before it"
+    looks_at = LOG
+
+    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+        self._committed = committed
+        self._disks = disks
+        self._folders: dict[int, int] = {}
+
+    def moved(self, node_id: int, folder: int) -> None:
+        self._folders[node_id] = folder
+
+    def saved(self, vote: SavedVote) -> None:
+        if vote.voted_id < 0 or self._folders.get(vote.node_id, 0) == 0:
+            return
+        first = self._committed.batches[:1]
+        if first and self._disks[vote.node_id].holds(first) == 0:
+            raise self.broken(
+                f"node {vote.node_id}, on a disk without any record, voted for node {vote.voted_id} in epoch "
+                f"{vote.epoch}"
             )
 
 

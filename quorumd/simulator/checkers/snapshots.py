@@ -25,7 +25,7 @@ class Replayed:
         for header in headers(data):
             if not header.is_control:
                 for value in values(data, header):
-                    self.image.apply(decode_record(value), [])
+                    self.image.apply(decode_record(value), [], value)
                 continue
             for record in records(data, header):
                 message = decode_control(record.key or b"", record.value or b"")

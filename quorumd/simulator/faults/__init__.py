@@ -10,6 +10,8 @@ drawn at any time. `Cluster.repair` ends them all early.
     clocks     wall clocks that jump
     folders    damaged segments, lost disks, and mistakes of operators
     snapshots  operators that copy them
+    versions   files that a later version wrote
+    foundings  what could found a second quorum, or lose the first
     voters     operators that change who votes
     brokers    brokers that crash, lose disks, stand still, and are cut off
 """
@@ -28,7 +30,7 @@ from quorumd.simulator.faults.brokers import (
     UntimelyIsrChange,
 )
 from quorumd.simulator.faults.clocks import ClockJump
-from quorumd.simulator.faults.crashes import Kill, PowerLoss, PowerLossInDiskCall, ShutDown
+from quorumd.simulator.faults.crashes import AllKilled, Kill, PowerLoss, PowerLossInDiskCall, ShutDown
 from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedSync
 from quorumd.simulator.faults.folders import (
     CopiedFolder,
@@ -37,6 +39,7 @@ from quorumd.simulator.faults.folders import (
     SwappedFolders,
     WrongClusterId,
 )
+from quorumd.simulator.faults.foundings import MovedQuorum, WipedVoters
 from quorumd.simulator.faults.links import (
     BrokenLink,
     CloggedLink,
@@ -48,7 +51,9 @@ from quorumd.simulator.faults.links import (
     RingPartition,
 )
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
+from quorumd.simulator.faults.registrations import Unregistration
 from quorumd.simulator.faults.snapshots import CopiedSnapshots
+from quorumd.simulator.faults.versions import FutureRecord
 from quorumd.simulator.faults.voters import UntimelyRemoval, VoterChange
 
 ALL_FAULTS: tuple[Fault, ...] = (
@@ -86,4 +91,9 @@ ALL_FAULTS: tuple[Fault, ...] = (
     UntimelyIsrChange(),
     UntimelyRemoval(),
     CopiedSnapshots(),
+    FutureRecord(),
+    AllKilled(),
+    WipedVoters(),
+    MovedQuorum(),
+    Unregistration(),
 )

@@ -50,6 +50,17 @@ class Kill(ToRunningNode):
         cluster.restart_later(machine.node_id)
 
 
+class AllKilled(ToRunningNode):
+    """kill -9 of every node: all that they know is what their disks hold."""
+
+    name = "all killed"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        for victim in cluster.running():
+            cluster.kill(victim.node_id)
+            cluster.restart_later(victim.node_id)
+
+
 class ShutDown(ToRunningNode):
     """An operator restarts a node."""
 

@@ -12,6 +12,7 @@ from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.folders import DATA_FOLDER
 
 PARTITION = partition_folder(DATA_FOLDER)
+QUORUM_STATE = "quorum-state"
 LONGEST_ABSENCE_MS = 2000.0
 LONGEST_LUCK_MS = 300.0
 
@@ -50,6 +51,8 @@ class CopiedSnapshots:
         if machine.process is not None or machine.retired:
             return
         source, kept = _best_source(cluster, machine), machine.kept
+        if QUORUM_STATE not in machine.disk.certain_names(PARTITION):
+            source = None  # a log without its vote is refused
         # What it has and others have not was never committed, and would go.
         if source is not None and source.mirror.batches[: len(kept)] == kept:
             _copy(cluster, source, machine, _snapshots(source))

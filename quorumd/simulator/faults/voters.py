@@ -8,7 +8,7 @@ from random import Random
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
 from quorumd.protocol.messages import alter_quorum_request as wire
 from quorumd.protocol.wire import Message
-from quorumd.simulator.cluster import PORT, Cluster, Machine
+from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.event_heap import Process
 from quorumd.simulator.faults.links import block_for
 from quorumd.simulator.workload.link import Call, ClientLink
@@ -91,7 +91,7 @@ def ask_for(
 ) -> ClientLink:
     """An operator wants these voters of a node, or wants what runs cancelled."""
     link = ClientLink("operator", _alter_quorum(target), 0, answered)
-    cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, PORT, link)
+    cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
     return link
 
 

@@ -7,6 +7,8 @@ value is written once. A client does one thing at a time.
     registers, lists  the requests of one kind of key, and what an answer says
     link      a client's connection
     client    what a client does next, and how long it waits and tries
+    kept_records  records of which a stock controller would write some; kept_writer lets leaders write them
+    feature_operator  asks for other levels of features
     history   all operations, and the verdict over them
 """
 

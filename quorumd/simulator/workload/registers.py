@@ -14,8 +14,10 @@ from quorumd.protocol.messages.incremental_alter_configs_response import Increme
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.linearizability import Operation
 
-GROUP_RESOURCE = 32
-RESOURCE_NAME = "simulated"
+CLIENT_METRICS = 16
+RESOURCE_PREFIX = "s."
+REGISTER = "metrics"
+"""A list of any text: a register that a stock controller accepts as well."""
 ALTER_VERSION = 1
 DESCRIBE_VERSION = 4
 SET = 0
@@ -28,12 +30,16 @@ def write_request(key: str, value: str, padding: int) -> IncrementalAlterConfigs
 
 
 def alter_request(key: str, operation: int, value: str) -> IncrementalAlterConfigsRequest:
-    config = AlterableConfig(key, operation, value)
-    return IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, RESOURCE_NAME, [config])])
+    config = AlterableConfig(REGISTER, operation, value)
+    return IncrementalAlterConfigsRequest(
+        [AlterConfigsResource(CLIENT_METRICS, RESOURCE_PREFIX + key, [config])]
+    )
 
 
 def read_request(key: str) -> DescribeConfigsRequest:
-    return DescribeConfigsRequest([DescribeConfigsResource(GROUP_RESOURCE, RESOURCE_NAME, [key])])
+    return DescribeConfigsRequest(
+        [DescribeConfigsResource(CLIENT_METRICS, RESOURCE_PREFIX + key, [REGISTER])]
+    )
 
 
 def settle(operation: Operation, message: Message) -> bool:
@@ -45,6 +51,6 @@ def settle(operation: Operation, message: Message) -> bool:
     (result,) = message.results
     if result.error_code != ErrorCode.NONE:
         return False
-    found = [config.value for config in result.configs if config.name == operation.key]
+    found = [config.value for config in result.configs if config.name == REGISTER]
     operation.value = found[0].rstrip(PADDING) if found and found[0] is not None else None
     return True

@@ -102,9 +102,14 @@ class Broker:
 
     async def _register(self) -> None:
         request = registration_of(
-            self.id, self._cluster_id, self._incarnation, ADDRESS, self._directory, self._previous_epoch
+            self.id,
+            self._cluster_id,
+            self._incarnation,
+            ADDRESS,
+            self._directory,
+            self._previous_epoch,
+            self._rack,
         )
-        request.rack = self._rack
         answer = await self._ask(request)
         error = answer.error_code if isinstance(answer, BrokerRegistrationResponse) else None
         self._notes.note("BrokerRegistration", outcome(error))

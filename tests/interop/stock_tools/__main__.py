@@ -1,4 +1,11 @@
-"""`make stock-tools`: what Kafka's own command-line tools make of quorumd's plans and logs, and how fast.
+"""`make stock-tools`: Kafka's own command-line tools, brokers and controllers beside quorumd, and how fast they read.
+
+    --only verbs        every verb of the tools on 4.0 to 4.4 in both voter styles; writes docs/stock-kafka.md
+    --only brokers      plans, killed brokers, and the log that all of it left, read by both sides
+    --only controllers  a stock controller among the voters while leaders are killed
+    --only kills        VerifiableProducer while leaders are killed
+    --only configs      a stock controller's verdicts of thousands of changes of configs
+    --only speed        how long kafka-dump-log and quorumd take for a log
 
 Needs Java and, for the first run, Maven, which gets Kafka's jars into build/stock-tools. Each claim is tried
 against real processes; a table says what came of it. Exit code 1 unless all hold.
@@ -16,14 +23,22 @@ import click
 from rich.console import Console
 
 from tests.interop.stock_tools.brokers import ORDERS, Brokers
-from tests.interop.stock_tools.claims import HOLDS, Verdict, judge, show
+from tests.interop.stock_tools.claims import BROKEN, HOLDS, Verdict, judge, show
+from tests.interop.stock_tools.configs import RELEASE, Configs
+from tests.interop.stock_tools.controllers import Controllers
 from tests.interop.stock_tools.kafka_brokers import kafka_brokers
+from tests.interop.stock_tools.kafka_controller import KafkaController
+from tests.interop.stock_tools.kills import Kills
 from tests.interop.stock_tools.logs import Logs
+from tests.interop.stock_tools.matrix import HOLDS as YES
+from tests.interop.stock_tools.matrix import NOT_THERE, Style, running_cell
 from tests.interop.stock_tools.plans import Plans
+from tests.interop.stock_tools.results import keep
 from tests.interop.stock_tools.speed import Speed
 from tests.interop.stock_tools.stock_plan import StockPlan
 from tests.interop.stock_tools.tools import StockTools, ToolsMissing, stock_tools
 from tests.interop.stock_tools.traffic import Traffic
+from tests.support.daemons import QUICK
 from tests.support.fixtures import running_cluster
 
 JARS = Path("build/stock-tools")
@@ -31,7 +46,11 @@ BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
 """Small segments, so that there are several, and a broker that is killed is soon taken for gone."""
-PARTS = ("brokers", "speed")
+PARTS = ("brokers", "configs", "controllers", "kills", "speed", "verbs")
+VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
+"""Of brokers in the table of verbs, and of the tools: Maven Central has no kafka-tools 4.4.0."""
+DEFAULT = "4.3.1"
+CONTROLLER = 3
 
 
 def tell(text: str) -> None:
@@ -39,28 +58,46 @@ def tell(text: str) -> None:
 
 
 @click.command()
-@click.option("--kafka", default="4.1.0", show_default=True, help="The version of the tools.")
+@click.option(
+    "--kafka", help=f"The version of brokers, clients and tools.  [default: {DEFAULT}; of verbs all]"
+)
+@click.option("--tools", "version", help="Another one of the tools, where Maven lacks those of --kafka.")
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Of these only; all by default.")
+@click.option(
+    "--style",
+    type=click.Choice([each.value for each in Style]),
+    help="Of voters, for verbs.  [default: both]",
+)
+@click.option("--seconds", default=60.0, show_default=True, help="So long leaders are killed.")
 @click.option("--records", default=6_000_000, show_default=True, help="Of the log that is decoded.")
 @click.option("--rounds", default=3, show_default=True, help="In which both are measured, in turns.")
-def main(kafka: str, only: tuple[str, ...], records: int, rounds: int) -> None:
+def main(
+    kafka: str | None,
+    version: str | None,
+    only: tuple[str, ...],
+    style: str | None,
+    seconds: float,
+    records: int,
+    rounds: int,
+) -> None:
     """Try quorumd's claims about Kafka's own tools."""
-    try:
-        tools = stock_tools(JARS, kafka)
-    except ToolsMissing as missing:
-        sys.exit(str(missing))
+    tools = fetched(kafka or DEFAULT, version)
     console = Console()
     verdicts: list[Verdict] = []
     folder = Path(tempfile.mkdtemp(prefix="quorumd-stock-tools-"))
     speed = Speed(tools, folder, records, rounds, tell)
     parts: dict[str, Callable[[], list[Verdict]]] = {
         "brokers": lambda: on_brokers(tools, folder),
+        "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], tell),
+        "controllers": lambda: with_a_controller(tools, folder, seconds),
+        "kills": lambda: under_a_producer(tools, folder, seconds),
+        "verbs": lambda: table_of_verbs(kafka, version, Style(style) if style else None, folder),
         "speed": lambda: judge([("speed", speed.steps())], tell),
     }
     for part in only or PARTS:
         verdicts += parts[part]()
     speed.show(console)
-    show(verdicts, f"quorumd and the tools of Kafka {kafka}", console)
+    show(verdicts, f"quorumd and the tools of Kafka {kafka or DEFAULT}", console)
     broken = sum(verdict.outcome != HOLDS for verdict in verdicts)
     if broken:
         sys.exit(f"{broken} of {len(verdicts)} claims do not hold; what was left is in {folder}")
@@ -71,7 +108,7 @@ def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
     """The log that is read at the end is the one of all that happened before."""
     racks = dict(zip(BROKERS, RACKS, strict=True))
     with (
-        running_cluster(folder / "cluster", extra=DAEMONS) as cluster,
+        running_cluster(folder / "cluster", extra=DAEMONS, release=tools.release) as cluster,
         kafka_brokers(tools, cluster, racks, folder) as started,
     ):
         bootstrap = ",".join(broker.address for broker in started)
@@ -89,6 +126,55 @@ def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
             tell,
         )
     return verdicts + judge([("logs", logs.steps())], tell)
+
+
+def fetched(kafka: str, version: str | None) -> StockTools:
+    """Brokers of that version and the tools for it. Ends the process if they are not to be had."""
+    try:
+        return stock_tools(JARS, kafka, version or VERSIONS.get(kafka, kafka))
+    except ToolsMissing as missing:
+        sys.exit(str(missing))
+
+
+def table_of_verbs(
+    kafka: str | None, version: str | None, style: Style | None, folder: Path
+) -> list[Verdict]:
+    """Column by column; each that was run replaces its former results."""
+    verdicts = []
+    for release in [kafka] if kafka else VERSIONS:
+        tools = fetched(release, version)
+        for each in [style] if style else Style:
+            column = f"{release} {each}"
+            with running_cell(tools, release, each, folder / column.replace(" ", "-")) as cell:
+                found = cell.run(tell)
+            keep(column, found)
+            broken = {command: why for command, why in found.items() if why not in (YES, NOT_THERE)}
+            verdicts.append(Verdict(column, "verbs", HOLDS, f"{len(found) - len(broken)} of {len(found)}"))
+            verdicts += [Verdict(column, command, BROKEN, why) for command, why in broken.items()]
+    return verdicts
+
+
+def under_a_producer(tools: StockTools, folder: Path, seconds: float) -> list[Verdict]:
+    """Three daemons and three brokers."""
+    racks = dict(zip(BROKERS[:3], RACKS[:3], strict=True))
+    with (
+        running_cluster(folder / "killed", extra=QUICK, release=tools.release) as cluster,
+        kafka_brokers(tools, cluster, racks, folder / "killed") as started,
+    ):
+        kills = Kills(tools, cluster, started, seconds, folder)
+        return judge([("kills", kills.steps())], tell)
+
+
+def with_a_controller(tools: StockTools, folder: Path, seconds: float) -> list[Verdict]:
+    """Two daemons and a stock controller as the voters."""
+    with running_cluster(
+        folder / "mixed", size=CONTROLLER - 1, extra=QUICK, release=tools.release
+    ) as cluster:
+        stock = KafkaController(tools, cluster, CONTROLLER, folder / f"controller-{CONTROLLER}")
+        try:
+            return judge([("controllers", Controllers(cluster, stock, seconds).steps())], tell)
+        finally:
+            stock.stop()
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 
 from tests.interop.stock_tools.claims import Step, expect
 from tests.interop.stock_tools.kafka_brokers import KafkaBroker
-from tests.interop.stock_tools.tools import LEADER_ELECTION, TOPICS, StockTools
+from tests.interop.stock_tools.tools import FEATURES, LEADER_ELECTION, TOPICS, StockTools
 from tests.interop.stock_tools.traffic import Traffic
 from tests.support.daemons import Cluster, run_quorumd, wait_for
 from tests.support.placement import partitions
@@ -40,6 +41,11 @@ class Brokers:
         return [
             (f"{len(self._brokers)} brokers start on {len(self._cluster.daemons)} daemons", self.start),
             ("kafka-topics makes topics; what is produced is consumed", self.produce),
+            ("a consumer whose brokers assign it its partitions (KIP-848) reads all of it", self.consume),
+            (
+                "kafka-features takes the release that the cluster has, and tells what hinders others",
+                self.upgrade,
+            ),
         ]
 
     def steps(self) -> list[Step]:
@@ -61,6 +67,25 @@ class Brokers:
         with self._traffic.producing(RECORDS):
             pass
         return self._traffic.check()
+
+    def consume(self) -> str:
+        return self._traffic.check("consumer")
+
+    def upgrade(self) -> str:
+        """Nothing is changed by the release whose levels are there; a level that nobody knows is refused."""
+        same = ("--release-version", self._tools.release)
+        # Tools of an older release do not know it.
+        there = self._features(*(same if self._tools.are_of_brokers else ("--feature", "kraft.version=1")))
+        expect(f"exit code of what is so already: {there.stdout}{there.stderr}", there.returncode, 0)
+        newest = self._features("--feature", "metadata.version=99")
+        told = f"{newest.stdout}{newest.stderr}"
+        expect(f"exit code for a level that nobody knows: {told}", newest.returncode, 1)
+        reason = "The controllers can work at versions 21 to 33 only"
+        expect(f"the reason is named: {told}", reason in told, True)
+        return "no change passes; " + next(line for line in told.splitlines() if reason in line).strip()
+
+    def _features(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._tools.ask(FEATURES, *self._bootstrap, "upgrade", *arguments)
 
     def elect(self) -> str:
         which = ("--election-type", "preferred", "--all-topic-partitions")

@@ -8,16 +8,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.stock_tools.tools import BROKER, StockTools
+from tests.interop.stock_tools.tools import KAFKA, StockTools
 from tests.support.daemons import PATIENCE_S, Cluster, free_port
 
-HEAP = ("-Xms128M", "-Xmx384M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+HEAP = ("-Xms64M", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SETTINGS = {
     "process.roles": "broker",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "offsets.topic.num.partitions": "3",
     "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
     # In small pieces: a throttle is noticed at once.
     "replica.fetch.max.bytes": "10000",
@@ -29,7 +31,9 @@ SETTINGS = {
 class KafkaBroker:
     """One broker: its folder and, while it runs, its process."""
 
-    def __init__(self, tools: StockTools, cluster: Cluster, broker_id: int, rack: str, folder: Path) -> None:
+    def __init__(
+        self, tools: StockTools, cluster: Cluster, broker_id: int, rack: str, folder: Path, quorum: str = ""
+    ) -> None:
         self.broker_id = broker_id
         self.port = free_port()
         self.output = folder / "broker.log"
@@ -43,10 +47,10 @@ class KafkaBroker:
             "node.id": str(broker_id),
             "broker.rack": rack,
             "listeners": f"PLAINTEXT://{self.address}",
-            "controller.quorum.voters": voters,
             "log.dirs": str(data),
         }
-        self._config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        lines = "".join(f"{key}={value}\n" for key, value in settings.items())
+        self._config.write_text(lines + (quorum or f"controller.quorum.voters={voters}\n"))
         identity = {"version": "1", "cluster.id": cluster.cluster_id(), "node.id": str(broker_id)}
         (data / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in identity.items()))
 
@@ -54,9 +58,13 @@ class KafkaBroker:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def runs(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
     def start(self) -> None:
         with self.output.open("ab") as output:
-            command = self._tools.command(BROKER, self._config, java=HEAP)
+            command = self._tools.command(KAFKA, self._config, java=HEAP)
             self._child = subprocess.Popen(command, stdout=output, stderr=output)
 
     def end(self, number: signal.Signals) -> None:
@@ -67,18 +75,19 @@ class KafkaBroker:
 
     def stop(self) -> None:
         """Whatever state it is in, it does not run afterwards."""
-        if self._child is not None and self._child.poll() is None:
+        if self._child is not None and self.runs:
             self._child.kill()
             self._child.wait()
 
 
 @contextmanager
 def kafka_brokers(
-    tools: StockTools, cluster: Cluster, racks: Mapping[int, str], folder: Path
+    tools: StockTools, cluster: Cluster, racks: Mapping[int, str], folder: Path, quorum: str = ""
 ) -> Iterator[list[KafkaBroker]]:
-    """Brokers of these ids, started; they may not be ready yet."""
+    """Brokers of these ids, started; they may not be ready yet. `quorum`: the property by which they find it, if not
+    controller.quorum.voters."""
     started = [
-        KafkaBroker(tools, cluster, broker_id, rack, folder / f"broker-{broker_id}")
+        KafkaBroker(tools, cluster, broker_id, rack, folder / f"broker-{broker_id}", quorum)
         for broker_id, rack in racks.items()
     ]
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -31,14 +32,20 @@ USUAL_JAVA = (
 """What kafka-run-class gives every tool that is not told otherwise."""
 QUICK = tuple(QUICK_JAVA.split())
 """For what lasts a second."""
-BROKER = "kafka.Kafka"
+KAFKA = "kafka.Kafka"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+STORAGE = "kafka.tools.StorageTool"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
-_MOVED_IN = (4, 3)
+_DUMP_LOG_MOVED = (4, 3)
+_PROPERTIES_RENAMED = (4, 2)
+
+
+_BEGINS_LATER = re.compile(r"^Non-consecutive offsets in .*/0*(\d+)\.log\n  -1 is followed by \1\n", re.M)
 
 
 class ToolsMissing(Exception):
@@ -47,21 +54,40 @@ class ToolsMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StockTools:
-    """The tools of one version of Kafka."""
+    """The tools of one version of Kafka, and its brokers, mostly of the same."""
 
     java: str
+    brokers: Path
+    """Folder of the jars that brokers run from."""
     jars: Path
     version: str
+    release: str
+    """That of the brokers, which a cluster for them is formatted for: 4.1 for 4.1.0."""
+
+    @property
+    def are_of_brokers(self) -> bool:
+        """Whether brokers and tools are of the same release."""
+        return self.version.startswith(f"{self.release}.")
 
     @property
     def dump_log(self) -> str:
         """The class behind kafka-dump-log; it is another one since Kafka 4.3."""
-        release = tuple(map(int, self.version.split(".")[:2]))
-        return f"{'org.apache.kafka' if release >= _MOVED_IN else 'kafka'}.tools.DumpLogSegments"
+        return f"{'org.apache.kafka' if self._release >= _DUMP_LOG_MOVED else 'kafka'}.tools.DumpLogSegments"
+
+    @property
+    def _release(self) -> tuple[int, ...]:
+        return tuple(map(int, self.version.split(".")[:2]))
+
+    def client_property(self, tool: str, setting: str) -> tuple[str, str]:
+        """The option that gives the console producer's or consumer's client a property; its name is another one since
+        Kafka 4.2 (KIP-1147), and the old one is complained of among the records."""
+        old = "--producer-property" if tool == PRODUCER else "--consumer-property"
+        return ("--command-property" if self._release >= _PROPERTIES_RENAMED else old), setting
 
     def command(self, tool: str, *arguments: str | Path, java: tuple[str, ...] = USUAL_JAVA) -> list[str]:
+        jars = self.brokers if tool in (KAFKA, STORAGE) else self.jars
         logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
-        return [self.java, *java, logging, "-cp", f"{self.jars}/*", tool, *map(str, arguments)]
+        return [self.java, *java, logging, "-cp", f"{jars}/*", tool, *map(str, arguments)]
 
     def ask(self, tool: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """One run to its end, whatever that is; quick to start, not made to last."""
@@ -71,42 +97,52 @@ class StockTools:
     def run(self, tool: str, *arguments: str | Path) -> str:
         """What a tool prints that does its work without a word of complaint. Raises ClaimBroken."""
         done = self.ask(tool, *arguments)
-        if done.returncode or done.stderr:
+        complaints = without_false_alarms(done.stderr)
+        if done.returncode or complaints:
             name = tool.rpartition(".")[2]
-            said = shortened((done.stderr or done.stdout).strip())
+            said = shortened((complaints or done.stdout).strip())
             raise ClaimBroken(f"{name} {' '.join(map(str, arguments))} ended with {done.returncode}: {said}")
         return done.stdout
 
 
-def stock_tools(folder: Path, version: str) -> StockTools:
-    """The tools of a version, from `folder` if they are there. Raises ToolsMissing."""
+def without_false_alarms(complaints: str) -> str:
+    """What kafka-dump-log complains of, but for this: since Kafka 4.3 it takes offset -1 for the one before the first
+    record of every file, also of a segment that begins later, whoever wrote that."""
+    return _BEGINS_LATER.sub("", complaints)
+
+
+def stock_tools(folder: Path, brokers: str, version: str) -> StockTools:
+    """Brokers of one version and the tools of one, from `folder` if they are there. Raises ToolsMissing."""
     try:
         java = find_java(os.environ).home
     except JobFailed as missing:
         raise ToolsMissing(str(missing)) from None
-    jars = folder / version
+    return StockTools(
+        str(Path(java, "bin", "java")),
+        _jars(folder, brokers, version),
+        _jars(folder, version, version),
+        version,
+        ".".join(brokers.split(".")[:2]),
+    )
+
+
+def _jars(folder: Path, kafka: str, tools: str) -> Path:
+    jars = folder / (kafka if tools == kafka else f"{kafka}-tools-{tools}")
     if not jars.exists():
-        _fetch(jars, version)
-    return StockTools(str(Path(java, "bin", "java")), jars.resolve(), version)
+        _fetch(jars, kafka, tools)
+    return jars.resolve()
 
 
-def _fetch(jars: Path, version: str) -> None:
+def _fetch(jars: Path, kafka: str, tools: str) -> None:
     if shutil.which("mvn") is None:
         raise ToolsMissing(f"mvn not found: Maven gets Kafka's jars; {INSTALL_MAVEN}")
-    partial = jars.with_name(f"{version}.part")
+    partial = jars.with_name(f"{jars.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     done = subprocess.run(
         [
-            *(
-                "mvn",
-                "-q",
-                "-B",
-                "-Dstyle.color=never",
-                "-f",
-                str(HERE / "pom.xml"),
-                f"-Dkafka.version={version}",
-            ),
+            *("mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(HERE / "pom.xml")),
+            *(f"-Dkafka.version={kafka}", f"-Dtools.version={tools}"),
             *("dependency:copy-dependencies", f"-DoutputDirectory={partial.resolve()}"),
         ],
         capture_output=True,
@@ -116,6 +152,6 @@ def _fetch(jars: Path, version: str) -> None:
     )
     if done.returncode:
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or [done.stderr.strip()]
-        raise ToolsMissing(f"mvn did not get Kafka {version}: {errors[0]}")
+        raise ToolsMissing(f"mvn did not get Kafka {jars.name}: {errors[0]}")
     # Whole or not there.
     partial.rename(jars)

@@ -15,10 +15,8 @@ DIGITS = 200
 """Of a record: it is a number, written so long."""
 LINES, EVERY_S = 50, 0.05
 """So many records are produced at a time, and then so often."""
-PATIENT = (
-    *("--message-send-max-retries", "1000000", "--request-timeout-ms", "30000"),
-    *("--producer-property", "delivery.timeout.ms=300000"),
-)
+PATIENT = ("--message-send-max-retries", "1000000", "--request-timeout-ms", "30000")
+DELIVERY = "delivery.timeout.ms=300000"
 """The console producer gives up after three attempts otherwise, within a second."""
 CONSUMER_TIMEOUT_MS = "120000"
 
@@ -36,7 +34,8 @@ class Traffic:
     @contextmanager
     def producing(self, records: int = 0) -> Iterator[None]:
         """The producer is given `records`, or some for as long as the block runs. Raises ClaimBroken."""
-        command = self._tools.command(PRODUCER, *self._to, *PATIENT, java=QUICK)
+        patience = (*PATIENT, *self._tools.client_property(PRODUCER, DELIVERY))
+        command = self._tools.command(PRODUCER, *self._to, *patience, java=QUICK)
         with TemporaryFile("w+") as output:
             producer = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=output, stderr=output, text=True
@@ -60,11 +59,12 @@ class Traffic:
                 f"the producer ended with {producer.returncode}, {len(errors)} errors: {reason}"
             )
 
-    def check(self) -> str:
-        """A new group reads everything: each number is there once. Raises ClaimBroken."""
+    def check(self, protocol: str = "classic") -> str:
+        """A new group of that protocol reads everything: each number is there once. Raises ClaimBroken."""
         self._groups += 1
         said = self._tools.ask(
             *(CONSUMER, *self._to, "--from-beginning", "--group", f"group-{self._groups}"),
+            *self._tools.client_property(CONSUMER, f"group.protocol={protocol}"),
             *("--max-messages", str(self._produced), "--timeout-ms", CONSUMER_TIMEOUT_MS),
         )
         found = {int(line) for line in said.stdout.split()}

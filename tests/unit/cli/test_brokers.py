@@ -77,7 +77,7 @@ def test_a_cluster_without_brokers(admin: Admin, capsys: pytest.CaptureFixture[s
 def test_one_is_described(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "describe", "11", *SERVER]) == 0
     assert capsys.readouterr().out == (
-        "Id:\t\t11\nState:\t\tfenced\nLeads:\t\t0\nRack:\t\t-\nEpoch:\t\t511\nListeners:\t-\n"
+        "Id:         11\nState:      fenced\nLeads:      0\nRack:       -\nEpoch:      511\nListeners:  -\n"
     )
     assert run(["brokers", "describe", "12", *SERVER, "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "stopping"

@@ -63,6 +63,19 @@ def test_set_and_delete_are_one_change_each(calls: list[tuple[Any, ...]]) -> Non
     ]
 
 
+def test_set_and_delete_say_what_was_committed_as_json(
+    calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["configs", "set", *RESOURCE, "a=1", "b=", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "type": "group",
+        "name": "orders",
+        "set": {"a": "1", "b": ""},
+    }
+    assert run(["configs", "delete", *RESOURCE, "a", "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"type": "group", "name": "orders", "deleted": ["a"]}
+
+
 def test_what_is_not_set_cannot_be_deleted(
     calls: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:

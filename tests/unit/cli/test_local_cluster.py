@@ -115,6 +115,26 @@ def test_a_daemon_that_will_not_stop_is_killed_and_told(
     assert "killed" in told[0]
 
 
+def test_settings_of_the_environment_do_not_reach_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[dict[str, str]] = []
+
+    class Process:
+        pid = 1
+
+        def __init__(self, command: list[str], *, env: dict[str, str], **options: object) -> None:
+            started.append(env)
+
+    monkeypatch.setenv("QUORUMD_NODE_ID", "7")
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    cluster = made(tmp_path, 3, 9300)
+    cluster.start(cluster.nodes[0])
+    (environment,) = started
+    assert "QUORUMD_NODE_ID" not in environment
+    assert environment["PATH"] == os.environ["PATH"]
+
+
 def test_an_address_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

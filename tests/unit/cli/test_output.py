@@ -1,15 +1,15 @@
-"""What commands print: columns, tabs, progress off a terminal."""
+"""What commands print: tables, fields, progress off a terminal."""
 
 from __future__ import annotations
 
 import pytest
 
-from quorumd.cli.output import columns, progress, steps, tabbed
+from quorumd.cli.output import columns, fields, heading, progress, steps
 
 
 def test_columns_line_up_and_numbers_stand_right() -> None:
     assert columns(["NODE", "ROLE", "LAG"], [[0, "leader", "1,000"], [12, "follower", "-"]]) == (
-        "NODE  ROLE        LAG\n   0  leader    1,000\n  12  follower      -"
+        "Node  Role        Lag\n   0  leader    1,000\n  12  follower      -"
     )
 
 
@@ -17,12 +17,25 @@ def test_a_table_without_rows_is_its_header() -> None:
     assert columns(["A", "B"], []) == "A  B"
 
 
-def test_tabs_line_up_at_tab_stops() -> None:
-    text = tabbed([["Id", "LogEndOffset", "x"], [1, 2, "yes"], [123456789, 3, "no"]])
-    assert text.splitlines()[1] == "1\t\t2\t\tyes"
-    assert (
-        len({line.expandtabs(8).index(word) for line, word in zip(text.splitlines(), "xyn", strict=True)})
-        == 1
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("logEndOffset", "LogEndOffset"),
+        ("log_end_offset", "LogEndOffset"),
+        ("LOG END OFFSET", "LogEndOffset"),
+        ("p99Ms", "P99Ms"),
+        ("isr", "Isr"),
+        ("", ""),
+        ("count(*)", "count(*)"),
+    ],
+)
+def test_a_heading_is_one_word_as_in_kafkas_tools(name: str, shown: str) -> None:
+    assert heading(name) == shown
+
+
+def test_fields_have_their_values_in_one_column() -> None:
+    assert fields([("leaderId", 1), ("CurrentVoters", [1, 2]), ("rack", "")]) == (
+        "LeaderId:       1\nCurrentVoters:  [1, 2]\nRack:"
     )
 
 

@@ -180,7 +180,7 @@ def test_cancel_takes_back_what_is_moving(
         (["--execute", "--cancel"], "at a time"),
         (["--wait"], "--wait goes with"),
         (["--cancel", "--wait"], "--wait goes with"),
-        (["--verify", "--timeout", "3"], "how long to --wait"),
+        (["--verify", "--wait-timeout", "3"], "goes with --wait"),
         (["--verify", "--save", "x"], "go with --execute"),
         (["--keep-replication-factor"], "go with --execute"),
     ],
@@ -209,7 +209,7 @@ def test_waiting_shows_how_far_it_is_and_for_whom_it_waits(
 
 
 def test_waiting_ends_in_time(admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]) -> None:
-    wait = ["partitions", "reassign", *SERVER, "--plan", plan, "--verify", "--wait", "--timeout", "0.01"]
+    wait = ["partitions", "reassign", *SERVER, "--plan", plan, "--verify", "--wait", "--wait-timeout", "0.01"]
     assert run(wait) == 1
     assert "error: 2 of 3 partitions are not where the plan wants them" in capsys.readouterr().err
 

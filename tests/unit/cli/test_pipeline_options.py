@@ -46,14 +46,13 @@ def test_a_setting_must_be_one_of_spark() -> None:
         parsed(["--conf", "driver.memory=1g"])
 
 
-def test_help_has_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_exit_codes_that_scripts_look_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["pipeline", "--help"]) == 0
-    assert (
-        "3    a job failed, or Spark cannot run here: Java or a package is missing" in capsys.readouterr().out
-    )
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 for findings, 7 for a job that failed, 8 for incomplete input" in told
 
 
-def test_an_old_java_is_one_line_and_exit_code_3(
+def test_an_old_java_is_one_line_and_exit_code_7(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -63,18 +62,18 @@ def test_an_old_java_is_one_line_and_exit_code_3(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("quorumd.pipeline.java.SYSTEM_FOLDERS", ())
-    assert root.run(["pipeline", "warm"]) == 3
+    assert root.run(["pipeline", "warm"]) == 7
     assert capsys.readouterr().err == (
         f"error: Java 11.0.1 in {tmp_path} is too old: Spark needs Java 17 or later; install one "
         "(Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME to it\n"
     )
 
 
-def test_a_missing_package_is_one_line_and_exit_code_3(
+def test_a_missing_package_is_one_line_and_exit_code_7(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("quorumd.pipeline.java.NEEDED_MODULES", ("pyspark", "nothing_such"))
-    assert root.run(["pipeline", "warm"]) == 3
+    assert root.run(["pipeline", "warm"]) == 7
     assert capsys.readouterr().err == (
         "error: the data pipeline needs nothing_such: pip install 'quorumd[pipeline]'\n"
     )

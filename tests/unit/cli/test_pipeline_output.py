@@ -19,7 +19,7 @@ ROWS = [
 def test_a_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(ROWS, "table")
     assert capsys.readouterr().out.splitlines() == [
-        "TOPIC  ID                      TS                        ISR    OK",
+        "Topic  Id                      Ts                        Isr    Ok",
         "a,b    AAAAAAAAAAAAAAAAAAAAAA  2026-01-02T03:04:05.006Z  [1,2]  yes",
         "-      01ff                    -                         []     no",
     ]

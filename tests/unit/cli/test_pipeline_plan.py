@@ -125,9 +125,9 @@ def test_what_cannot_be_is_one_line(
 def test_no_history_and_no_plan_are_incomplete_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("make", "--state", tmp_path / "none", "--out", tmp_path / "plan", exits=4)
-    run("show", tmp_path / "plan", exits=4)
-    run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=4)
+    run("make", "--state", tmp_path / "none", "--out", tmp_path / "plan", exits=8)
+    run("show", tmp_path / "plan", exits=8)
+    run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=8)
     assert capsys.readouterr().err.count("\n") == 3
 
 
@@ -174,7 +174,7 @@ def test_a_wave_that_cannot_be_read_is_incomplete_input(
     for damage in (lambda: wave.write_text('{"version":1,'), wave.unlink):
         damage()
         capsys.readouterr()
-        run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=4)
+        run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=8)
         told = capsys.readouterr().err
         assert told.startswith(f"error: {wave}: ")
         assert told.count("\n") == 1
@@ -190,7 +190,7 @@ def test_a_cluster_that_does_not_answer_is_incomplete_input(
         raise RequestFailed("no answer")
 
     monkeypatch.setattr(pipeline_plan_state, "ask", nobody)
-    run("make", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "plan", exits=4)
+    run("make", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
     assert asked == [1.0]
 
@@ -207,7 +207,7 @@ def test_a_plan_that_cannot_be_written_is_a_failed_job(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    run("make", "--state", history, "--out", tmp_path / "file" / "plan", exits=3)
+    run("make", "--state", history, "--out", tmp_path / "file" / "plan", exits=7)
     assert capsys.readouterr().err == f"error: {tmp_path / 'file' / 'plan' / 'waves'}: Not a directory\n"
 
 

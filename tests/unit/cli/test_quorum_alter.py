@@ -78,7 +78,7 @@ def test_a_target_is_set_and_the_drafts_lines_are_printed(
     admin.described = [quorum([0, 1, 2], [0, 3, 4])]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,3,4"]) == 0
     assert admin.altered == [(0, 3, 4)]
-    assert capsys.readouterr() == ("CurrentVoters:\t[0, 1, 2]\nTargetVoters:\t[0, 3, 4]\n", "")
+    assert capsys.readouterr() == ("CurrentVoters:  [0, 1, 2]\nTargetVoters:   [0, 3, 4]\n", "")
 
 
 def test_json(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_json(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
 def test_cancelling(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["quorum", "alter", *SERVER, "--cancel"]) == 0
     assert admin.altered == [None]
-    assert capsys.readouterr().out == "CurrentVoters:\t[0, 1, 2]\nTargetVoters:\t[]\n"
+    assert capsys.readouterr().out == "CurrentVoters:  [0, 1, 2]\nTargetVoters:   []\n"
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_cancelling(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> Non
         ([], "either --voters or --cancel"),
         (["--voters", "0", "--cancel"], "either --voters or --cancel"),
         (["--cancel", "--wait"], "nothing to --wait for"),
-        (["--voters", "0", "--timeout", "3"], "--timeout is how long to --wait"),
-        (["--voters", "0", "--wait", "--timeout", "0"], "0"),
+        (["--voters", "0", "--wait-timeout", "3"], "--wait-timeout goes with --wait"),
+        (["--voters", "0", "--wait", "--wait-timeout", "0"], "0"),
         (["--voters", "0,x"], "not a list of node ids"),
         (["--voters", ""], "not a list of node ids"),
         (["--voters", "-1"], "not a list of node ids"),
@@ -130,7 +130,7 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
     ]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,3", "--wait"]) == 0
     said = capsys.readouterr()
-    assert said.out == "CurrentVoters:\t[0, 3]\nTargetVoters:\t[]\n"
+    assert said.out == "CurrentVoters:  [0, 3]\nTargetVoters:   []\n"
     assert said.err.splitlines() == [
         "waiting",
         "1 of 3 steps done; to be added: 3 (has not fetched from the leader); to be removed: 1",
@@ -143,7 +143,7 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
 
 def test_waiting_in_vain_says_what_is_missing(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.described = [quorum([0, 1], [0, 1, 3, 4], {3: 1000})]
-    assert run(["quorum", "alter", *SERVER, "--voters", "0,1,3,4", "--wait", "--timeout", "0.05"]) == 1
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,1,3,4", "--wait", "--wait-timeout", "0.05"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines()[-1] == (
@@ -201,7 +201,8 @@ def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
 )
 def test_how_far_a_target_is(end_offset: int, silent_ms: int, said: str) -> None:
     described = quorum([0, 1], [0, 1, 3], {3: end_offset})
-    described.current_voters[0].last_fetch_timestamp = 1_800_000_000_000
+    for voter in described.current_voters:
+        voter.last_fetch_timestamp = 1_800_000_000_000
     described.observers[0].last_fetch_timestamp = 1_800_000_000_000 - silent_ms
     assert still_to_come(described, (0, 1, 3)) == f"to be added: 3 ({said})"
 
@@ -213,3 +214,91 @@ def test_of_two_disks_of_a_node_the_one_counts_that_it_runs_on() -> None:
     described.current_voters[0].last_fetch_timestamp = 5000
     described.observers[1].last_fetch_timestamp = 4900
     assert still_to_come(described, (0, 3)) == "to be added: 3 (990 records behind)"
+
+
+def replaced_disk(targets: Sequence[int] | None = None) -> PartitionData:
+    """Node 2's vote is on a disk that does not fetch; another one of it does."""
+    described = quorum([0, 1, 2], targets, {2: 1000})
+    for at, voter in enumerate(described.current_voters):
+        voter.replica_directory_id = KafkaUuid(bytes(15) + bytes([at + 1]))
+        voter.last_fetch_timestamp = 9000
+    described.current_voters[2].last_fetch_timestamp = 4000
+    described.observers[0].replica_directory_id = KafkaUuid(bytes(15) + b"\x07")
+    described.observers[0].last_fetch_timestamp = 8900
+    return described
+
+
+def test_the_same_ids_are_not_reached_while_a_vote_is_on_a_replaced_disk() -> None:
+    assert not is_reached(replaced_disk(), (0, 1, 2))
+    assert is_reached(replaced_disk(), (0, 1)) is False
+    assert changes_left(replaced_disk(), (0, 1, 2)) == 2
+    back = replaced_disk()
+    back.current_voters[2].last_fetch_timestamp = 9000
+    assert is_reached(back, (0, 1, 2))
+
+
+def test_waiting_asks_again_until_the_leader_replaces_the_disk(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first time the new disk had not caught up, and the ids were right: there was nothing to change."""
+    admin.described = [
+        replaced_disk(),
+        replaced_disk(),
+        replaced_disk([0, 1, 2]),
+        quorum([0, 1], [0, 1, 2], {2: 1000}),
+        quorum([0, 1, 2]),
+    ]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait"]) == 0
+    assert admin.altered == [(0, 1, 2), (0, 1, 2)]
+    *_, replacing, adding = capsys.readouterr().err.splitlines()
+    assert [replacing, adding] == [
+        "0 of 2 steps done; to be replaced: 2 (its vote is on the disk AAAAAAAAAAAAAAAAAAAAAw, which does not fetch; "
+        "the one that does: caught up)",
+        "1 of 2 steps done; to be added: 2 (caught up)",
+    ]
+
+
+def test_waiting_in_vain_for_a_replaced_disk_says_what_to_do(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.described = [replaced_disk()]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
+    assert "a new disk votes once it has caught up" in capsys.readouterr().err
+
+
+def unstarted_disk() -> PartitionData:
+    """Node 2's vote is on a disk that does not fetch; another one has never fetched, so that nobody knows of it."""
+    described = replaced_disk()
+    described.observers = []
+    return described
+
+
+def test_the_same_ids_are_not_reached_while_a_voter_has_no_live_replica(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not is_reached(unstarted_disk(), (0, 1, 2))
+    admin.described = [unstarted_disk()]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
+    said = capsys.readouterr().err
+    awaited = "2 (directory id AAAAAAAAAAAAAAAAAAAAAw has not fetched for 5 s)"
+    assert f"to fetch again, or from a new disk: {awaited}" in said
+    assert "Start the nodes that do not fetch" in said
+    admin.described = [unstarted_disk(), replaced_disk(), replaced_disk([0, 1, 2]), quorum([0, 1, 2])]
+    assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait"]) == 0
+
+
+def test_new_leader_is_silent_about_voters_that_have_not_fetched_yet() -> None:
+    described = quorum([0, 1])
+    described.current_voters[0].last_fetch_timestamp = 9000
+    described.current_voters[1].last_fetch_timestamp = -1
+    assert not is_reached(described, (0, 1))
+    assert "1 (directory id AAAAAAAAAAAAAAAAAAAAAA has not fetched from the leader)" in still_to_come(
+        described, (0, 1)
+    )
+
+
+def test_a_cancelled_replacement_is_not_asked_for_again(admin: FakeAdmin) -> None:
+    admin.described = [replaced_disk()]
+    with pytest.raises(NotReached, match="was cancelled"):
+        wait_until_reached(SERVERS, replaced_disk([0, 1, 2]), (0, 1, 2), 2, 5.0)
+    assert admin.altered == []

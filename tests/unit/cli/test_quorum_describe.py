@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.cli.quorum_describe import replication_of, replication_text, status_of, status_text
+from quorumd.cli.quorum_describe import endpoints_of, replication_of, replication_text, status_of, status_text
 from quorumd.ids import KafkaUuid
-from quorumd.protocol.messages.describe_quorum_response import PartitionData, ReplicaState, TargetVoter
+from quorumd.protocol.messages.describe_quorum_response import (
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TargetVoter,
+)
 
 NOW_MS = 1_800_000_000_000
 
@@ -14,6 +20,10 @@ NOW_MS = 1_800_000_000_000
 def replica(number: int, end_offset: int, behind_ms: int | None = 0) -> ReplicaState:
     caught_up = -1 if behind_ms is None else NOW_MS - behind_ms
     return ReplicaState(number, KafkaUuid(bytes(15) + bytes([number + 1])), end_offset, caught_up, caught_up)
+
+
+def disk(number: int) -> str:
+    return str(KafkaUuid(bytes(15) + bytes([number + 1])))
 
 
 @pytest.fixture
@@ -25,26 +35,37 @@ def drafts_example() -> PartitionData:
 
 def test_status_is_the_example_of_the_draft(drafts_example: PartitionData) -> None:
     assert status_text(status_of(drafts_example)) == (
-        "LeaderId:\t\t0\n"
-        "LeaderEpoch:\t\t15\n"
-        "HighWatermark:\t\t234130\n"
-        "MaxFollowerLag:\t\t34\n"
-        "MaxFollowerLagTimeMs:\t15\n"
-        "CurrentVoters:\t\t[1, 0, 2]\n"
-        "TargetVoters:\t\t[0, 3]"
+        "LeaderId:              0\n"
+        "LeaderEpoch:           15\n"
+        "HighWatermark:         234130\n"
+        "MaxFollowerLag:        34\n"
+        "MaxFollowerLagTimeMs:  15\n"
+        "CurrentVoters:         [1, 0, 2]\n"
+        "TargetVoters:          [0, 3]"
     )
 
 
 def test_replication_is_the_example_of_the_draft(drafts_example: PartitionData) -> None:
-    lines = replication_text(replication_of(drafts_example)).splitlines()
+    endpoints = endpoints_of([Node(1, [Listener("CONTROLLER", "10.0.0.1", 9192)])])
+    lines = replication_text(replication_of(drafts_example, endpoints)).splitlines()
     assert [line.split() for line in lines] == [
-        ["ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget"],
-        ["0", "234134", "0", "0", "Leader", "Yes"],
-        ["1", "234130", "4", "10", "Follower", "No"],
-        ["2", "234100", "34", "15", "Follower", "No"],
-        ["3", "234124", "10", "12", "Observer", "Yes"],
+        [
+            *(
+                "ReplicaId",
+                "DirectoryId",
+                "LogEndOffset",
+                "Lag",
+                "LagTimeMs",
+                "LastFetchMs",
+                "LastCaughtUpMs",
+            ),
+            *("Status", "IsReassignTarget", "Endpoints"),
+        ],
+        ["0", disk(0), "234134", "0", "0", "0", "0", "Leader", "Yes", "-"],
+        ["1", disk(1), "234130", "4", "10", "10", "10", "Follower", "No", "CONTROLLER://10.0.0.1:9192"],
+        ["2", disk(2), "234100", "34", "15", "15", "15", "Follower", "No", "-"],
+        ["3", disk(3), "234124", "10", "12", "12", "12", "Observer", "Yes", "-"],
     ]
-    assert all("\t" in line and " " not in line for line in lines)
 
 
 def test_an_observer_counts_for_no_maximum(drafts_example: PartitionData) -> None:
@@ -71,7 +92,8 @@ def test_a_target_that_was_never_heard_of_is_told(drafts_example: PartitionData)
     assert drafts_example.target_voters is not None
     drafts_example.target_voters.append(TargetVoter(4))
     *_, last = replication_text(replication_of(drafts_example)).splitlines()
-    assert last.split() == ["4", "-1", "234134", "-1", "Observer", "Yes"]
+    unknown = str(KafkaUuid(bytes(16)))
+    assert last.split() == ["4", unknown, "-1", "234134", "-1", "-1", "-1", "Observer", "Yes", "-"]
 
 
 def test_a_leader_that_is_leaving_is_no_voter_and_has_no_row(drafts_example: PartitionData) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.cli import quorum_voters
+from quorumd.cli import options, quorum_voters
 from quorumd.cli.root import run
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 
@@ -29,9 +29,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         remove_voter=lambda *asked: made.append(("remove", *asked)),
     )
 
-    def ask(servers: object, question: Callable[[Any], Any], patience_ms: float) -> None:
+    def ask(servers: object, question: Callable[[Any], Any]) -> None:
         question(admin)
-        made.append((patience_ms,))
+        made.append((options.timeout_s() * 1000,))
 
     monkeypatch.setattr(quorum_voters, "ask", ask)
     return made

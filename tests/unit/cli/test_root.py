@@ -14,7 +14,17 @@ import pytest
 from quorumd import __version__
 from quorumd.cli import root
 from quorumd.cli.local_cluster import AddressTaken
-from quorumd.errors import ConfigError, CorruptLog, DiskFull, FlushFailed, QuorumdError, RequestFailed
+from quorumd.errors import (
+    ConfigError,
+    CorruptLog,
+    DiskFull,
+    ExitCode,
+    FlushFailed,
+    InputIncomplete,
+    JobFailed,
+    QuorumdError,
+    RequestFailed,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 HEAVY = (
@@ -63,6 +73,16 @@ def test_every_help_has_an_example_that_is_a_command(
     assert max(map(len, text.splitlines())) <= 110
 
 
+@pytest.mark.parametrize("path", [path for path in ALL if path[0] != "pipeline"], ids=" ".join)
+def test_every_command_that_talks_to_nodes_takes_the_same_timeout(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert root.run([*path, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    meant = "--timeout DURATION How long a request may take, an election included: 5s, 500ms, 2m."
+    assert (meant in text) == ("--bootstrap-server" in text.split("Options:")[1]), text
+
+
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_files_named_in_examples_exist(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     root.run([*path, "--help"])
@@ -78,6 +98,26 @@ def test_help_imports_nothing_that_costs_time() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr == "\n"
     assert "Exit codes:" in done.stdout
+
+
+def test_help_lists_every_exit_code_once_and_no_command_has_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert root.run(["--help"]) == 0
+    _, _, listed = capsys.readouterr().out.partition("Exit codes:\n")
+    assert [line.strip() for line in listed.splitlines()] == [
+        f"{code:<4} {code.meaning}" for code in ExitCode
+    ]
+    assert len({code.meaning for code in ExitCode}) == len(ExitCode)
+    for path in ALL:
+        root.run([*path, "--help"])
+        assert "Exit codes:" not in capsys.readouterr().out
+
+
+def test_the_documentation_has_the_same_exit_codes() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    listed = re.findall(r"^\| (\d+) \| (.+) \|$", text, re.MULTILINE)
+    assert listed == [(str(int(code)), code.meaning) for code in ExitCode]
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,6 +174,8 @@ def test_every_problem_of_a_file_is_a_line_of_its_own(
         (DiskFull("x"), 3),
         (FlushFailed("x"), 4),
         (AddressTaken("x"), 5),
+        (JobFailed("x"), 7),
+        (InputIncomplete("x"), 8),
         (PermissionError(13, "Permission denied", "/a/file"), 1),
         (KeyboardInterrupt(), 130),
         (BrokenPipeError(), 0),

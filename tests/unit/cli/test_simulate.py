@@ -100,7 +100,8 @@ def test_profiles_are_listed_and_an_unknown_one_is_refused(
     seeds: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["simulate", "--profile", "help"]) == 0
-    listed = capsys.readouterr().out.splitlines()
+    header, *listed = capsys.readouterr().out.splitlines()
+    assert header.split() == ["Profile", "Faults"]
     assert any(re.match("disk  +Power fails", line) for line in listed)
     names = [re.match("[a-z ]+?  +(?=[A-Z])", line) for line in listed]
     assert len({name.end() for name in names if name}) == 1

@@ -16,10 +16,12 @@ from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import (
     DescribeClusterBroker,
     DescribeClusterResponse,
 )
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest
 from quorumd.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -65,6 +67,12 @@ class FakeQuorum:
             brokers = [MetadataResponseBroker(*address) for address in addresses]
             return MetadataResponse(brokers=brokers, controller_id=self.leader)
         if request.api_key == ApiKey.DESCRIBE_CLUSTER:
+            assert isinstance(request.message, DescribeClusterRequest)
+            if request.message.endpoint_type == 1:
+                if ApiKey.METADATA not in self.nodes[node].spoken:
+                    return DescribeClusterResponse(0, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "controllers only")
+                brokers = [DescribeClusterBroker(7, "host-7", 9092)]
+                return DescribeClusterResponse(cluster_id="c", controller_id=self.leader, brokers=brokers)
             listed = [DescribeClusterBroker(*address) for address in addresses]
             return DescribeClusterResponse(
                 endpoint_type=2, cluster_id="c", controller_id=self.leader, brokers=listed
@@ -256,6 +264,57 @@ async def test_a_request_that_the_node_does_not_speak_fails_at_once() -> None:
     async with quorum(1, {18: (0, 4), 3: (0, 13)}) as made, client(made, 0) as admin:
         with pytest.raises(UnsupportedVersion, match="AlterQuorum"):
             await admin.send(AlterQuorumRequest())
+
+
+async def test_what_a_stock_leader_does_not_speak_is_asked_of_a_node_that_does() -> None:
+    stock = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.DESCRIBE_CONFIGS}
+    async with quorum() as made, client(made, 1) as admin:
+        made.nodes[0].spoken = stock
+        await admin.send(DescribeConfigsRequest(), "leader")
+        assert made.asked(ApiKey.DESCRIBE_CONFIGS) == [0, 1, 0]
+
+
+def without(*keys: int) -> dict[int, tuple[int, int]]:
+    """What a stock controller speaks: all but these APIs."""
+    return {key: versions for key, versions in ALL_APIS.items() if key not in keys}
+
+
+async def test_brokers_are_requested_of_another_node_under_a_stock_leader() -> None:
+    """A stock controller speaks DescribeCluster, and refuses it for brokers with MISMATCHED_ENDPOINT_TYPE."""
+    async with quorum() as made, client(made, 1) as admin:
+        made.nodes[0].spoken = without(ApiKey.METADATA)
+        cluster = await admin.describe_brokers()
+        assert [broker.broker_id for broker in cluster.brokers] == [7]
+        assert made.asked(ApiKey.DESCRIBE_CLUSTER) == [0, 1, 0]
+
+
+async def test_brokers_cannot_be_requested_of_stock_controllers_alone() -> None:
+    async with quorum(spoken=without(ApiKey.METADATA)) as made, client(made, 0) as admin:
+        with pytest.raises(RequestFailed, match=r"name a quorumd node or a broker in --bootstrap-server"):
+            await admin.describe_brokers()
+
+
+async def test_a_node_that_is_down_is_skipped_under_a_stock_leader() -> None:
+    stock = without(ApiKey.DESCRIBE_CONFIGS)
+    async with quorum() as made, client(made, 1, 2, timeout_ms=2000) as admin:
+        made.nodes[0].spoken = stock
+        await admin.find_leader()
+        await made.nodes[1].stop()
+        await admin.send(DescribeConfigsRequest(), "leader")
+        assert made.asked(ApiKey.DESCRIBE_CONFIGS) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("voters", [[0, 1], None], ids=["voters", "cancel"])
+async def test_a_stock_leader_cannot_be_given_target_voters(voters: list[int] | None) -> None:
+    """It has no AlterQuorum; another node would refuse with NOT_LEADER_OR_FOLLOWER until the deadline."""
+    async with quorum() as made, client(made, 1) as admin:
+        made.nodes[0].spoken = without(ApiKey.ALTER_QUORUM)
+        with pytest.raises(
+            RequestFailed, match=r"node 0 leads.*quorumd quorum add-voter and remove-voter"
+        ) as failed:
+            await admin.alter_quorum(voters)
+        assert failed.value.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert made.asked(ApiKey.ALTER_QUORUM) == [0, 0, 0]
 
 
 async def test_configs() -> None:

@@ -8,12 +8,12 @@ import struct
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import count, repeat
 
 import pytest
 
 from quorumd.client import load as load_generator
-from quorumd.client.load import LoadReport, measure, write_request
+from quorumd.client.load import Load, LoadReport, write_request
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
@@ -31,7 +31,8 @@ def _time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on by a millisecond whenever it is looked at: a slow machine does not write less."""
     looks = count()
     monkeypatch.setattr(load_generator, "perf_counter", lambda: next(looks) / 1000)
-    monkeypatch.setattr(load_generator, "ANSWER_PATIENCE_S", 300.0)
+    monkeypatch.setattr(load_generator, "STALLED_S", 300.0)
+    monkeypatch.setattr(load_generator, "RETRY_BACKOFF_S", 0)
 
 
 def answer(correlation_id: int, error: ErrorCode = ErrorCode.NONE) -> bytes:
@@ -74,20 +75,31 @@ async def load(reply: Answer, *, in_flight: int, connections: int = 1) -> LoadRe
             writer.write(reply(struct.unpack_from(">i", request, 4)[0], request))
 
     async with listening(handle) as port:
-        return await measure(
-            "127.0.0.1", port, seconds=0.1, warm_up_s=0.0, in_flight=in_flight, connections=connections
-        )
+        return await measure([port], in_flight=in_flight, connections=connections)
+
+
+async def measure(ports: list[int], *, in_flight: int = 1, connections: int = 1) -> LoadReport:
+    """One run; the leader is at one port after the other, and stays at the last."""
+    left = iter([*ports[:-1], *repeat(ports[-1], 10_000)])
+
+    async def leader() -> tuple[str, int]:
+        return "127.0.0.1", next(left)
+
+    run = Load(leader, seconds=0.1, warm_up_s=0.0, in_flight=in_flight, connections=connections)
+    await run.run()
+    return run.report()
 
 
 def test_a_request_is_one_value_for_a_resource_of_its_own() -> None:
-    request = write_request("slot-0-1", 200)
+    request = write_request("quorumd-load-0-1", 200)
     size, key, version, correlation_id = struct.unpack_from(">ihhi", request)
     assert (size, key, version, correlation_id) == (len(request) - 4, 44, 1, 0)
     client_id_size = struct.unpack_from(">h", request, 12)[0]
     message = decode(IncrementalAlterConfigsRequest, 1, request, 12 + 2 + client_id_size + 1)
     (resource,) = message.resources
     (config,) = resource.configs
-    assert (resource.resource_type, config.name, config.config_operation) == (16, "slot-0-1", 0)
+    assert (resource.resource_type, resource.resource_name) == (16, "quorumd-load-0-1")
+    assert (config.name, config.config_operation) == ("metrics", 0)
     assert config.value == "x" * 200
 
 
@@ -102,23 +114,93 @@ def test_the_writes_in_flight_are_kept_and_counted(in_flight: int, connections: 
     assert report.writes_per_second == pytest.approx(report.writes / 0.1)
 
 
-def test_every_write_in_flight_uses_its_own_config() -> None:
+def test_every_write_in_flight_changes_a_config_of_its_own() -> None:
     names = set()
+    values: dict[bytes, bytes] = {}
 
     def reply(correlation_id: int, request: bytes) -> bytes:
-        names.add(request.partition(b"slot-")[2][:3])
+        name, value = request.partition(b"quorumd-load-")[2][:3], request[-20:]
+        assert values.get(name) != value
+        values[name] = value
+        names.add(name)
         return answer(correlation_id)
 
     asyncio.run(load(reply, in_flight=4, connections=2))
     assert names == {b"0-0", b"0-1", b"1-0", b"1-1"}
 
 
-def test_a_refused_write_ends_the_run_with_the_error() -> None:
-    with pytest.raises(RequestFailed, match="NOT_CONTROLLER") as caught:
+def test_a_write_that_no_leader_would_accept_ends_the_run() -> None:
+    with pytest.raises(RequestFailed, match="INVALID_CONFIG") as caught:
         asyncio.run(
-            load(lambda number, _: answer(number, ErrorCode.NOT_CONTROLLER), in_flight=4, connections=2)
+            load(lambda number, _: answer(number, ErrorCode.INVALID_CONFIG), in_flight=4, connections=2)
         )
-    assert caught.value.error_code == ErrorCode.NOT_CONTROLLER
+    assert caught.value.error_code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_leader_that_never_accepts_is_told() -> None:
+    with pytest.raises(RequestFailed, match="NOT_CONTROLLER"):
+        asyncio.run(load(lambda number, _: answer(number, ErrorCode.NOT_CONTROLLER), in_flight=1))
+
+
+@pytest.mark.parametrize("reason", ["refuses", "hangs up"])
+def test_the_load_goes_on_at_the_next_leader(reason: str) -> None:
+    report = asyncio.run(_load_two_leaders(reason))
+    assert report.writes > 10
+    # Of the three writes in flight some may have been answered right before the end.
+    assert 1 <= report.failed <= 3
+    assert report.reconnections == 1
+    assert report.longest_pause_ms > 0
+
+
+async def _load_two_leaders(reason: str) -> LoadReport:
+    def handler(writes: int) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for number in count():
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                request = await reader.readexactly(size)
+                correlation_id = struct.unpack_from(">i", request, 4)[0]
+                if number < writes:
+                    writer.write(answer(correlation_id))
+                elif reason == "hangs up":
+                    return
+                else:
+                    writer.write(answer(correlation_id, ErrorCode.NOT_CONTROLLER))
+
+        return handle
+
+    async with listening(handler(5)) as old, listening(handler(1_000_000)) as new:
+        return await measure([old, new], in_flight=3)
+
+
+def test_what_was_measured_before_a_cancel_is_reported() -> None:
+    report = asyncio.run(_cancelled())
+    assert report.writes > 0
+    assert report.failed == 0
+
+
+async def _cancelled() -> LoadReport:
+    enough = asyncio.Event()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in count():
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            request = await reader.readexactly(size)
+            writer.write(answer(struct.unpack_from(">i", request, 4)[0]))
+            if number == 10:
+                enough.set()
+
+    async with listening(handle) as port:
+
+        async def leader() -> tuple[str, int]:
+            return "127.0.0.1", port
+
+        run = Load(leader, seconds=1e6, warm_up_s=0.0, in_flight=2)
+        task = asyncio.ensure_future(run.run())
+        await enough.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return run.report()
 
 
 def test_an_answer_out_of_order_is_never_counted() -> None:
@@ -136,14 +218,14 @@ async def _load_a_server_that_hangs_up() -> None:
         await reader.readexactly(1)
 
     async with listening(hang_up) as port:
-        await measure("127.0.0.1", port, in_flight=1, seconds=0.1)
+        await measure([port])
 
 
 def test_nobody_listening_is_told() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(RequestFailed, match=r"127\.0\.0\.1:\d+ cannot be reached"):
-            asyncio.run(measure("127.0.0.1", bound.getsockname()[1], in_flight=1, seconds=0.1))
+            asyncio.run(measure([bound.getsockname()[1]]))
 
 
 def test_percentiles_are_nearest_ranks() -> None:

@@ -93,7 +93,7 @@ async def test_an_answer_to_somebody_who_went_away_is_dropped() -> None:
 async def test_nobody_listens() -> None:
     async with FakeNode(cluster) as node:
         address = node.address
-    with pytest.raises(RequestFailed, match=f"cannot connect to 127.0.0.1:{address[1]}: Connect call failed"):
+    with pytest.raises(RequestFailed, match=f"cannot connect to 127.0.0.1:{address[1]}: Connection refused"):
         await NodeConnection.open(*address)
 
 

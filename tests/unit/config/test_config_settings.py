@@ -30,8 +30,10 @@ def test_defaults_are_kafkas_and_those_of_the_packages() -> None:
         data_directory="/data",
         listen=Endpoint("PLAINTEXT", "127.0.0.1", 9092),
         advertised=Endpoint("PLAINTEXT", "127.0.0.1", 9092),
-        raft=RaftSettings(bootstrap_voters=(1,)),
+        bootstrap_voters=(1,),
+        raft=RaftSettings(),
         log=LogSettings(),
+        registers=True,
     )
     raft = make().node_settings().raft
     assert (raft.fetch_timeout_ms, raft.election_timeout_ms, raft.election_backoff_max_ms) == (
@@ -74,8 +76,8 @@ def test_every_setting_reaches_the_node() -> None:
         advertised=Endpoint("CONTROLLER", "node-1.example", 19092),
         bootstrap_servers=(("a", 1), ("b", 2)),
         voter_addresses=((2, "b", 2), (3, "c", 3)),
+        bootstrap_voters=(1, 2, 3),
         raft=RaftSettings(
-            bootstrap_voters=(1, 2, 3),
             fetch_timeout_ms=3000,
             election_timeout_ms=1100,
             election_backoff_max_ms=1200,
@@ -100,6 +102,7 @@ def test_every_setting_reaches_the_node() -> None:
         max_connections=11,
         max_connections_per_host=12,
         connections_max_idle_ms=60_000,
+        registers=True,
     )
 
 
@@ -149,7 +152,7 @@ def test_settings_are_frozen() -> None:
         ({"metrics_listener": "127.0.0.1:9092"}, "another port"),
         ({"metrics_listener": ":9092"}, "another port"),
         ({"quorum_voters": "1,2@h:1,3"}, "no way to find voter 3"),
-        ({"process_roles": "broker"}, "a pure broker never votes"),
+        ({"auto_join": "true"}, "quorum.voters names who votes"),
         ({"connections_max_idle_ms": "2s"}, "more than quorum.fetch.timeout.ms (2000)"),
     ],
 )
@@ -168,8 +171,9 @@ def test_settings_that_do_not_go_together(texts: dict[str, str], wrong: str) -> 
         {"metrics_listener": "127.0.0.2:9092"},
         {"listener": "PLAINTEXT://127.0.0.1:0", "metrics_listener": "127.0.0.1:0"},
         {"quorum_voters": "1,2,3", "bootstrap_servers": "h:1"},
-        {"quorum_voters": "", "bootstrap_servers": "h:1", "process_roles": "broker"},
-        {"process_roles": "broker,controller"},
+        {"quorum_voters": "", "bootstrap_servers": "h:1"},
+        {"quorum_voters": "", "bootstrap_servers": "h:1", "auto_join": "TRUE"},
+        {"process_roles": "controller"},
     ],
 )
 def test_settings_that_do_go_together(texts: dict[str, str]) -> None:
@@ -193,7 +197,12 @@ def test_warnings(texts: dict[str, str], warning: str) -> None:
 
 def test_documentation_has_every_setting_with_all_its_keys() -> None:
     rows = documentation()
-    hidden = {"properties", "clock_offset_ms", "fail_flush_after"}  # what no file of a user says
+    hidden = {
+        "properties",
+        "file_warnings",
+        "clock_offset_ms",
+        "fail_flush_after",
+    }  # what no file of a user says
     assert len(rows) == len(Settings.model_fields.keys() - hidden)
     keys = [key for row in rows for key in row.keys]
     assert len(keys) == len(set(keys))
@@ -207,6 +216,7 @@ def test_documentation_has_every_setting_with_all_its_keys() -> None:
         ("broker.id", "node.id"),
         ("quorum.voters", "controller.quorum.voters"),
         ("bootstrap.servers", "controller.quorum.bootstrap.servers"),
+        ("quorum.auto.join.enable", "controller.quorum.auto.join.enable"),
         ("quorum.fetch.timeout.ms", "controller.quorum.fetch.timeout.ms"),
         ("quorum.election.timeout.ms", "controller.quorum.election.timeout.ms"),
         ("quorum.election.jitter.max.ms", "controller.quorum.election.backoff.max.ms"),
@@ -220,7 +230,24 @@ def test_the_drafts_key_and_kafkas_key_are_one_setting(draft: str, shipped: str)
     assert shipped in row.keys
 
 
+def test_auto_join_is_off_unless_it_is_true() -> None:
+    assert not make().node_settings().auto_join
+    assert make(quorum_voters="", bootstrap_servers="h:1", auto_join="true").node_settings().auto_join
+    with pytest.raises(ValidationError, match="neither true nor false"):
+        make(auto_join="yes")
+
+
 def test_a_node_whose_log_names_the_voters_needs_neither_voters_nor_servers() -> None:
     """The draft: once the voters are in the log, quorum.voters may be dropped. The start looks into the log."""
     settings = make(quorum_voters="", bootstrap_servers="")
-    assert settings.node_settings().raft.bootstrap_voters == ()
+    assert settings.node_settings().bootstrap_voters == ()
+
+
+def test_leader_balance_and_idle_records_are_those_of_kafka() -> None:
+    controller = (
+        make(leader_imbalance_check_interval_s="60", max_idle_interval_ms="0").node_settings().controller
+    )
+    assert (controller.leader_imbalance_check_interval_ms, controller.max_idle_interval_ms) == (60_000, 0)
+    assert make().node_settings().controller.leader_imbalance_check_interval_ms == 300_000
+    off = make(auto_leader_rebalance="false").node_settings().controller
+    assert off.leader_imbalance_check_interval_ms == 0

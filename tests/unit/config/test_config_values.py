@@ -37,7 +37,8 @@ from quorumd.ids import Endpoint
         (values.OPTIONAL_ADDRESS, "127.0.0.1:0", ("127.0.0.1", 0)),
         (values.OPTIONAL_ADDRESS, "", None),
         (values.PROTOCOL_MAP, "a:plaintext,SSL:SSL", (("A", "PLAINTEXT"), ("SSL", "SSL"))),
-        (values.ROLES, "controller,Broker", ("broker", "controller")),
+        (values.ROLES, "Controller", ("controller",)),
+        (values.ROLES, "", ()),
         (values.FOLDER, "/var/lib/quorumd", "/var/lib/quorumd"),
     ],
 )
@@ -78,6 +79,8 @@ def test_accepts(kind: Kind[Any], text: str, value: object) -> None:
         (values.OPTIONAL_ADDRESS, "9100", "not host:port"),
         (values.PROTOCOL_MAP, "A:TLS", "'A:TLS' is no NAME:PROTOCOL"),
         (values.ROLES, "controller,voter", "'voter' is no role"),
+        (values.ROLES, "broker", "cannot be a broker yet"),
+        (values.ROLES, "controller,Broker", "cannot be a broker yet"),
         (values.PLAINTEXT_ONLY, "SSL", "SSL is not supported yet"),
         (values.PLAINTEXT_ONLY, "TLS", "no security protocol"),
         (values.FOLDER, "/a,/b", "2 folders"),

@@ -49,7 +49,7 @@ def test_a_continued_line_that_looks_like_a_comment_is_none() -> None:
 def test_a_broken_escape_is_a_fault_of_its_line() -> None:
     (given,) = parse_properties("\n\na=\\u12g4")
     assert given.line == 3
-    assert "\\u12g4 is no character" in given.fault
+    assert given.fault == "four hexadecimal digits must follow \\u"
 
 
 def test_a_key_given_twice_is_there_twice() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from quorumd.cli.local_cluster import HOST, LocalCluster
 from quorumd.config import load
 from quorumd.observability.metrics import METRICS
+from scripts import run_demo
 
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "config"
@@ -38,10 +40,19 @@ def test_three_nodes_agree_on_the_voters_and_share_nothing_else() -> None:
         assert (own.host, own.port) == (node.listener.host, node.listener.port)
 
 
+def scrape_targets() -> list[str]:
+    return re.findall(r"^ +- (\S+:\d+)$", (CONFIG / "prometheus.yml").read_text(), re.MULTILINE)
+
+
 def test_prometheus_scrapes_the_three_nodes() -> None:
     nodes = [load(str(path)) for path in sorted((CONFIG / "three-nodes").iterdir())]
-    targets = re.findall(r"^ +- (\S+:\d+)$", (CONFIG / "prometheus.yml").read_text(), re.MULTILINE)
-    assert targets == ["{}:{}".format(*(node.metrics_listener or ())) for node in nodes]
+    assert scrape_targets() == ["{}:{}".format(*(node.metrics_listener or ())) for node in nodes]
+
+
+def test_prometheus_scrapes_the_nodes_of_make_run_and_of_cluster_up(tmp_path: Path) -> None:
+    demo = LocalCluster.planned(tmp_path, run_demo.NODES, run_demo.BASE_PORTS[0])
+    for cluster in (demo, LocalCluster.planned(tmp_path)):
+        assert scrape_targets() == [f"{HOST}:{node.metrics_port}" for node in cluster.nodes]
 
 
 def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -> None:
@@ -62,6 +73,8 @@ def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -
         "quorumd_raft_current_vote",
         "quorumd_raft_current_vote_directory_info",
         "quorumd_raft_log_end_epoch",
+        "quorumd_controller_active",
+        "quorumd_metadata_version",
     }
     assert series - asked == not_shown | told_by_others
 

@@ -8,15 +8,18 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 
+BROKER: Resource = (int(ResourceType.BROKER), "7")
 GROUP: Resource = (int(ResourceType.GROUP), "g")
+METRICS: Resource = (int(ResourceType.CLIENT_METRICS), "m")
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 @pytest.fixture
 def image() -> ClusterImage:
     image = ClusterImage()
-    image.set_config(GROUP, "list", "a,b", [])
-    image.set_config(GROUP, "kept", "1", [])
+    image.set_config(METRICS, "metrics", "a,b", [])
+    image.set_config(BROKER, "kept", "1", [])
+    image.set_config(BROKER, "gone", "1", [])
     return image
 
 
@@ -26,9 +29,8 @@ def image() -> ClusterImage:
         (SET, "x", ["x"]),
         (DELETE, None, [None]),
         (APPEND, "c", ["a,b,c"]),
-        (APPEND, "b, c,c", ["a,b,c"]),
+        (APPEND, "b,c,c", ["a,b,c"]),
         (APPEND, "b", []),
-        (APPEND, "", []),
         (SUBTRACT, "a", ["b"]),
         (SUBTRACT, "z", []),
         (SUBTRACT, "a,b", [""]),
@@ -37,30 +39,34 @@ def image() -> ClusterImage:
 def test_operations(
     image: ClusterImage, operation: int, value: str | None, expected: list[str | None]
 ) -> None:
-    planned = plan_incremental(image, GROUP, [("list", operation, value)])
-    assert planned == [ConfigRecord(*GROUP, "list", v) for v in expected]
+    planned = plan_incremental(image, METRICS, [("metrics", operation, value)])
+    assert planned == [ConfigRecord(*METRICS, "metrics", v) for v in expected]
 
 
 @pytest.mark.parametrize(
     ("resource", "operations", "error"),
     [
-        ((2, "topic"), [("a", SET, "1")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((2, "topic"), [("retention.ms", SET, "1")], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ((4, "one"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
         ((32, ""), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
-        ((99, "x"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
-        (GROUP, [("", SET, "1")], ErrorCode.INVALID_CONFIG),
-        (GROUP, [("a", SET, None)], ErrorCode.INVALID_CONFIG),
-        (GROUP, [("a", 9, "1")], ErrorCode.INVALID_REQUEST),
-        (GROUP, [("a", SET, "1"), ("a", DELETE, None)], ErrorCode.INVALID_CONFIG),
-        (GROUP, [("a", SET, "x" * 32_768)], ErrorCode.INVALID_CONFIG),
-        (GROUP, [("a", SET, "€" * 11_000)], ErrorCode.INVALID_CONFIG),
-        (GROUP, [("€" * 11_000, SET, "1")], ErrorCode.INVALID_CONFIG),
-        (GROUP, [("list", APPEND, "x" * 32_765)], ErrorCode.INVALID_CONFIG),
+        ((99, "x"), [("a", SET, "1")], ErrorCode.UNSUPPORTED_VERSION),
+        ((2, "no such name"), [], ErrorCode.INVALID_TOPIC),
+        ((2, ""), [], ErrorCode.INVALID_REQUEST),
+        (GROUP, [("a", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (METRICS, [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
+        (BROKER, [("", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (METRICS, [("metrics", APPEND, None)], ErrorCode.INVALID_CONFIG),
+        (BROKER, [("kept", APPEND, "2")], ErrorCode.INVALID_CONFIG),
+        (BROKER, [("a", 9, "1")], ErrorCode.INVALID_REQUEST),
+        (BROKER, [("a", SET, "x" * 32_768)], ErrorCode.INVALID_CONFIG),
+        (BROKER, [("a", SET, "€" * 11_000)], ErrorCode.INVALID_CONFIG),
+        (BROKER, [("€" * 11_000, SET, "1")], ErrorCode.INVALID_CONFIG),
+        (METRICS, [("metrics", APPEND, "x" * 32_765)], ErrorCode.INVALID_CONFIG),
         ((32, "g" * 32_768), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
         ((4, "2147483648"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
         ((4, "01"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
         ((4, "9" * 5000), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
-        (GROUP, [("fine", SET, "1"), ("", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (BROKER, [("fine", SET, "1"), ("", SET, "1")], ErrorCode.INVALID_CONFIG),
     ],
 )
 def test_what_is_refused_says_why(
@@ -74,33 +80,53 @@ def test_what_is_refused_says_why(
 
 @pytest.mark.parametrize(
     ("resource", "name"),
-    [((2, "€" * 10_000), "a"), ((4, "\x00" * 32_767), "a"), (GROUP, "€" * 10_000)],
+    [((2, "€" * 10_000), "a"), ((4, "\x00" * 32_767), "a"), (BROKER, "€" * 10_000)],
 )
 def test_what_is_refused_is_named_in_few_words(image: ClusterImage, resource: Resource, name: str) -> None:
     """The error text travels in a string of 32767 bytes at most, whatever the name is made of."""
-    planned = plan_incremental(image, resource, [(name, SET, None)])
+    planned = plan_incremental(image, resource, [(name, APPEND, "1")])
     assert isinstance(planned, Refused)
     assert len(planned.message.encode()) < 1000
 
 
 @pytest.mark.parametrize(("operation", "value"), [(SET, "€" * 10_000), (APPEND, "x" * 32_763)])
 def test_values_up_to_the_limit_pass(image: ClusterImage, operation: int, value: str) -> None:
-    planned = plan_incremental(image, GROUP, [("list", operation, value)])
+    planned = plan_incremental(image, METRICS, [("metrics", operation, value)])
     assert isinstance(planned, list)
     (change,) = planned
     assert change.value is not None
     assert len(change.value.encode()) <= 32_767
 
 
-@pytest.mark.parametrize("resource", [(4, ""), (4, "0"), (4, "17"), (16, "m"), GROUP])
-def test_resources_that_can_be_changed(image: ClusterImage, resource: Resource) -> None:
-    assert isinstance(plan_incremental(image, resource, [("a", SET, "1")]), list)
+@pytest.mark.parametrize(
+    ("resource", "name", "value"),
+    [
+        ((4, ""), "a", "1"),
+        ((4, "0"), "a", "1"),
+        ((4, "17"), "a", "1"),
+        (METRICS, "interval.ms", "100"),
+        (GROUP, "consumer.session.timeout.ms", "45000"),
+    ],
+)
+def test_resources_that_can_be_changed(
+    image: ClusterImage, resource: Resource, name: str, value: str
+) -> None:
+    assert isinstance(plan_incremental(image, resource, [(name, SET, value)]), list)
+
+
+def test_the_last_operation_on_a_config_counts(image: ClusterImage) -> None:
+    planned = plan_incremental(image, BROKER, [("a", SET, "1"), ("a", DELETE, None)])
+    assert planned == [ConfigRecord(*BROKER, "a", None)]
+
+
+def test_null_deletes(image: ClusterImage) -> None:
+    assert plan_incremental(image, BROKER, [("kept", SET, None)]) == [ConfigRecord(*BROKER, "kept", None)]
 
 
 def test_replacement_deletes_what_it_does_not_name(image: ClusterImage) -> None:
-    assert plan_replacement(image, GROUP, [("kept", "2")]) == [
-        ConfigRecord(*GROUP, "list", None),
-        ConfigRecord(*GROUP, "kept", "2"),
+    assert plan_replacement(image, BROKER, [("kept", "2")]) == [
+        ConfigRecord(*BROKER, "gone", None),
+        ConfigRecord(*BROKER, "kept", "2"),
     ]
 
 
@@ -124,6 +150,23 @@ def test_with_an_elr_one_broker_cannot_have_its_own_least_isr(
     assert isinstance(planned, Refused) is is_refused
     if isinstance(planned, Refused):
         assert planned.error == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("elr", [0, 1])
+def test_with_an_elr_the_least_isr_of_all_brokers_stays(image: ClusterImage, elr: int) -> None:
+    """Without it each broker would take what its own properties file says."""
+    image.apply(FeatureLevelRecord(ELR_VERSION, elr), [])
+    image.set_config(ALL_BROKERS, "min.insync.replicas", "2", [])
+    for planned in (
+        plan_incremental(image, ALL_BROKERS, [("min.insync.replicas", DELETE, None)]),
+        plan_replacement(image, ALL_BROKERS, [("log.cleaner.threads", "3")]),
+    ):
+        assert isinstance(planned, Refused) is bool(elr)
+        if isinstance(planned, Refused):
+            assert planned.error == ErrorCode.INVALID_CONFIG
+            assert "set it to 1" in planned.message
+    replaced = plan_replacement(image, ALL_BROKERS, [("min.insync.replicas", "1")])
+    assert replaced == [ConfigRecord(*ALL_BROKERS, "min.insync.replicas", "1")]
 
 
 @pytest.mark.parametrize("value", [" 3 ", "+3", "3"])

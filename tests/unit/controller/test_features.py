@@ -6,19 +6,25 @@ import pytest
 
 from quorumd.controller.broker import BrokerFeature
 from quorumd.controller.cluster_image import (
+    ALL_BROKERS,
     ELR_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
     MIN_INSYNC_REPLICAS,
     ResourceType,
 )
+from quorumd.controller.controller_registration import plan_unregister_controller
 from quorumd.controller.features import plan_update_features
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.register_controller_record import ControllerFeature, RegisterControllerRecord
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.partition_world import PartitionWorld
 
+INCARNATION = KafkaUuid(b"some incarnation")
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
@@ -27,7 +33,7 @@ def cluster(metadata_version: int = 25, *, elr: bool = True) -> PartitionWorld:
     world = PartitionWorld([1, 2, 3], elr=elr)
     world.apply(FeatureLevelRecord(METADATA_VERSION, metadata_version))
     for broker_id in (1, 2, 3):
-        features = (BrokerFeature(METADATA_VERSION, 7, 30), BrokerFeature(ELR_VERSION, 0, 1))
+        features = (BrokerFeature(METADATA_VERSION, 7, 34), BrokerFeature(ELR_VERSION, 0, 1))
         world._set(broker_id, features=features)
     world._set(2, is_fenced=True)
     return world
@@ -69,25 +75,45 @@ def test_what_is_so_already_is_no_record() -> None:
     assert world.next_offset == before
 
 
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_what_a_release_names_besides_is_no_hindrance(validate_only: bool) -> None:
+    """kafka-features upgrade --release-version names kraft.version, too, and features that are off."""
+    world = cluster(23)
+    asked = ((METADATA_VERSION, 25, UPGRADE), (KRAFT_VERSION, 1, UPGRADE), ("share.version", 0, UPGRADE))
+    assert update(world, *asked, validate_only=validate_only).error_code == 0
+    assert levels(world) == (23 if validate_only else 25, 1)
+
+
+def test_every_feature_that_cannot_be_is_told() -> None:
+    world = cluster(23)
+    answer = update(
+        world, (METADATA_VERSION, 25, UPGRADE), ("share.version", 1, UPGRADE), (ELR_VERSION, 2, UPGRADE)
+    )
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "Invalid update version 1 for feature share.version. Broker 1" in answer.error_message
+    assert f"version 2 for feature {ELR_VERSION}. The controllers can work at" in answer.error_message
+    assert levels(world) == (23, 1), "all or none"
+
+
 def test_validating_changes_nothing() -> None:
     world = cluster(23)
     assert update(world, (METADATA_VERSION, 25, UPGRADE), validate_only=True).error_code == 0
-    assert update(world, (METADATA_VERSION, 26, UPGRADE), validate_only=True).error_code != 0
+    assert update(world, (METADATA_VERSION, 34, UPGRADE), validate_only=True).error_code != 0
     assert levels(world) == (23, 1)
 
 
 REFUSED = [
-    ("a feature nobody knows", ("share.version", 1, UPGRADE), "'share.version' is not known here"),
-    ("what a broker lacks", ("group.version", 1, UPGRADE), "not supported by broker 1: 0 to 0 are"),
-    ("kraft.version", (KRAFT_VERSION, 1, UPGRADE), "not changed by this request"),
-    ("above what is supported", (METADATA_VERSION, 26, UPGRADE), "21 to 25 are"),
-    ("below what is supported", (METADATA_VERSION, 20, UNSAFE_DOWNGRADE), "21 to 25 are"),
-    ("a negative level", (ELR_VERSION, -1, SAFE_DOWNGRADE), "0 to 1 are"),
+    ("a feature nobody knows", ("new.version", 1, UPGRADE), "It is not known here"),
+    ("what a broker lacks", ("group.version", 1, UPGRADE), "Broker 1 can work at no level of it but 0"),
+    ("kraft.version", (KRAFT_VERSION, 0, UNSAFE_DOWNGRADE), "cannot be downgraded"),
+    ("above what is supported", (METADATA_VERSION, 34, UPGRADE), "versions 21 to 33 only"),
+    ("below what is supported", (METADATA_VERSION, 20, UNSAFE_DOWNGRADE), "versions 21 to 33 only"),
+    ("a negative level", (ELR_VERSION, -1, SAFE_DOWNGRADE), "versions 0 to 1 only"),
     ("down as an upgrade", (METADATA_VERSION, 23, UPGRADE), "takes a safe or an unsafe downgrade"),
     ("up as a downgrade", (METADATA_VERSION, 25, SAFE_DOWNGRADE), "is no downgrade"),
-    ("no kind of change", (METADATA_VERSION, 25, 0), "upgrade type 0 is none of"),
-    ("down beyond the ELR", (METADATA_VERSION, 22, SAFE_DOWNGRADE), "not known below 23"),
-    ("down beyond the ELR by force", (METADATA_VERSION, 22, UNSAFE_DOWNGRADE), "not known below 23"),
+    ("no kind of change", (METADATA_VERSION, 25, 0), "Upgrade type 0 is none of"),
+    ("down beyond the ELR", (METADATA_VERSION, 22, SAFE_DOWNGRADE), "may hold what is not known at 22"),
+    ("down beyond the ELR by force", (METADATA_VERSION, 22, UNSAFE_DOWNGRADE), "is not supported"),
 ]
 
 
@@ -105,24 +131,32 @@ def test_a_feature_is_named_once() -> None:
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_metadata_version_goes_down_where_the_records_stay_the_same() -> None:
-    world = cluster(25)
-    assert update(world, (METADATA_VERSION, 23, SAFE_DOWNGRADE)).error_code == 0
-    assert levels(world) == (23, 1)
+@pytest.mark.parametrize(
+    ("current", "lowest"), [(22, 21), (25, 23), (29, 23), (30, 30), (31, 30), (32, 32), (33, 33)]
+)
+def test_metadata_version_goes_down_where_the_records_stay_the_same(current: int, lowest: int) -> None:
+    """As Kafka has it: 4.0-IV1, 4.3-IV0, 4.4-IV1 and 4.4-IV2 brought new ones."""
+    for level in range(21, current):
+        for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+            world = cluster(current, elr=current >= 23)
+            assert (update(world, (METADATA_VERSION, level, kind)).error_code == 0) == (level >= lowest)
+            assert levels(world)[0] == (level if level >= lowest else current)
 
 
 def test_a_level_that_a_fenced_broker_lacks_is_refused() -> None:
     world = cluster(24)
     world._set(2, features=(BrokerFeature(METADATA_VERSION, 7, 24), BrokerFeature(ELR_VERSION, 0, 1)))
     answer = update(world, (METADATA_VERSION, 25, UPGRADE))
-    assert "not supported by broker 2: 7 to 24 are" in answer.error_message
+    assert "Broker 2 can work at versions 7 to 24 only" in answer.error_message
     assert levels(world) == (24, 1)
 
 
 def test_a_broker_that_names_no_feature_can_only_leave_it_off() -> None:
     world = cluster(25, elr=False)
     world._set(3, features=(BrokerFeature(METADATA_VERSION, 7, 25),))
-    assert "broker 3: 0 to 0" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
+    assert (
+        "Broker 3 can work at no level of it but 0" in update(world, (ELR_VERSION, 1, UPGRADE)).error_message
+    )
     assert update(world, (ELR_VERSION, 0, UPGRADE)).error_code == 0
 
 
@@ -159,6 +193,14 @@ def test_with_the_elr_no_broker_keeps_a_min_isr_of_its_own() -> None:
     assert image.config(own) == {"log.cleaner.threads": "3"}
 
 
+def test_with_the_elr_all_brokers_have_one_min_isr() -> None:
+    """A value in the properties file of a broker is not known to the controller."""
+    world = cluster(25, elr=False)
+    world.controller.settings.min_insync_replicas = 2
+    assert update(world, (ELR_VERSION, 1, UPGRADE)).error_code == 0
+    assert world.controller.image.config(ALL_BROKERS) == {MIN_INSYNC_REPLICAS: "2"}
+
+
 def test_without_the_elr_nobody_is_eligible() -> None:
     world = cluster()
     world.begin(Partition((1, 2, 3), (1,), 1, elr=(2,)))
@@ -188,3 +230,43 @@ def test_the_oldest_version_allows_a_downgrade_with_a_flag() -> None:
         request = UpdateFeaturesRequest(60_000, [FeatureUpdateKey(METADATA_VERSION, 24, allowed)])
         world.apply(*plan_update_features(world.controller, request, 0).records)
         assert levels(world) == (level, 1)
+
+
+def test_the_last_in_sync_is_known_where_the_elr_came_after_it_was_lost() -> None:
+    """Without an ELR it stayed in the ISR, and led no more when it is lost."""
+    world = cluster(25, elr=False)
+    world.begin(Partition((1, 2, 3), (1,), NO_LEADER))
+    assert update(world, (ELR_VERSION, 1, UPGRADE)).error_code == 0
+    world.restart_uncleanly(1)
+    assert (world.partition.isr, world.partition.last_known_elr) == ((), (1,))
+
+
+def test_every_registered_controller_must_support_the_level() -> None:
+    """One that does not answers for nothing: it must be upgraded, or unregistered if it is gone."""
+    world = cluster(25)
+    old = ControllerFeature(METADATA_VERSION, 21, 25)
+    world.apply(RegisterControllerRecord(7, INCARNATION, features=[old]))
+    refused = update(world, (METADATA_VERSION, 26, UPGRADE))
+    assert (refused.error_code, levels(world)) == (ErrorCode.INVALID_UPDATE_VERSION, (25, 1))
+    assert "Controller 7 can work at versions 21 to 25 only." in refused.error_message
+    assert "`quorumd controllers unregister 7`" in refused.error_message
+    plan = plan_unregister_controller(world.controller, UnregisterControllerRequest(7), 0)
+    world.apply(*plan.records)
+    assert update(world, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
+
+
+def test_a_voter_that_has_not_registered_hinders_every_change() -> None:
+    world = cluster(25)
+    world.controller.other_voters = lambda: [7, 8]
+    known = ControllerFeature(METADATA_VERSION, 21, 33)
+    world.apply(RegisterControllerRecord(7, INCARNATION, features=[known]))
+    refused = update(world, (METADATA_VERSION, 26, UPGRADE))
+    assert "Controller 8 has not registered" in refused.error_message
+    world.apply(RegisterControllerRecord(8, INCARNATION, features=[known]))
+    assert update(world, (METADATA_VERSION, 26, UPGRADE)).error_code == 0
+
+
+def test_levels_are_not_changed_before_the_cluster_has_its_first_ones() -> None:
+    world = cluster(elr=False)
+    world.controller.image.features.clear()
+    assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == ErrorCode.NOT_CONTROLLER

@@ -1,12 +1,35 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
+import pytest
+
+from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import records_of
+from quorumd.controller.image_records import frames_of, records_of
+from quorumd.errors import MalformedMessage
+from quorumd.ids import KafkaUuid
+from quorumd.protocol import messages
+from quorumd.protocol.apis import record_class
+from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
+from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
-from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.register_controller_record import ControllerFeature, RegisterControllerRecord
+from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
+from quorumd.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
+from quorumd.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
+from quorumd.protocol.messages.unregister_controller_record import UnregisterControllerRecord
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+from quorumd.protocol.metadata_record import decode_record, encode_record
+from quorumd.protocol.wire import Message
+
+TOPIC = KafkaUuid(b"an id of 16 byte")
 
 
 def test_features_come_first_and_everything_is_in_order() -> None:
@@ -27,10 +50,108 @@ def test_features_come_first_and_everything_is_in_order() -> None:
     ]
 
 
-def test_what_is_not_in_the_image_would_be_lost() -> None:
+def test_there_is_no_record_that_the_image_knows_nothing_of() -> None:
+    """What has no state, or needs some that is there, may be refused; nothing is passed over."""
+    for api_key in messages.RECORDS:
+        with suppress(MalformedMessage):
+            ClusterImage().apply(record_class(api_key)(), [])
+
+
+KEPT = [
+    (AccessControlEntryRecord(TOPIC, 2, "t"), RemoveAccessControlEntryRecord(TOPIC)),
+    (UserScramCredentialRecord("u", 1, b"s"), RemoveUserScramCredentialRecord("u", 1)),
+    (DelegationTokenRecord("u", "u", [], 1, 2, 3, "t"), RemoveDelegationTokenRecord("t")),
+    (
+        ClientQuotaRecord([EntityData("user", None), EntityData("client-id", "c")], "rate", 0.1),
+        ClientQuotaRecord([EntityData("client-id", "c"), EntityData("user", None)], "rate", remove=True),
+    ),
+    (RegisterControllerRecord(7), UnregisterControllerRecord(7)),
+]
+
+
+@pytest.mark.parametrize(("record", "removal"), KEPT, ids=lambda record: type(record).__name__)
+def test_what_nothing_acts_on_is_kept_until_it_is_removed(record: Message, removal: Message) -> None:
     image = ClusterImage()
-    assert image.loses(DelegationTokenRecord("t"))
-    assert not image.loses(ConfigRecord(4, "", "z", "1"))
-    assert not image.loses(FeatureLevelRecord("group.version", 1))
-    assert not image.loses(NoOpRecord())
-    assert not image.loses(BeginTransactionRecord())
+    image.apply(record, [])
+    assert list(records_of(image)) == [record]
+    changes: list[Change] = []
+    with_it = image.fingerprint(), image.hash
+    image.apply(removal, changes)
+    assert (image.fingerprint(), image.hash) == (ClusterImage().fingerprint(), 0)
+    undo(reversed(changes))
+    assert (image.fingerprint(), image.hash) == with_it
+
+
+@pytest.mark.parametrize(("record", "removal"), KEPT, ids=lambda record: type(record).__name__)
+def test_removing_what_is_not_there_is_nothing_or_a_contradiction_as_in_kafka(
+    record: Message, removal: Message
+) -> None:
+    image = ClusterImage()
+    if isinstance(removal, RemoveAccessControlEntryRecord):
+        with pytest.raises(MalformedMessage, match="is not there"):
+            image.apply(removal, [])
+    else:
+        image.apply(removal, [])
+    assert image.hash == 0
+
+
+def test_a_default_entity_is_none_that_has_an_empty_name() -> None:
+    image = ClusterImage()
+    for name in (None, ""):
+        image.apply(ClientQuotaRecord([EntityData("user", name)], "rate", 1.0), [])
+    assert len(list(records_of(image))) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            ClientQuotaRecord([EntityData("user", None), EntityData("client-id", "c")], "rate", 0.1),
+            ClientQuotaRecord([EntityData("client-id", "c"), EntityData("user", None)], "rate", 0.1),
+        ),
+        (
+            RegisterControllerRecord(
+                7, features=[ControllerFeature("a", 0, 1), ControllerFeature("b", 0, 2)]
+            ),
+            RegisterControllerRecord(
+                7, features=[ControllerFeature("b", 0, 2), ControllerFeature("a", 0, 1)]
+            ),
+        ),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_what_stock_controllers_write_in_any_order_makes_equal_images(one: Message, other: Message) -> None:
+    images = ClusterImage(), ClusterImage()
+    for image, record in zip(images, (one, other), strict=True):
+        image.apply(record, [])
+        assert list(records_of(image)) == [record]
+    assert images[0].fingerprint() == images[1].fingerprint()
+    assert images[0].hash == images[1].hash
+    images[0].apply(other, [])
+    assert images[0].hash == images[1].hash
+
+
+def test_what_is_kept_is_kept_byte_for_byte_through_a_transaction() -> None:
+    image = ClusterImage()
+    frame = encode_record(DelegationTokenRecord(token_id="t"), 0)[:-1] + bytes([1, 9, 1, 0xFF])
+    for value in (
+        encode_record(BeginTransactionRecord(), 0),
+        frame,
+        encode_record(EndTransactionRecord(), 0),
+    ):
+        image.apply(decode_record(value), [], value)
+    assert list(frames_of(image)) == [frame]
+
+
+def test_what_a_broker_says_of_its_directories_is_kept() -> None:
+    image = ClusterImage()
+    image.apply(FeatureLevelRecord("metadata.version", 30), [])
+    image.apply(RegisterBrokerRecord(1, True, TOPIC, 5, log_dirs=[TOPIC], cordoned_log_dirs=[]), [])
+    image.apply(BrokerRegistrationChangeRecord(1, 5), [])
+    assert list(records_of(image))[1].cordoned_log_dirs == []
+    image.apply(BrokerRegistrationChangeRecord(1, 5, cordoned_log_dirs=[TOPIC]), [])
+    record = RegisterBrokerRecord(1, True, TOPIC, 5, log_dirs=[TOPIC], cordoned_log_dirs=[TOPIC])
+    assert list(frames_of(image))[1] == encode_record(record, 4)
+    image.apply(FeatureLevelRecord("metadata.version", 29), [])
+    record.cordoned_log_dirs = None
+    assert list(frames_of(image))[1] == encode_record(record, 3)

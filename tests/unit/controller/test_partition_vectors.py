@@ -19,7 +19,8 @@ from tests.support.partition_world import PartitionWorld
 
 CASES = [
     json.loads(line)
-    for line in (Path(__file__).parent / "data" / "partition_changes.jsonl").read_text().splitlines()
+    for file in ("partition_changes.jsonl", "partition_changes_of_configs_and_shutdowns.jsonl")
+    for line in (Path(__file__).parent / "data" / file).read_text().splitlines()
 ]
 NOT_THE_TOPIC = KafkaUuid(b"another topic's.")
 
@@ -84,6 +85,8 @@ def take(world: PartitionWorld, op: str) -> int:
             "fence": world.fence,
             "unfence": world.unfence,
             "unclean-reg": world.restart_uncleanly,
+            "shutdown": world.shut_down,
+            "min": world.set_min_isr,
             "autounclean": lambda *_: world.elect(Election.UNCLEAN) if world.unclean else None,
         }[verb](*numbers)
     return 0

@@ -42,6 +42,18 @@ def facts(world: PartitionWorld) -> tuple[Any, ...]:
     return p.replicas, tuple(sorted(p.isr)), p.leader, p.leader_epoch, p.partition_epoch
 
 
+def cancelled(world: PartitionWorld) -> tuple[int, str | None]:
+    """The error of a cancel, and its text."""
+    request = AlterPartitionReassignmentsRequest(
+        60_000, True, [ReassignableTopic(TOPIC, [ReassignablePartition(0, None)])]
+    )
+    plan = plan_alter_partition_reassignments(world.controller, request, 1)
+    world.apply(*plan.records)
+    answer: Any = plan.answer
+    partition = answer.responses[0].partitions[0]
+    return partition.error_code, partition.error_message
+
+
 def moving(world: PartitionWorld) -> tuple[Replicas, Replicas, Replicas]:
     return world.partition.adding, world.partition.removing, world.partition.original
 
@@ -80,6 +92,46 @@ class TestTheWay:
         assert world.reassign(None) == 0
         assert facts(world) == ((1, 2, 3), (1, 2, 3), 1, 3, 6)
         assert world.reassign(None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+    @pytest.mark.parametrize("in_sync", [[1, 4, 5], [4, 5]])
+    def test_a_refused_cancel_names_a_way_back_that_works(self, in_sync: list[int]) -> None:
+        """Who was added is in sync, and too few of the originals: these may lack what the others have."""
+        world = world_with((1, 2, 3))
+        world.reassign([4, 5, 6])
+        world.alter([1, 2, 3, 4, 5])
+        world.elect(Election.PREFERRED)
+        world.alter([4, 5, *in_sync[:-2]])
+        before = facts(world)
+        error, text = cancelled(world)
+        assert error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert "[4, 5] would be dropped. Reassign the partition to [1, 2, 3] instead" in text
+        assert facts(world) == before
+        assert world.reassign([1, 2, 3]) == 0
+        assert moving(world) == ((), (4, 5), (1, 2, 3))
+        world.alter([1, 2, 4, 5])
+        assert (world.partition.replicas, sorted(world.partition.isr)) == ((1, 2, 3), [1, 2])
+        assert not world.partition.is_reassigning
+
+    def test_a_cancel_that_drops_nobody_with_records_succeeds(self) -> None:
+        """However few are in sync: going on with the reassignment would not make them more."""
+        world = world_with((1, 2, 3))
+        world.reassign([4, 5, 6])
+        world.fence(2)
+        world.fence(3)
+        assert world.partition.isr == (1,)
+        assert cancelled(world) == (0, None)
+        assert (world.partition.replicas, world.partition.isr) == ((1, 2, 3), (1,))
+        assert world.partition.elr == (3,)
+
+    def test_a_cancel_that_drops_an_eligible_replica_is_refused(self) -> None:
+        world = world_with((1, 2, 3), min_isr=3)
+        world.reassign([4, 5, 6])
+        world.alter([1, 2, 3, 4])
+        world.fence(2)
+        world.fence(3)
+        world.fence(4)
+        assert 4 in world.partition.elr
+        assert cancelled(world)[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
     def test_one_that_joined_dies_and_comes_back(self) -> None:
         world = world_with((1, 2, 3))

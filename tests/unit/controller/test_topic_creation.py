@@ -174,3 +174,15 @@ def test_a_request_that_does_not_fit_one_batch_makes_nothing_and_says_the_limit(
 def test_answers_of_every_version_can_be_written(world: TopicWorld, version: int) -> None:
     request = CreateTopicsRequest([wanted("t", 1, 1), wanted("bad name", 1, 1)])
     assert encode(plan_create_topics(world.controller, request, version).answer, version)
+
+
+def test_at_most_ten_thousand_partitions_are_created_together() -> None:
+    world = TopicWorld(BROKERS)
+    error, text = world.refusal(wanted("large", 10_001, 1))
+    assert (error, "10001 partitions" in text) == (ErrorCode.POLICY_VIOLATION, True)
+    results = world.create(wanted("one", 6_000, 1), wanted("two", 6_000, 1))
+    assert [result.error_code for result in results] == [ErrorCode.POLICY_VIOLATION] * 2
+    (result,) = world.create(wanted("large", 10_000, 1))
+    assert result.error_code == 0
+    assert world.grow(("large", 20_001))[0][1] == ErrorCode.POLICY_VIOLATION
+    assert world.grow(("large", 10_001))[0][1] == 0

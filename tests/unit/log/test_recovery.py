@@ -157,7 +157,7 @@ class TestHighWatermark:
         path = put(disk, folder, 0, bytes(damaged))
         expected = (
             f"{path} is damaged at position {POSITIONS[1]}: .*CRC does not match. Its log ends there at offset 1, "
-            "and records up to offset 3 are known to be committed. Nothing was changed. Restore .* format it anew"
+            "and records up to offset 3 are known to be committed. Nothing was changed. Restore .* format it anew.*"
         )
         with pytest.raises(CorruptLog, match=expected):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=3)

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from quorumd.errors import CorruptSnapshot, DiskFull, StorageError
+from quorumd.errors import CorruptSnapshot, DiskFull, StorageError, UnknownRecord
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.retention import StoredSnapshot
 from quorumd.log.snapshot_file import SnapshotWriter, file_name
@@ -108,6 +108,17 @@ def test_what_came_and_is_not_sound_is_removed() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"x" * 100)
     with pytest.raises(CorruptSnapshot):
+        store.finish_part(OLD)
+    assert disk.list_directory("log") == []
+
+
+def test_one_that_a_later_version_wrote_does_not_take_its_place() -> None:
+    """It is not damaged: fetching it again would not help."""
+    disk, store = store_with()
+    other = fresh_disk(2)
+    size = write_snapshot(other, "log", OLD, [b"\1\x63\0\0"]).size
+    store.write_part(OLD, 0, SnapshotStore(other, "log").read(OLD, 0, size) or b"")
+    with pytest.raises(UnknownRecord, match="at offset 3: metadata record 99 is not known"):
         store.finish_part(OLD)
     assert disk.list_directory("log") == []
 

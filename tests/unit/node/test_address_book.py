@@ -45,6 +45,14 @@ def test_strangers_cannot_make_the_book_grow_for_ever() -> None:
     assert book.learn(7, Address("b", 2, 2)), "what is in the book is still kept up to date"
 
 
+def test_a_node_that_has_just_started_counts_as_reachable() -> None:
+    book = AddressBook()
+    book.learn(1, Address("a", 1, 5))
+    book.mark_reachable(1, False)
+    book.learn(1, Address("a", 1, 6))
+    assert book.is_reachable(1)
+
+
 def test_a_new_address_counts_as_reachable() -> None:
     book = AddressBook()
     book.learn(1, Address("a", 1, 1))

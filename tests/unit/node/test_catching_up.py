@@ -13,11 +13,11 @@ from quorumd.node.node import Node
 from quorumd.node.snapshot_builder import build_snapshot
 from quorumd.protocol.messages import incremental_alter_configs_request
 from quorumd.raft.settings import RaftSettings
-from tests.support.nodes import FOLDER, Cluster, host_of
+from tests.support.nodes import FOLDER, NO_IDLE_RECORDS, Cluster, host_of
 
 SMALL = LogSettings(segment_bytes=1000, allocate_bytes=0)
-PIECES = RaftSettings(bootstrap_voters=(1, 2, 3), snapshot_max_bytes=300)
-GROUP = 32
+PIECES = RaftSettings(snapshot_max_bytes=300)
+BROKER = 4
 
 
 def write(cluster: Cluster, count: int, value: str) -> None:
@@ -26,7 +26,7 @@ def write(cluster: Cluster, count: int, value: str) -> None:
     for n in range(count):
         changes = [wire.AlterableConfig(f"c{n % 30}", 0, f"{value}{n}")]
         answer: Any = client.ask(
-            wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(GROUP, "g", changes)]), 1
+            wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(BROKER, "7", changes)]), 1
         )
         assert answer.responses[0].error_code == 0
     client.close()
@@ -51,7 +51,7 @@ def caught_up(cluster: Cluster, node_id: int) -> bool:
 @pytest.fixture
 def cluster() -> Cluster:
     """Three voters whose logs have many segments, and who fetch snapshots in small pieces."""
-    return Cluster(3, raft=PIECES, log=SMALL)
+    return Cluster(3, raft=PIECES, log=SMALL, controller=NO_IDLE_RECORDS)
 
 
 def start_without(cluster: Cluster) -> int:

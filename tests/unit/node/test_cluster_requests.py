@@ -12,12 +12,12 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, KafkaUuid, ReplicaKey
-from quorumd.node import topic_requests
 from quorumd.node.address_book import Address
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.cluster_requests import ClusterRequests
 from quorumd.node.discovery import Discovery
 from quorumd.node.forwarding import read_answer
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.node.state_machine import StateMachine
 from quorumd.node.topic_requests import TopicRequests
 from quorumd.protocol.connection import encode_answer
@@ -25,6 +25,7 @@ from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.register_controller_record import ControllerEndpoint, RegisterControllerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.raft.engine import RaftEngine
@@ -70,26 +71,39 @@ class Addresses:
 class Image:
     image: ClusterImage = field(default_factory=ClusterImage)
     committed_offset: int = 17
+    applied_offset: int = 20
+    is_readable: bool = True
 
 
 class World:
-    def __init__(self, cluster_id: str | None = CLUSTER) -> None:
+    def __init__(self, cluster_id: str | None = CLUSTER, slice_partitions: int = 1000) -> None:
         self.engine = Engine()
         self.addresses = Addresses()
         self.state = Image()
         self.session = RecordingSession()
         self.is_behind = False
         self.waiting: list[Callable[[bool], None]] = []
+        self._turns: list[Callable[[], None]] = []
+        self._is_in_turn = False
         self.requests = ClusterRequests(
             cast(RaftEngine, self.engine),
             ClusterIdentity(cluster_id, SimulatedEntropy(Random(1))),
             cast(Discovery, self.addresses),
             cast(StateMachine, self.state),
-            TopicRequests(cast(StateMachine, self.state), self._when_committed, lambda turn: turn()),
+            TopicRequests(
+                cast(StateMachine, self.state), self._when_committed, SlicedWork(self._soon, slice_partitions)
+            ),
             self._when_committed,
-            {18: (0, 4), 3: (0, 13)},
+            {18: (0, 5), 3: (0, 13)},
             "CLIENTS",
         )
+
+    def _soon(self, turn: Callable[[], None]) -> None:
+        self._turns.append(turn)
+        while self._turns and not self._is_in_turn:
+            self._is_in_turn = True
+            self._turns.pop()()
+            self._is_in_turn = False
 
     def _when_committed(self, outcome: Callable[[bool], None]) -> None:
         if self.is_behind:
@@ -137,6 +151,18 @@ def test_endpoint_type_1_is_all_nodes_and_type_2_the_voters(world: World) -> Non
     for answer, endpoint_type in ((brokers, 1), (controllers, 2)):
         assert (answer.error_code, answer.endpoint_type) == (0, endpoint_type)
         assert (answer.cluster_id, answer.controller_id) == (CLUSTER, 1)
+
+
+def test_type_2_is_also_every_registered_controller_with_this_listener(world: World) -> None:
+    """An observer, one that is gone for good, and a voter at the address that it registered."""
+    world.addresses.unreachable = (3,)
+    for number, name in ((3, "CLIENTS"), (4, "CLIENTS"), (9, "CLIENTS"), (8, "OTHER")):
+        endpoint = ControllerEndpoint(name, f"registered-{number}", 9093)
+        record = RegisterControllerRecord(number, KafkaUuid(b"some incarnation"), False, [endpoint])
+        world.state.image.apply(record, [])
+    told = [(node.broker_id, node.host, node.port) for node in world.describe(2).brokers]
+    assert told[:2] == [(1, "host-1", 9092), (2, "host-2", 9092)]
+    assert told[2:] == [(number, f"registered-{number}", 9093) for number in (3, 4, 9)]
 
 
 def test_who_asks_for_controllers_is_told_later_that_this_is_not_the_leader(world: World) -> None:
@@ -308,36 +334,33 @@ def test_what_is_not_committed_yet_is_told_when_it_is(world: World) -> None:
 
 @pytest.mark.parametrize("version", range(14))
 @pytest.mark.parametrize("slice_partitions", [1, 5, 400])
-def test_a_large_answer_in_slices_is_the_same_answer(
-    world: World, monkeypatch: pytest.MonkeyPatch, version: int, slice_partitions: int
-) -> None:
-    with_topics(world)
-    for number in range(300):
-        topic_id = KafkaUuid(number.to_bytes(16, "big"))
-        world.state.image.apply(TopicRecord(f"topic-{number}", topic_id), [])
-        for partition in range(number % 3):
-            where = PartitionId(topic_id, partition)
-            world.state.image.apply(record_of(where, Partition((11, 10), (10,), 10, 7, 9)), [])
+def test_a_large_answer_in_slices_is_the_same_answer(version: int, slice_partitions: int) -> None:
     request = request_of(MetadataRequest(None if version else []), version)
-    world.requests.metadata(world.session, request)
-    monkeypatch.setattr(topic_requests, "SLICE_PARTITIONS", slice_partitions)
-    world.requests.metadata(world.session, request)
-    whole, in_slices = world.session.answers
+    worlds = World(), World(slice_partitions=slice_partitions)
+    for world in worlds:
+        with_topics(world)
+        for number in range(300):
+            topic_id = KafkaUuid(number.to_bytes(16, "big"))
+            world.state.image.apply(TopicRecord(f"topic-{number}", topic_id), [])
+            for partition in range(number % 3):
+                where = PartitionId(topic_id, partition)
+                world.state.image.apply(record_of(where, Partition((11, 10), (10,), 10, 7, 9)), [])
+        world.requests.metadata(world.session, request)
+    ((whole,), (in_slices,)) = (world.session.answers for world in worlds)
     assert len(whole.topics) == 302
     assert in_slices == encode_answer(request, whole)
 
 
-def test_a_large_answer_that_was_taken_back_is_made_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topic_requests, "SLICE_PARTITIONS", 1)
+def test_a_large_answer_that_was_taken_back_is_made_again() -> None:
+    world = World(slice_partitions=1)
     with_topics(world)
     world.is_behind = True
     request = request_of(MetadataRequest(None), 12)
     world.requests.metadata(world.session, request)
     world.state.image.apply(RemoveTopicRecord(ID_OF_A), [])
     world.is_behind = False
-    world.waiting[0](False)
+    for outcome in world.waiting:
+        outcome(False)
     told: Any = read_answer(request, world.session.answers[0])
     assert [topic.name for topic in told.topics] == ["b"]
 
@@ -366,10 +389,12 @@ def test_who_looks_for_the_leader_of_the_quorum_never_waits(world: World) -> Non
             4,
             [
                 "metadata.version",
-                "kraft.version",
                 "eligible.leader.replicas.version",
-                "transaction.version",
                 "group.version",
+                "kraft.version",
+                "share.version",
+                "streams.version",
+                "transaction.version",
             ],
         ),
     ],
@@ -395,12 +420,32 @@ def test_features_that_are_off_are_not_finalized_and_none_is_told_twice(world: W
 
 
 def test_api_versions_tells_exactly_what_is_spoken(world: World) -> None:
-    for version in range(5):
+    for version in range(6):
         answer = world.api_versions(version)
         assert [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys] == [
             (3, 0, 13),
-            (18, 0, 4),
+            (18, 0, 5),
         ]
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "error"),
+    [
+        (None, -1, ErrorCode.NONE),
+        (CLUSTER, 1, ErrorCode.NONE),
+        ("another", 7, ErrorCode.NONE),
+        (CLUSTER, -1, ErrorCode.INVALID_REQUEST),
+        (None, 1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_client_may_name_cluster_and_node_that_it_means(
+    world: World, cluster_id: str | None, node_id: int, error: ErrorCode
+) -> None:
+    """Both or neither; which they are matters to brokers only (KIP-1242)."""
+    message = ApiVersionsRequest("a", "1", cluster_id, node_id)
+    world.requests.api_versions(world.session, request_of(message, 5))
+    assert world.session.answers[-1].error_code == error
+    assert bool(world.session.answers[-1].api_keys) == (error is ErrorCode.NONE)
 
 
 def test_registered_brokers_are_brokers_and_no_controllers(world: World) -> None:
@@ -420,9 +465,25 @@ def test_brokers_are_told_of_once_they_are_committed_and_the_leader_at_once(worl
     assert world.session.answers == []
     assert world.describe(2).controller_id == 1
     del world.state.image.brokers[10]
+    world.is_behind = False
     world.waiting.pop()(False)
     told = world.session.answers[-1]
     assert [node.broker_id for node in told.brokers] == [1, 2, 3, 4], "what was taken back is not told"
+
+
+@pytest.mark.parametrize("slice_partitions", [1, 1000])
+def test_brokers_that_came_after_the_last_slice_are_not_told(slice_partitions: int) -> None:
+    world = World(slice_partitions=slice_partitions)
+    with_topics(world)
+    world.is_behind = True
+    request = request_of(MetadataRequest(None), 12)
+    world.requests.metadata(world.session, request)
+    world.state.image.brokers[99] = a_broker(99)._replace(endpoints=(BrokerEndpoint("CLIENTS", "x", 1, 0),))
+    for outcome in world.waiting:
+        outcome(True)
+    (answer,) = world.session.answers
+    told: Any = read_answer(request, answer) if isinstance(answer, bytes) else answer
+    assert 99 not in [broker.node_id for broker in told.brokers]
 
 
 def test_what_was_asked_before_it_changed_is_told_as_it_was(world: World) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,6 @@ from quorumd.node.config_requests import ConfigRequests
 from quorumd.node.metadata_writer import MetadataWriter
 from quorumd.node.proposals import Proposals
 from quorumd.node.server_session import Session
-from quorumd.node.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
@@ -30,8 +29,9 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.state_machines import state_machine_of
 
-GROUP, BROKER, TOPIC = int(ResourceType.GROUP), int(ResourceType.BROKER), int(ResourceType.TOPIC)
+BROKER, TOPIC = int(ResourceType.BROKER), int(ResourceType.TOPIC)
 SET, DELETE, APPEND = 0, 1, 2
 Alteration = tuple[int, str, list[tuple[str, int, str | None]]]
 
@@ -55,7 +55,7 @@ class World:
         self.proposals = Proposals(
             self._append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None
         )
-        machine = cast(StateMachine, self.machine)
+        machine = state_machine_of(self.machine.image)
         self.controller = Controller(
             ControllerSettings(), lambda: "cluster", lambda: 0.0, lambda: 0, lambda: ZERO_UUID
         )
@@ -67,7 +67,7 @@ class World:
             machine,
             self.controller,
             self.statistics,
-            MetadataWriter(lambda: self.has_room, machine, self.proposals),
+            MetadataWriter(lambda: self.has_room, machine, self.proposals, lambda elections: None),
             CommittedAnswers(self.statistics, self.proposals, self.reads.append, self._forward),
         )
 
@@ -140,10 +140,10 @@ def errors(session: RecordingSession) -> list[int]:
 
 
 def test_a_change_is_answered_when_it_is_committed_and_not_before(world: World) -> None:
-    session = world.alter((GROUP, "g", [("a", SET, "1"), ("b", SET, "2")]))
+    session = world.alter((BROKER, "7", [("a", SET, "1"), ("b", SET, "2")]))
     ((first, second),) = world.batches
     assert isinstance(first, ConfigRecord)
-    assert (first.resource_type, first.resource_name, first.name, first.value) == (GROUP, "g", "a", "1")
+    assert (first.resource_type, first.resource_name, first.name, first.value) == (BROKER, "7", "a", "1")
     assert second.name == "b"
     assert session.answers == []
     world.commit()
@@ -151,18 +151,20 @@ def test_a_change_is_answered_when_it_is_committed_and_not_before(world: World) 
 
 
 def test_a_change_is_planned_on_what_is_proposed_before_it(world: World) -> None:
-    world.alter((GROUP, "g", [("list", APPEND, "a")]))
-    world.alter((GROUP, "g", [("list", APPEND, "b")]))
+    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "b")]))
     assert [record.value for batch in world.batches for record in batch] == ["a", "a,b"]
 
 
 def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World) -> None:
     session = world.alter(
-        (TOPIC, "t", [("a", SET, "1")]), (GROUP, "g", [("a", SET, "1")]), (GROUP, "h", [("", SET, "1")])
+        (TOPIC, "t", [("retention.ms", SET, "1")]),
+        (BROKER, "7", [("a", SET, "1")]),
+        (BROKER, "8", [("", SET, "1")]),
     )
     world.commit()
     assert errors(session) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0, ErrorCode.INVALID_CONFIG]
-    assert [record.resource_name for batch in world.batches for record in batch] == ["g"]
+    assert [record.resource_name for batch in world.batches for record in batch] == ["7"]
     assert world.statistics.error_answers == {
         (44, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 1,
         (44, ErrorCode.INVALID_CONFIG): 1,
@@ -170,18 +172,18 @@ def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World
 
 
 def test_a_resource_that_is_named_twice_is_changed_once(world: World) -> None:
-    session = world.alter((GROUP, "g", [("a", SET, "1")]), (GROUP, "g", [("a", SET, "2")]))
+    session = world.alter((BROKER, "7", [("a", SET, "1")]), (BROKER, "7", [("a", SET, "2")]))
     world.commit()
     assert errors(session) == [0, ErrorCode.INVALID_REQUEST]
     assert [record.value for batch in world.batches for record in batch] == ["1"]
 
 
 def test_the_older_form_deletes_what_it_does_not_name(world: World) -> None:
-    world.alter((GROUP, "g", [("gone", SET, "1"), ("kept", SET, "1")]))
+    world.alter((BROKER, "7", [("gone", SET, "1"), ("kept", SET, "1")]))
     world.commit()
     wire = alter_configs_request
     message = wire.AlterConfigsRequest(
-        [wire.AlterConfigsResource(GROUP, "g", [wire.AlterableConfig("kept", "2")])]
+        [wire.AlterConfigsResource(BROKER, "7", [wire.AlterableConfig("kept", "2")])]
     )
     session = RecordingSession()
     world.configs.alter_configs(session, request_of(message, 2))
@@ -192,27 +194,27 @@ def test_the_older_form_deletes_what_it_does_not_name(world: World) -> None:
 
 def test_losing_leadership_leaves_the_outcome_open_and_sends_nothing_elsewhere(world: World) -> None:
     """The records may yet be committed: carrying the change out again could have it twice."""
-    session = world.alter((GROUP, "g", [("a", SET, "1")]))
+    session = world.alter((BROKER, "7", [("a", SET, "1")]))
     world.lose_leadership()
     assert errors(session) == [ErrorCode.NOT_CONTROLLER]
     assert session.refusals == 0
     assert world.statistics.error_answers == {(44, ErrorCode.NOT_CONTROLLER): 1}
     assert world.forwarded == []
-    assert world.machine.image.config((GROUP, "g")) == {}
+    assert world.machine.image.config((BROKER, "7")) == {}
 
 
 def test_a_full_disk_refuses_changes_and_serves_reads(world: World) -> None:
     world.has_room = False
-    assert errors(world.alter((GROUP, "g", [("a", SET, "1")]))) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert world.read(GROUP, "g") == []
+    assert errors(world.alter((BROKER, "7", [("a", SET, "1")]))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert world.read(BROKER, "7") == []
 
 
 def test_more_than_a_batch_can_hold_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 100)
-    session = world.alter((GROUP, "g", [(f"name-{n}", SET, "value") for n in range(10)]))
+    session = world.alter((BROKER, "7", [(f"name-{n}", SET, "value") for n in range(10)]))
     assert errors(session) == [ErrorCode.MESSAGE_TOO_LARGE]
     assert world.batches == []
-    assert world.machine.image.config((GROUP, "g")) == {}
+    assert world.machine.image.config((BROKER, "7")) == {}
 
 
 # Answers that change nothing
@@ -220,9 +222,9 @@ def test_more_than_a_batch_can_hold_is_refused(world: World, monkeypatch: pytest
 
 def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
     """A leader that was replaced unawares may hold what is long gone: APPEND of a present item is no proof."""
-    world.alter((GROUP, "g", [("list", SET, "a")]))
+    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
     world.commit()
-    session = world.alter((GROUP, "g", [("list", APPEND, "a")]))
+    session = world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
     assert session.answers == []
     world.confirm()
     assert errors(session) == [0]
@@ -230,14 +232,16 @@ def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
 
 
 def test_a_change_of_nothing_that_is_not_confirmed_goes_to_the_next_leader(world: World) -> None:
-    world.alter((GROUP, "g", [("list", APPEND, "")]))
+    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
+    world.commit()
+    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
     world.lose_leadership()
     assert len(world.forwarded) == 1
 
 
 def test_a_change_of_nothing_waits_for_what_it_rests_on(world: World) -> None:
-    world.alter((GROUP, "g", [("list", SET, "a")]))
-    session = world.alter((GROUP, "g", [("list", APPEND, "a")]))
+    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
+    session = world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
     world.confirm()
     assert session.answers == []
     world.commit()
@@ -245,7 +249,7 @@ def test_a_change_of_nothing_waits_for_what_it_rests_on(world: World) -> None:
 
 
 def test_validate_only_changes_nothing(world: World) -> None:
-    session = world.alter((GROUP, "g", [("a", SET, "1")]), (TOPIC, "t", []), validate_only=True)
+    session = world.alter((BROKER, "7", [("a", SET, "1")]), (TOPIC, "t", []), validate_only=True)
     world.confirm()
     assert errors(session) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert world.batches == []
@@ -255,15 +259,15 @@ def test_validate_only_changes_nothing(world: World) -> None:
 
 
 def test_a_read_waits_for_its_confirmation(world: World) -> None:
-    session = world.describe((GROUP, "g"))
+    session = world.describe((BROKER, "7"))
     assert session.answers == []
     world.confirm()
     assert len(session.answers) == 1
 
 
 def test_a_read_shows_what_was_proposed_before_it_once_that_is_committed(world: World) -> None:
-    world.alter((GROUP, "g", [("a", SET, "1")]))
-    session = world.describe((GROUP, "g"))
+    world.alter((BROKER, "7", [("a", SET, "1")]))
+    session = world.describe((BROKER, "7"))
     world.confirm()
     assert session.answers == [], "nobody may see what may yet be taken back"
     world.commit()
@@ -272,7 +276,7 @@ def test_a_read_shows_what_was_proposed_before_it_once_that_is_committed(world: 
 
 @pytest.mark.parametrize("confirmed_before", [True, False])
 def test_a_read_that_loses_its_leader_is_asked_of_the_next_one(world: World, confirmed_before: bool) -> None:
-    world.alter((GROUP, "g", [("a", SET, "1")]))
+    world.alter((BROKER, "7", [("a", SET, "1")]))
     session = world.describe((BROKER, "1"))
     if confirmed_before:
         world.confirm()
@@ -320,16 +324,16 @@ def test_what_cannot_be_described_says_why(world: World) -> None:
 
 def test_what_reaches_another_node_is_forwarded(world: World) -> None:
     world.is_leader = False
-    world.alter((GROUP, "g", [("a", SET, "1")]))
-    world.describe((GROUP, "g"))
+    world.alter((BROKER, "7", [("a", SET, "1")]))
+    world.describe((BROKER, "7"))
     assert [request.api_key for request, _ in world.forwarded] == [44, 32]
 
 
 def test_a_client_of_controllers_is_told_to_look_for_the_leader(world: World) -> None:
     world.is_leader = False
     for ask in (
-        lambda session: world.alter((GROUP, "g", [("a", SET, "1")]), session=session),
-        lambda session: world.describe((GROUP, "g"), session=session),
+        lambda session: world.alter((BROKER, "7", [("a", SET, "1")]), session=session),
+        lambda session: world.describe((BROKER, "7"), session=session),
     ):
         session = RecordingSession(asked_as_controller_client=True)
         ask(session)

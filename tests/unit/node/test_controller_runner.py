@@ -64,7 +64,7 @@ def go_in_steps(cluster: Cluster) -> None:
 
 
 def write(node: Node, *records: Message) -> None:
-    assert node._controller.writer.write_whole(records, lambda committed: None)
+    assert node.controller.writer.write_whole(records, lambda committed: None)
 
 
 def make_partition(cluster: Cluster, partition: Partition) -> None:
@@ -104,6 +104,40 @@ def test_a_broker_that_falls_silent_is_fenced_and_everybody_knows(cluster: Clust
         assert (partition_of(node).isr, partition_of(node).leader) == ((102,), 102)
     assert cluster.leader().statistics.sessions_expired == 1
     assert brokers[0].heartbeat().is_fenced is False, "it is there again"
+
+
+@pytest.mark.parametrize("by_topic", [False, True])
+def test_a_leader_that_may_lack_records_is_told(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, by_topic: bool
+) -> None:
+    """Nobody allows the election of who led last, so operators must hear of it."""
+    broker, leader = Broker(cluster, 101), cluster.leader()
+    last_known = () if by_topic else (101,)
+    make_partition(cluster, Partition((101, 102), (), NO_LEADER, last_known_elr=last_known))
+    if by_topic:
+        write(leader, ConfigRecord(2, "topic", "unclean.leader.election.enable", "true"))
+    assert not caplog.records
+    broker.heartbeat()
+    cluster.run(100)
+    assert partition_of(leader).leader == 101
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "broker 101 was elected leader of topic-0 and may lack committed records" in record.getMessage()
+    assert ("it led last" in record.getMessage()) is not by_topic
+    counted = leader.statistics.last_known_leader_elections, leader.statistics.unclean_elections
+    assert counted == ((0, 1) if by_topic else (1, 0))
+
+
+def test_an_election_from_the_elr_is_counted_and_not_told(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, leader = Broker(cluster, 101), cluster.leader()
+    make_partition(cluster, Partition((101, 102), (), NO_LEADER, elr=(101,), last_known_elr=(102,)))
+    broker.heartbeat()
+    cluster.run(100)
+    assert partition_of(leader).leader == 101
+    assert not [record for record in caplog.records if "may lack" in record.getMessage()]
+    assert leader.statistics.last_known_leader_elections == 0
+    assert leader.controller.writer.eligible_elections == 1
 
 
 def test_a_broker_is_not_fenced_before_its_time(cluster: Cluster) -> None:
@@ -198,7 +232,7 @@ def test_a_leader_that_stood_still_holds_it_against_nobody(cluster: Cluster) -> 
     Broker(cluster, 101).heartbeat()
     leader = cluster.leader()
     cluster.run(SESSION_MS - 10)
-    leader._controller._look_for_silent_brokers(cluster.heap.now_ms - 2000)
+    leader.controller._look_for_silent_brokers(cluster.heap.now_ms - 2000)
     cluster.run(1990)
     assert not is_fenced(leader, 101)
     cluster.run(SESSION_MS / 8 + 20)

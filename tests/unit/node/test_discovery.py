@@ -9,7 +9,9 @@ from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, KafkaUuid, ReplicaK
 from quorumd.node.address_book import Address
 from quorumd.node.cluster_identity import ClusterIdentity
 from quorumd.node.discovery import SEARCHING_MS, SETTLED_MS, Discovery
+from quorumd.node.founding import Founding
 from quorumd.node.peers import Call, Failure
+from quorumd.node.settings import NodeSettings
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
@@ -20,7 +22,10 @@ from quorumd.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 from quorumd.raft.events import Event, LeaderHeard, PeerDiscovered
+from quorumd.raft.messages import BeginRequest
+from quorumd.raft.voters import Voter
 from quorumd.simulator.entropy import SimulatedEntropy
+from tests.support.raft_single import Single
 from tests.support.virtual_time import VirtualTime
 
 OURS, THEIRS = "o" * 22, "t" * 22
@@ -36,19 +41,26 @@ class World:
         self.calls: list[tuple[str, int, Call]] = []
         self.events: list[Event] = []
         self.needs_leader = False
+        self.voter_ids = (1, 2, 3)
+        own, endpoint = ReplicaKey(1, DIRECTORY), Endpoint("CONTROLLER", "me", 9092)
+        settings = NodeSettings(1, "/data", endpoint, endpoint)
+        engine = Single((1,), me=own).engine
+        identity = ClusterIdentity(cluster_id, SimulatedEntropy(Random(2)))
         self.discovery = Discovery(
-            ReplicaKey(1, DIRECTORY),
+            own,
             "CONTROLLER",
             [("seed", 1)],
             self.time.clock,
             SimulatedEntropy(Random(1)),
-            ClusterIdentity(cluster_id, SimulatedEntropy(Random(2))),
+            identity,
             lambda host, port, call: self.calls.append((host, port, call)),
             self.events.append,
             lambda: self.needs_leader,
+            lambda: self.voter_ids,
+            Founding(own, settings, engine, identity, None),
             500.0,
         )
-        self.discovery.start(OWN, [(2, "two", 9092)], (1, 2, 3))
+        self.discovery.start(OWN, [(2, "two", 9092)])
 
     def asked(self, api_key: int) -> list[tuple[str, int]]:
         return [(host, port) for host, port, call in self.calls if call.api_key == api_key]
@@ -194,6 +206,111 @@ def test_a_leader_that_metadata_names_is_passed_on_if_its_address_is_known(world
     assert world.events == []
     world.answer(ApiKey.METADATA, metadata(leader_id=2))
     assert world.events == [LeaderHeard(2, 6)]
+
+
+def voter(node_id: int, host: str) -> Voter:
+    return Voter(ReplicaKey(node_id, DIRECTORY), (Endpoint("CONTROLLER", host, 9092),))
+
+
+def test_newest_voter_record_wins_over_older_ones_and_over_the_configuration(world: World) -> None:
+    """Three voters moved, one after the other: of their addresses only the newest record has all."""
+    for offset, host in ((1, "two"), (50, "moved"), (90, "moved-again")):
+        world.discovery.learn_voters([voter(2, host)], offset)
+    assert world.discovery.address_of(2) == Address("moved-again", 9092, 0, DIRECTORY, 90)
+    world.discovery.learn_voters([voter(2, "moved")], 50)
+    assert world.discovery.address_of(2) == Address("moved-again", 9092, 0, DIRECTORY, 90)
+
+
+def test_what_a_node_states_itself_wins_over_every_record(world: World) -> None:
+    world.tell(Broker(2, 1, "stated", 9092, DIRECTORY))
+    world.discovery.learn_voters([voter(2, "recorded")], 90)
+    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "stated", 9092)
+
+
+@pytest.mark.parametrize("booted", [0, 9])
+def test_new_leader_is_where_it_announces_itself(world: World, booted: int) -> None:
+    """Whether it says since when or, as a stock leader, does not: records and earlier statements are older."""
+    if booted:
+        world.discovery.learn(3, Address("stated", 9092, booted - 1, DIRECTORY))
+    else:
+        world.discovery.learn_voters([voter(3, "recorded")], 4)
+    announced = BeginRequest(3, 5, ReplicaKey(1), (Endpoint("CONTROLLER", "moved", 9093),), booted)
+    world.discovery.learn_leader(announced, 12)
+    address = world.discovery.address_of(3)
+    assert address is not None
+    assert (address.host, address.port, address.directory_id) == ("moved", 9093, DIRECTORY)
+    assert world.events[-1] == PeerDiscovered(ReplicaKey(3, DIRECTORY), Endpoint("CONTROLLER", "moved", 9093))
+
+
+def test_announcement_gives_way_to_what_is_newer(world: World) -> None:
+    """To a later voter record that of a stock leader, to a later start that of any other."""
+    place = (Endpoint("CONTROLLER", "moved", 9093),)
+    world.discovery.learn_leader(BeginRequest(3, 5, ReplicaKey(1), place), 12)
+    world.discovery.learn_voters([voter(3, "recorded")], 12)
+    assert world.discovery.address_of(3) == Address("moved", 9093, 0, ZERO_UUID, 12)
+    world.discovery.learn_voters([voter(3, "recorded")], 13)
+    assert world.discovery.address_of(3) == Address("recorded", 9092, 0, DIRECTORY, 13)
+    stated = Address("stated", 9092, 10, DIRECTORY)
+    world.discovery.learn(3, stated)
+    world.discovery.learn_leader(BeginRequest(3, 5, ReplicaKey(1), place, 9), 14)
+    assert world.discovery.address_of(3) == stated
+
+
+def test_a_truncated_voter_record_gives_way_to_the_one_before_it(world: World) -> None:
+    world.discovery.learn_voters([voter(2, "committed")], 50)
+    world.discovery.learn_voters([voter(2, "truncated")], 90)
+    world.discovery.log_truncated(80)
+    world.discovery.learn_voters([voter(2, "committed")], 50)
+    assert world.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "committed", 9092)
+
+
+def test_configured_addresses_are_asked_although_the_log_names_others(world: World) -> None:
+    """All nodes were moved while they were down: the records are old, the properties are new."""
+    world.discovery.learn_voters([voter(2, "before"), voter(3, "before-3")], 50)
+    world.calls.clear()
+    world.needs_leader = True
+    world.time.pass_ms(30_000)
+    assert {("two", 9092), ("before", 9092), ("seed", 1)} <= set(world.asked(ApiKey.DISCOVER_BROKERS))
+
+
+def test_a_voter_that_moved_is_asked_where_the_newest_record_says_whatever_it_stated_before(
+    world: World,
+) -> None:
+    world.tell(Broker(2, 1, "stated", 9092, DIRECTORY))
+    world.discovery.learn_voters([voter(2, "moved")], 90)
+    world.calls.clear()
+    world.needs_leader = True
+    world.time.pass_ms(30_000)
+    assert {("stated", 9092), ("moved", 9092)} <= set(world.asked(ApiKey.DISCOVER_BROKERS))
+
+
+def test_removed_voters_are_forgotten_unless_they_state_where_they_are(world: World) -> None:
+    world.discovery.learn_voters([voter(2, "two"), voter(3, "three"), voter(4, "four")], 50)
+    world.tell(Broker(4, 9, "four", 9092, DIRECTORY))
+    world.voter_ids = (2,)
+    world.discovery.learn_voters([voter(2, "two")], 60)
+    assert [node_id for node_id, _ in world.discovery.addresses()] == [1, 2, 4]
+
+
+def test_voters_without_address_are_counted_among_the_voters_of_now(world: World) -> None:
+    assert world.discovery.missing_voters() == [3]
+    world.voter_ids = (1, 2)
+    assert world.discovery.missing_voters() == []
+    world.voter_ids = (1, 2, 7)
+    assert world.discovery.missing_voters() == [7]
+
+
+def test_an_observer_that_does_not_answer_is_not_told_to_clients(world: World) -> None:
+    world.settle()
+    world.discovery.learn(9, Address("nine", 9092, 4))
+    world.needs_leader = True
+    while ("nine", 9092) not in world.asked(ApiKey.DISCOVER_BROKERS):
+        world.time.pass_ms(SEARCHING_MS)
+    call = next(call for host, _, call in world.calls if host == "nine")
+    call.on_failure(Failure("refused", refused=True))
+    assert not world.discovery.is_reachable(9)
+    call.on_answer(DiscoverBrokersResponse(0, "", []))
+    assert world.discovery.is_reachable(9)
 
 
 def test_a_node_that_does_not_answer_is_no_trouble(world: World) -> None:

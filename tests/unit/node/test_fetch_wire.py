@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
@@ -20,7 +20,7 @@ from quorumd.ids import (
 from quorumd.node import fetch_wire
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages import fetch_request, fetch_response
-from quorumd.raft.messages import FetchRequest, FetchResponse
+from quorumd.raft.messages import NO_READ_ROUND, FetchRequest, FetchResponse
 
 CLUSTER = "c" * 22
 DIRECTORY = KafkaUuid(bytes(15) + b"\x41")
@@ -121,6 +121,7 @@ def test_a_stock_fetch_of_every_version_is_understood(version: int) -> None:
         8 * 1024 * 1024,
         False,
         12 if version >= 18 else NEVER,
+        NO_READ_ROUND,
     )
 
 
@@ -229,6 +230,54 @@ def test_an_unknown_high_watermark_is_minus_1(version: int) -> None:
     assert partition_of(answer(version, FetchResponse(ErrorCode.NONE, 2, 6))).high_watermark == -1
 
 
-@pytest.mark.parametrize("error", [ErrorCode.NOT_FOLLOWER, ErrorCode.INVALID_QUORUM_STATE])
-def test_hole_19_a_stock_answer_never_carries_private_codes(error: ErrorCode) -> None:
-    assert partition_of(answer(18, FetchResponse(error, 2, 6))).error_code == ErrorCode.INVALID_REQUEST
+def test_hole_19_a_stock_answer_never_carries_the_private_code() -> None:
+    private = FetchResponse(ErrorCode.NOT_FOLLOWER, 2, 6)
+    assert partition_of(answer(18, private)).error_code == ErrorCode.INVALID_REQUEST
+
+
+# To and from a stock leader
+
+
+@pytest.mark.parametrize("version", [17, 18])
+def test_a_followers_fetch_travels_as_stock_fetch(version: int) -> None:
+    request = FetchRequest(ReplicaKey(1, DIRECTORY), 5, 17, 4, 500, 1000, True, 12, 9)
+    message = travelled(fetch_wire.stock_fetch_to_wire(request, CLUSTER, version), version)
+    assert (message.cluster_id, message.session_id, message.session_epoch) == (CLUSTER, 0, -1)
+    assert message.topics[0].topic_id == METADATA_TOPIC_ID
+    known = 12 if version >= 18 else NEVER
+    expected = FetchRequest(ReplicaKey(1, DIRECTORY), 5, 17, 4, 500, 1000, False, known, NO_READ_ROUND)
+    assert fetch_wire.stock_fetch_from_wire(message, version) == expected
+
+
+def test_a_leader_that_cannot_be_told_directory_ids_is_not_fetched_from() -> None:
+    """It would take its voters for observers, and commit nothing."""
+    request = FetchRequest(ReplicaKey(1, DIRECTORY), 5, 17, 4, 500, 1000)
+    with pytest.raises(UnsupportedVersion, match="v16 does not carry directory ids"):
+        fetch_wire.stock_fetch_to_wire(request, CLUSTER, 16)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        FetchResponse(ErrorCode.NONE, 2, 6, 15, 3),
+        FetchResponse(ErrorCode.NONE, 2, 6, -1, 0),
+        FetchResponse(ErrorCode.NONE, 2, 6, 15, 3, OffsetAndEpoch(9, 3)),
+        FetchResponse(ErrorCode.NONE, 2, 6, 15, 3, OffsetAndEpoch(0, 0)),
+        FetchResponse(ErrorCode.NONE, 2, 6, 15, 30, snapshot=OffsetAndEpoch(30, 4)),
+        FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 6),
+        FetchResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 7),
+    ],
+    ids=["records", "no high watermark", "diverging", "diverging at 0", "snapshot", "not leader", "fenced"],
+)
+@pytest.mark.parametrize("version", [17, 18])
+def test_a_stock_answer_comes_back(response: FetchResponse, version: int) -> None:
+    sent = fetch_wire.stock_answer_to_wire(response, b"records", LEADER, version)
+    response.records = b"records"
+    assert fetch_wire.stock_answer_from_wire(travelled(sent, version)) == response
+
+
+def test_a_stock_answer_without_a_partition_is_none_for_the_engine() -> None:
+    wire = fetch_response
+    refused = wire.FetchResponse(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID))
+    assert fetch_wire.stock_answer_from_wire(refused) is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert fetch_wire.stock_answer_from_wire(wire.FetchResponse()) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from quorumd.node.error_answers import MAY_BE_FORWARDED, error_answer
 from quorumd.node.forwarding import PATIENCE_MS, RETRY_MS, EnvelopeRequests, Forwarder
 from quorumd.node.peers import Call, Failure
 from quorumd.node.server_session import Session
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import ClientConnection, Request, encode_answer, read_request
 from quorumd.protocol.messages import (
@@ -19,6 +21,10 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
+from quorumd.protocol.messages.incremental_alter_configs_request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from quorumd.protocol.wire import Message
 from tests.support.full_requests import full_request
 from tests.support.recording_session import RecordingSession, request_of
@@ -186,7 +192,7 @@ def test_a_read_is_sent_again_whatever_happened_to_it(world: World) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)),
+        EnvelopeResponse(None, int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)),
         EnvelopeResponse(None),
         EnvelopeResponse(b""),
         EnvelopeResponse(b"\x00\x00\x00\x63\x00\x00\x00\x00\x00"),
@@ -199,6 +205,37 @@ def test_an_answer_that_is_none_is_an_unknown_error_for_the_client(
     world.forwarder.forward(world.session, write())
     world.calls[0].on_answer(answer)
     assert world.error() == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION])
+def test_a_read_that_a_stock_leader_takes_out_of_no_envelope_is_asked_of_it_directly(
+    world: World, refusal: ErrorCode
+) -> None:
+    request = read(4)
+    world.forwarder.forward(world.session, request, lambda answer: answer.results.append(answer.results[0]))
+    world.calls[0].on_answer(EnvelopeResponse(None, int(refusal)))
+    direct = world.calls[1]
+    assert (direct.api_key, direct.build(4)) == (ApiKey.DESCRIBE_CONFIGS, request.message)
+    answer: Any = done(request)
+    direct.on_answer(answer)
+    assert world.session.answers == [answer]
+    assert len(answer.results) == 2
+
+
+def test_a_direct_read_is_tried_again_when_it_fails(world: World) -> None:
+    world.forwarder.forward(world.session, read(4))
+    world.calls[0].on_answer(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    world.calls[1].on_failure(Failure("connection lost"))
+    world.time.pass_ms(2 * RETRY_MS)
+    assert [call.api_key for call in world.calls[2:]] == [ApiKey.ENVELOPE]
+
+
+def test_a_write_that_a_stock_leader_takes_out_of_no_envelope_says_where_to_send_it(world: World) -> None:
+    world.forwarder.forward(world.session, write())
+    world.calls[0].on_answer(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    assert world.error() == ErrorCode.UNSUPPORTED_VERSION
+    answer: Any = world.session.answers[0]
+    assert "send the request there" in answer.responses[0].error_message
 
 
 @pytest.mark.parametrize("version", range(1, 5))
@@ -231,8 +268,13 @@ class Leader:
     def __init__(self, is_leader: bool = True) -> None:
         self.routed: list[tuple[Session, Request]] = []
         self.session = RecordingSession()
+        self.turns: list[Callable[[], None]] = []
         self.envelopes = EnvelopeRequests(
-            lambda: is_leader, lambda s, r: self.routed.append((s, r)), MAY_BE_FORWARDED, SPOKEN
+            lambda: is_leader,
+            lambda s, r: self.routed.append((s, r)),
+            MAY_BE_FORWARDED,
+            SPOKEN,
+            SlicedWork(self.turns.append, 10),
         )
 
     def receive(self, data: bytes) -> None:
@@ -314,3 +356,22 @@ def test_a_request_that_waits_while_this_node_becomes_the_leader_is_handled_here
     assert world.handled == [asked]
     assert world.calls == []
     assert world.session.answers == []
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_large_request_in_an_envelope_is_decoded_in_slices(is_cut: bool) -> None:
+    leader = Leader()
+    resources = [AlterConfigsResource(2, f"topic-{number}") for number in range(2000)]
+    message = IncrementalAlterConfigsRequest(resources)
+    _, data = ClientConnection("client").request(message, 1)
+    leader.receive(data[4 : -1 if is_cut else None])
+    assert leader.session.held
+    assert leader.routed == []
+    while leader.turns:
+        leader.turns.pop(0)()
+    if is_cut:
+        (answer,) = leader.session.answers
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    else:
+        ((_, inner),) = leader.routed
+        assert inner.message == message

@@ -36,31 +36,31 @@ def save(disk: SimulatedDisk, state: SavedState) -> None:
 
 def test_an_unformatted_folder_is_refused_with_what_to_do(disk: SimulatedDisk) -> None:
     with pytest.raises(StorageError, match="quorumd format"):
-        load_saved_node(disk, FOLDER, 1)
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
 
 
 def test_the_folder_of_another_node_is_refused(disk: SimulatedDisk) -> None:
     with pytest.raises(StorageError, match="belongs to node 1, the properties are those of node 2"):
-        load_saved_node(formatted(disk), FOLDER, 2)
+        load_saved_node(formatted(disk), FOLDER, 2, "CONTROLLER")
 
 
 def test_hole_21_a_copied_quorum_state_is_refused(disk: SimulatedDisk) -> None:
     save(formatted(disk), SavedState(3, broker_id=2))
     with pytest.raises(StorageError, match="written by node 2"):
-        load_saved_node(disk, FOLDER, 1)
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
 
 
 def test_hole_21_a_quorum_state_of_another_cluster_is_refused(disk: SimulatedDisk) -> None:
     save(formatted(disk), SavedState(3, broker_id=1, cluster_id=THEIRS))
     with pytest.raises(StorageError, match=f"of cluster {THEIRS}"):
-        load_saved_node(disk, FOLDER, 1)
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
 
 
 def test_hole_39_a_corrupt_quorum_state_is_refused(disk: SimulatedDisk) -> None:
     save(formatted(disk), SavedState(3, broker_id=1))
     disk.open(f"{partition_folder(FOLDER)}/quorum-state").write_at(0, b"!")
     with pytest.raises(CorruptLog, match="quorum-state"):
-        load_saved_node(disk, FOLDER, 1)
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,11 @@ def test_epoch_leader_and_vote_are_taken_up(
     disk: SimulatedDisk, state: SavedState, expected: QuorumState
 ) -> None:
     save(formatted(disk), state)
-    assert load_saved_node(disk, FOLDER, 1).quorum_state == expected
+    assert load_saved_node(disk, FOLDER, 1, "CONTROLLER").quorum_state == expected
 
 
 def test_a_new_folder_has_no_state(disk: SimulatedDisk) -> None:
-    saved = load_saved_node(formatted(disk), FOLDER, 1)
+    saved = load_saved_node(formatted(disk), FOLDER, 1, "CONTROLLER")
     assert saved.quorum_state == QuorumState()
     assert saved.meta.directory_id == DIRECTORY
 
@@ -94,7 +94,7 @@ def test_the_cluster_id_is_known_from_either_file(
 ) -> None:
     """A crash may come between the two."""
     save(formatted(disk, in_meta), SavedState(3, broker_id=1, cluster_id=in_state))
-    assert load_saved_node(disk, FOLDER, 1).cluster_id == expected
+    assert load_saved_node(disk, FOLDER, 1, "CONTROLLER").cluster_id == expected
 
 
 def test_hole_26_boot_timestamps_grow_even_if_the_clock_goes_back(disk: SimulatedDisk) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION
-from quorumd.errors import ConfigError, CorruptLog, DiskFull, ErrorCode, StorageError
+from quorumd.controller.cluster_image import KRAFT_VERSION
+from quorumd.controller.metadata_versions import NEWEST, default_levels
+from quorumd.errors import ConfigError, CorruptLog, DiskFull, ErrorCode, ExitCode, StorageError
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
-from quorumd.node.node import EXIT_BROKEN_PROMISE, EXIT_FLUSH_FAILED, EXIT_STOPPED, EXIT_STORAGE
 from quorumd.node.peers import Call
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
@@ -26,16 +26,16 @@ from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRe
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import encode_batch, headers, values
-from quorumd.raft.settings import RaftSettings
 from tests.support.nodes import FOLDER, Client, Closed, Cluster
 
-GROUP = 32
+BROKER = 4
+OF_ONE_BROKER = 2
 
 
-def setting(name: str, value: str, group: str = "g") -> Any:
+def setting(name: str, value: str, broker: str = "7") -> Any:
     wire = incremental_alter_configs_request
     return wire.IncrementalAlterConfigsRequest(
-        [wire.AlterConfigsResource(GROUP, group, [wire.AlterableConfig(name, 0, value)])]
+        [wire.AlterConfigsResource(BROKER, broker, [wire.AlterableConfig(name, 0, value)])]
     )
 
 
@@ -44,12 +44,12 @@ def set_config(client: Client, name: str, value: str) -> int:
     return error
 
 
-def get_configs(client: Client, group: str = "g") -> dict[str, str]:
+def get_configs(client: Client, broker: str = "7") -> dict[str, str]:
     wire = describe_configs_request
-    asked = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(GROUP, group, None)])
+    asked = wire.DescribeConfigsRequest([wire.DescribeConfigsResource(BROKER, broker, None)])
     (result,) = client.ask(asked, 4).results
     assert result.error_code == 0
-    return {entry.name: entry.value for entry in result.configs}
+    return {entry.name: entry.value for entry in result.configs if entry.config_source == OF_ONE_BROKER}
 
 
 # Starting
@@ -60,7 +60,7 @@ def test_an_unformatted_folder_is_refused() -> None:
     cluster.disks[1].remove(f"{FOLDER}/meta.properties")
     with pytest.raises(StorageError, match="not formatted"):
         cluster.start(1)
-    cluster.format(1)
+    cluster.format(1, founds=True)
     cluster.start(1).leader()
 
 
@@ -99,10 +99,11 @@ def test_a_taken_address_leaves_the_folder_free() -> None:
 
 
 def test_a_node_that_would_know_nobody_is_refused() -> None:
-    cluster = Cluster()
-    nobody: dict[str, Any] = {"voter_addresses": (), "raft": RaftSettings(bootstrap_voters=())}
+    cluster = Cluster(founds=False)
+    nobody: dict[str, Any] = {"voter_addresses": (), "bootstrap_voters": ()}
     with pytest.raises(ConfigError, match=r"node 1 would know nobody.*set quorum\.voters"):
         cluster.make(1, **nobody).start()
+    cluster.format(1, founds=True)
     cluster.start().leader()
     cluster.kill(1)
     cluster.make(1, **nobody).start()
@@ -129,7 +130,7 @@ def test_a_node_starts_and_serves_on_a_full_disk() -> None:
     node = cluster.make(1)
     node.start()
     cluster.run(5000)
-    assert cluster.exits == [(1, EXIT_STOPPED, "")]
+    assert cluster.exits == [(1, ExitCode.DONE, "")]
     disk.repair()
     cluster.leader()
     assert get_configs(cluster.client()) == {"a": "1"}
@@ -158,7 +159,9 @@ def test_the_cluster_id_of_format_is_the_one_of_the_cluster() -> None:
 def test_bootstrap_records_come_once() -> None:
     """A stock reader publishes nothing before it knows the metadata version."""
     cluster = Cluster().start()
-    assert cluster.leader().state_machine.image.features == {METADATA_VERSION: 25, ELR_VERSION: 1}
+    features = default_levels(NEWEST.level)
+    del features[KRAFT_VERSION]
+    assert cluster.leader().state_machine.image.features == features
     cluster.run(100)
     end = cluster.nodes[1].log.end_offset
     cluster.kill(1)
@@ -168,9 +171,9 @@ def test_bootstrap_records_come_once() -> None:
 
 
 def test_hole_24_nodes_with_different_voters_elect_nobody() -> None:
-    cluster = Cluster(2)
-    cluster.make(1, raft=RaftSettings(bootstrap_voters=(1, 2, 3))).start()
-    cluster.make(2, raft=RaftSettings(bootstrap_voters=(2, 4, 5))).start()
+    cluster = Cluster(2, founds=False)
+    cluster.make(1, bootstrap_voters=(1, 2, 3)).start()
+    cluster.make(2, bootstrap_voters=(2, 4, 5)).start()
     cluster.run(20_000)
     assert [node.engine.is_leader for node in cluster.nodes.values()] == [False, False]
     assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
@@ -220,7 +223,7 @@ def test_a_log_of_another_cluster_ends_the_node() -> None:
     cluster.start(1)
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
-    assert exit_code == EXIT_STORAGE
+    assert exit_code == ExitCode.DATA_FOLDER
     assert f"the log is of cluster {made}" in reason
 
 
@@ -268,7 +271,7 @@ def test_a_forwarded_read_survives_the_end_of_its_leader() -> None:
     client = cluster.client(follower.settings.node_id)
     assert set_config(client, "a", "1") == 0
     wire = describe_configs_request
-    client.send(wire.DescribeConfigsRequest([wire.DescribeConfigsResource(GROUP, "g", None)]), 4)
+    client.send(wire.DescribeConfigsRequest([wire.DescribeConfigsResource(BROKER, "7", ["a"])]), 4)
     cluster.run(0.3)
     cluster.kill(leader.settings.node_id)
     cluster.run_until(lambda: len(client.answers) == 2)
@@ -378,7 +381,7 @@ def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() ->
     cluster.start(3)
     cluster.run_until(lambda: cluster.exits)
     ((ended, code, reason),) = cluster.exits
-    assert (ended, code) == (node_id, EXIT_STORAGE)
+    assert (ended, code) == (node_id, ExitCode.DATA_FOLDER)
     assert "the CRC does not match. The file was sound when it was opened" in reason
     assert cluster.nodes[3].log.end_offset == 0
 
@@ -395,7 +398,7 @@ def test_an_orderly_stop_answers_what_is_waiting_and_hands_over() -> None:
     leader.shut_down()
     leader.shut_down()
     cluster.run_until(lambda: cluster.exits)
-    assert cluster.exits == [(leader.settings.node_id, EXIT_STOPPED, "")]
+    assert cluster.exits == [(leader.settings.node_id, ExitCode.DONE, "")]
     cluster.run(100)
     assert client.is_closed
     answered: Any = client.answers[0]
@@ -416,12 +419,12 @@ def test_a_stop_does_not_wait_for_room_on_the_disk(monkeypatch: pytest.MonkeyPat
         refused.append(state)
         raise DiskFull("no room for quorum-state")
 
-    monkeypatch.setattr(node._state_file, "save", full)
+    monkeypatch.setattr(node._files.state_file, "save", full)
     cluster.kill(cluster.leader().settings.node_id)
     cluster.run_until(lambda: refused)
     node.shut_down()
     cluster.run_until(lambda: cluster.exits, limit_ms=8000)
-    assert cluster.exits == [(node.settings.node_id, EXIT_STOPPED, "")]
+    assert cluster.exits == [(node.settings.node_id, ExitCode.DONE, "")]
     assert disk.syncs_failed == 0
 
 
@@ -432,7 +435,7 @@ def test_a_failed_flush_ends_the_node_at_once() -> None:
     cluster.disks[1].fail_sync()
     client.send(setting("a", "1"), 1)
     cluster.run_until(lambda: cluster.exits)
-    assert cluster.exits[0][:2] == (1, EXIT_FLUSH_FAILED)
+    assert cluster.exits[0][:2] == (1, ExitCode.FLUSH_FAILED)
     cluster.run(100)
     assert client.is_closed
     answers: list[Any] = client.answers
@@ -442,7 +445,7 @@ def test_a_failed_flush_ends_the_node_at_once() -> None:
 def test_a_broken_promise_ends_the_node_with_its_own_code() -> None:
     cluster = Cluster().start()
     cluster.leader().broken("two leaders in epoch 3")
-    assert cluster.exits == [(1, EXIT_BROKEN_PROMISE, "two leaders in epoch 3")]
+    assert cluster.exits == [(1, ExitCode.INVARIANT_VIOLATED, "two leaders in epoch 3")]
 
 
 def test_a_committed_record_that_is_not_understood_ends_the_node_in_order() -> None:
@@ -454,7 +457,7 @@ def test_a_committed_record_that_is_not_understood_ends_the_node_in_order() -> N
     assert leader._runner.propose(batch, log.end_offset + 1)
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
-    assert exit_code == EXIT_STORAGE
+    assert exit_code == ExitCode.DATA_FOLDER
     assert "cannot be applied at offset" in reason
 
 

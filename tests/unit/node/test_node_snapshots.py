@@ -11,8 +11,11 @@ from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.node import Node
+from quorumd.node.readiness import readiness
 from quorumd.node.settings import LOOK_AFTER_FILES_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest
 from tests.support.nodes import FOLDER, Cluster
 
 DIRECTORY = partition_folder(FOLDER)
@@ -36,7 +39,7 @@ def write(cluster: Cluster, count: int, first: int = 0) -> None:
     for number in range(first, first + count):
         change = wire.AlterableConfig(f"c{number}", 0, "x" * 100)
         answer = client.ask(
-            wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(32, "g", [change])]), 1
+            wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(4, "7", [change])]), 1
         )
         assert answer.responses[0].error_code == 0
     client.close()
@@ -54,7 +57,7 @@ def fingerprints(cluster: Cluster) -> set[object]:
 
 
 def configs_of(node: Node) -> int:
-    return len(node.state_machine.image.config((32, "g")))
+    return len(node.state_machine.image.config((4, "7")))
 
 
 def test_the_log_of_every_node_begins_later_and_later() -> None:
@@ -64,7 +67,7 @@ def test_the_log_of_every_node_begins_later_and_later() -> None:
         assert node.log.start_offset > 0
         assert node.statistics.snapshots_built > 2
         assert node.statistics.snapshots_failed == 0
-        assert sum(segment.size for segment in node.log.segments()) < 15_000
+        assert sum(segment.size for segment in node.log.segments()) < 25_000
     snapshots = [set(node.log.snapshots.ids) for node in cluster.nodes.values()]
     common = set.intersection(*snapshots)
     for snapshot in common:
@@ -93,6 +96,26 @@ def test_a_node_begins_with_its_newest_snapshot() -> None:
     assert cluster.leader().state_machine.image.fingerprint() == image
     write(cluster, 1, first=1000)
     assert configs_of(node) == 151
+
+
+def test_a_node_serves_while_it_loads_its_snapshot_and_campaigns_afterwards() -> None:
+    cluster = make_cluster(1)
+    write_and_wait(cluster, 5)
+    cluster.kill(1)
+    cluster.record_ms = 5.0
+    node = cluster.make(1)
+    node.start()
+    client = cluster.client(1)
+    assert client.ask(ApiVersionsRequest(), 0).error_code == 0
+    assert node.state_machine.loading is not None
+    assert not node.engine.is_leader
+    (_, lacking) = readiness(node.watch.standing()).lacks
+    assert lacking.startswith("a snapshot is being loaded, ")
+    assert client.ask(MetadataRequest(None), 12).cluster_id == node.cluster_id
+    assert node.state_machine.is_readable, "what is told of the cluster waits until the image is loaded"
+    cluster.leader()
+    assert configs_of(node) == 150
+    assert cluster.exits == []
 
 
 def test_a_damaged_snapshot_costs_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:

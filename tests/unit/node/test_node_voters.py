@@ -14,7 +14,6 @@ from quorumd.protocol.messages import alter_quorum_request as alter
 from quorumd.protocol.messages import describe_quorum_request
 from quorumd.protocol.messages import update_raft_voter_request as update
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
-from quorumd.raft.settings import RaftSettings
 from tests.support.nodes import PORT, Client, Cluster, host_of
 
 
@@ -26,7 +25,7 @@ def grown(cluster: Cluster, *newcomers: int) -> None:
             node_id,
             voter_addresses=(),
             bootstrap_servers=((host_of(1), PORT),),
-            raft=RaftSettings(bootstrap_voters=()),
+            bootstrap_voters=(),
         ).start()
     cluster.leader()
     client = cluster.client()

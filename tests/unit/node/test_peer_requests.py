@@ -16,7 +16,7 @@ from quorumd.node.peer_requests import PeerRequests
 from quorumd.node.peers import Call, Failure, Purpose
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.voter_records import VoterRecord, encode_control_records
-from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.messages import begin_quorum_epoch_response, end_quorum_epoch_response, vote_response
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.vote_response import VoteResponse as WireVoteResponse
@@ -58,11 +58,16 @@ def fetch() -> FetchRequest:
 class Addresses:
     """What is told of discovery: node 2 is known."""
 
+    own_boot_timestamp = 77
+
     def __init__(self) -> None:
         self.reachable: list[tuple[int, bool]] = []
 
     def address_of(self, node_id: int) -> Address | None:
         return Address("peer", 9092) if node_id == 2 else None
+
+    def learn(self, node_id: int, address: Address) -> None:
+        """Every stock answer tells where the leader is."""
 
     def is_reachable(self, node_id: int) -> bool:
         return self.reachable[-1][1] if self.reachable else True
@@ -78,7 +83,7 @@ class Log:
 class World:
     """Node 1 and the scripted node 2. The engine's log takes what it is told of, up to `takes` records."""
 
-    def __init__(self, spoken: dict[int, tuple[int, int]] = ALL_APIS) -> None:
+    def __init__(self, spoken: dict[int, tuple[int, int]] = ALL_APIS, *, private_apis: bool = True) -> None:
         self.time = VirtualTime()
         network = SimulatedNetwork(self.time.heap, Random(1), EVEN_LINKS)
         self.peer = ScriptedPeer(network, spoken=spoken)
@@ -99,6 +104,7 @@ class World:
             self.voter_records.extend,
             lambda: OWN,
             500.0,
+            private_apis,
         )
         self.requests.use(cast(Discovery, self.addresses))
 
@@ -174,6 +180,7 @@ def test_an_announcement_tells_where_this_node_is(world: World, kind: type[Any])
     world.send(request)
     message: Any = world.peer.asked[0].message
     assert [(e.name, e.host, e.port) for e in message.leader_endpoints] == [tuple(OWN)]
+    assert kind is EndRequest or message.boot_timestamp == 77
     module: Any = begin_quorum_epoch_response if kind is BeginRequest else end_quorum_epoch_response
     response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 6)
     world.answer(quorum_wire.leader_answer_to_wire(module, response, None, 1))
@@ -285,6 +292,54 @@ def test_voter_records_count_only_once_they_are_in_the_log(world: World, takes: 
     assert event.response.batches[0].voters == ((0, ASSIGNMENT),)
     expected = [VoterRecord(0, ASSIGNMENT, CLUSTER)] if takes else []
     assert world.voter_records == expected
+
+
+STOCK = {key: versions for key, versions in ALL_APIS.items() if not APIS[key].private}
+
+
+def test_a_leader_without_the_private_fetch_is_fetched_from_as_stock_kafka_does() -> None:
+    world = World(STOCK)
+    for request in (fetch(), FetchRequest(ReplicaKey(1), 5, 3, 5, 500, 1000)):
+        send = Send(2, request)
+        world.requests.prepare(send)
+        world.requests.send(send)
+        world.time.pass_ms(10)
+        (asked,) = world.peer.asked
+        assert (asked.api_key, asked.api_version) == (ApiKey.FETCH, 18)
+        batch = encode_batch(request.offset, 5, 1000, [b"a", b"b", b"c"])
+        response = FetchResponse(ErrorCode.NONE, 2, 5, 3)
+        world.answer(fetch_wire.stock_answer_to_wire(response, batch, OWN, 18))
+        event = world.events.pop()
+        assert isinstance(event, PeerAnswered)
+        assert isinstance(event.response, FetchResponse)
+        assert event.request is request
+        assert [found.base_offset for found in event.response.batches] == [request.offset]
+        assert world.events == []
+
+
+def test_a_stock_fetch_may_be_held_back_as_long_as_it_allows() -> None:
+    world = World(STOCK)
+    world.send(fetch())
+    world.time.pass_ms(900)
+    assert world.events == []
+    world.time.pass_ms(200)
+    assert [type(event) for event in world.events] == [PeerFailed]
+
+
+def test_a_leader_that_cannot_be_followed_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(STOCK | {int(ApiKey.FETCH): (4, 16)})
+    for _ in range(2):
+        request = fetch()
+        world.send(request)
+        assert world.events.pop() == PeerFailed(2, request, unsupported=True)
+    (line,) = caplog.messages
+    assert line.startswith("node 2 cannot be followed: it speaks neither FetchQuorumRecords nor Fetch v17")
+
+
+def test_who_speaks_nothing_private_asks_nothing_private() -> None:
+    world = World(private_apis=False)
+    world.send(fetch())
+    assert world.peer.asked[0].api_key == ApiKey.FETCH
 
 
 def test_close_ends_all_connections(world: World) -> None:

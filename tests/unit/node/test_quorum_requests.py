@@ -31,7 +31,7 @@ from quorumd.raft.description import QuorumDescription, ReplicaDescription
 from quorumd.raft.effects import Answer
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, PeerAsked
-from quorumd.raft.messages import FetchResponse, LeaderResponse, SnapshotResponse, VoteResponse
+from quorumd.raft.messages import BeginRequest, FetchResponse, LeaderResponse, SnapshotResponse, VoteResponse
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.entropy import SimulatedEntropy
 from tests.support.recording_session import RecordingSession, request_of
@@ -53,6 +53,9 @@ class Engine:
     high_watermark: int = 9
     voters: VoterAssignment = field(default_factory=lambda: VoterAssignment(VoterSet((VOTER,)), (2, 3)))
 
+    def accepts_leader(self, announced: BeginRequest) -> bool:
+        return announced.epoch >= self.epoch
+
     def describe(self, now: float) -> QuorumDescription:
         return QuorumDescription(
             2,
@@ -69,6 +72,8 @@ class Engine:
 class Log:
     """Says what it was asked for."""
 
+    end_offset = 12
+
     def read(self, offset: int, limit: int, below: int | None = None) -> bytes:
         return f"{offset} {limit} {below}".encode()
 
@@ -80,6 +85,8 @@ class World:
         self.endpoint: Endpoint | None = LEADER
         self.events: list[Event] = []
         self.forwarded: list[Request] = []
+        self.learned: list[tuple[BeginRequest, int]] = []
+        self.learned_when_stepped: list[int] = []
         self.session = RecordingSession()
         self.leads = True
         self.statistics = NodeStatistics()
@@ -89,12 +96,17 @@ class World:
             self.time.clock,
             ClusterIdentity(OURS, SimulatedEntropy(Random(1))),
             self.statistics,
-            self.events.append,
+            self._step,
             lambda node_id: self.endpoint,
+            lambda announced, end_offset: self.learned.append((announced, end_offset)),
             lambda: self.leads and self.engine.is_leader,
             self._forward,
         )
         self.handlers = dict(self.requests.handlers())
+
+    def _step(self, event: Event) -> None:
+        self.events.append(event)
+        self.learned_when_stepped.append(len(self.learned))
 
     def ask(self, message: Any, version: int) -> Any:
         """The answer, None while the engine has it."""
@@ -225,6 +237,23 @@ def test_every_answer_of_the_engine_says_who_leads(world: World, api_key: int, v
     assert world.statistics.error_answers == expected
     has_endpoints = version >= {ApiKey.FETCH: 16, ApiKey.FETCH_QUORUM_RECORDS: 0}.get(ApiKey(api_key), 1)
     assert [(e.host, e.port) for e in answer.node_endpoints] == ([("host-2", 9092)] if has_endpoints else [])
+
+
+@pytest.mark.parametrize(("epoch", "learned"), [(4, 0), (5, 1)])
+def test_address_of_an_accepted_leader_is_learned_before_the_engine_fetches(
+    world: World, epoch: int, learned: int
+) -> None:
+    wire = begin_quorum_epoch_request
+    message = wire.BeginQuorumEpochRequest(
+        OURS,
+        topics=[wire.TopicData(METADATA_TOPIC, [wire.PartitionData(0, leader_id=2, leader_epoch=epoch)])],
+        leader_endpoints=[wire.LeaderEndpoint(*LEADER)],
+        boot_timestamp=77,
+    )
+    world.ask(message, 1)
+    assert (len(world.learned), world.learned_when_stepped) == (learned, [learned])
+    for announced, end_offset in world.learned:
+        assert (announced.endpoints, announced.boot_timestamp, end_offset) == ((LEADER,), 77, 12)
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.FETCH, ApiKey.FETCH_QUORUM_RECORDS])

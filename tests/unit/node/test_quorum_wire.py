@@ -78,7 +78,7 @@ def test_vote_answers_of_every_version_come_back(version: int, granted: bool) ->
 
 @pytest.mark.parametrize("version", range(2))
 def test_begin_requests_of_every_version_come_back(version: int) -> None:
-    request = BeginRequest(1, 5, ReplicaKey(2, THEIRS), (LEADER,))
+    request = BeginRequest(1, 5, ReplicaKey(2, THEIRS), (LEADER,), 77)
     message = travelled(quorum_wire.begin_to_wire(request, CLUSTER, version), version)
     assert isinstance(message, BeginQuorumEpochRequest)
     partition = quorum_wire.only_partition(message.topics)
@@ -110,8 +110,8 @@ def test_answers_to_begin_and_end_of_every_version_come_back(module: Any, versio
     assert [e.node_id for e in message.node_endpoints] == ([2] if version >= 1 else [])
 
 
-@pytest.mark.parametrize("error", [ErrorCode.INVALID_QUORUM_STATE, ErrorCode.NOT_FOLLOWER])
-def test_hole_19_public_answers_never_carry_private_codes(error: ErrorCode) -> None:
+def test_hole_19_public_answers_never_carry_the_private_code() -> None:
+    error = ErrorCode.NOT_FOLLOWER
     vote_answer = quorum_wire.vote_answer_to_wire(VoteResponse(error, -1, 3, False), None)
     begin_answer = quorum_wire.leader_answer_to_wire(
         begin_quorum_epoch_response, LeaderResponse(error, -1, 3), None, 1

@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from quorumd.errors import DiskFull, ErrorCode, FlushFailed, StorageError
+from quorumd.errors import DiskFull, ErrorCode, FlushFailed, StorageError, UnknownRecord
 from quorumd.ids import OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.raft_runner import ROOM_CHECK_MS, RaftRunner
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
 from quorumd.ports import Disk
+from quorumd.protocol.record_batch import encode_batch
 from quorumd.raft.effects import Answer, ControlBatch, Effects, KRaftVersion, ReadReady, Send
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
@@ -171,6 +172,9 @@ class World:
 
     def leadership_changed(self) -> None:
         self.seen.append("leadership changed")
+
+    def record_wanted(self) -> None:
+        self.seen.append("record wanted")
 
     def read_ready(self, ready: ReadReady) -> None:
         self.seen.append(f"ready {ready.token}")
@@ -451,3 +455,11 @@ def test_propose_says_whether_the_log_took_it(world: World) -> None:
     assert isinstance(world.events()[0], Propose)
     world.runner.stop()
     assert not world.runner.propose(b"batch", 14)
+
+
+def test_a_follower_stops_before_it_writes_a_record_of_a_later_version(world: World) -> None:
+    world.engine.is_leader = False
+    world.step(Effects(append=encode_batch(0, 1, 0, [b"\1\x63\0\0"]), append_end_offset=1))
+    (broken_by,) = world.broken_by
+    assert isinstance(broken_by, UnknownRecord)
+    assert world.done() == []

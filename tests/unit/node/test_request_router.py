@@ -9,6 +9,12 @@ from quorumd.protocol.messages.vote_request import VoteRequest
 from tests.support.recording_session import RecordingSession, request_of
 
 
+def test_private_apis_can_be_left_out() -> None:
+    router = RequestRouter(private_apis=False)
+    router.add([(key, lambda session, request: None) for key in APIS])
+    assert set(router.spoken) == {key for key, api in APIS.items() if not api.private}
+
+
 def test_each_api_goes_to_its_handler_and_only_those_are_spoken() -> None:
     routed: list[tuple[str, Any]] = []
     router = RequestRouter()

@@ -11,14 +11,14 @@ from quorumd.log.meta_properties import partition_folder
 from quorumd.node.node import Node
 from quorumd.node.settings import LOOK_AFTER_FILES_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
-from tests.support.nodes import FOLDER, Cluster
+from tests.support.nodes import FOLDER, NO_IDLE_RECORDS, Cluster
 
-GROUP = 32
+BROKER = 4
 FIRST_SEGMENT = f"{partition_folder(FOLDER)}/{0:020d}.log"
 
 
 def make_cluster(voters: int) -> Cluster:
-    return Cluster(voters, log=LogSettings(segment_bytes=1024)).start()
+    return Cluster(voters, log=LogSettings(segment_bytes=1024), controller=NO_IDLE_RECORDS).start()
 
 
 def write(cluster: Cluster, leader: Node, count: int) -> None:
@@ -26,7 +26,7 @@ def write(cluster: Cluster, leader: Node, count: int) -> None:
     client = cluster.client(leader.settings.node_id)
     for number in range(count):
         change = wire.AlterableConfig("a", 0, f"{number}" + "x" * 200)
-        resource = wire.AlterConfigsResource(GROUP, "g", [change])
+        resource = wire.AlterConfigsResource(BROKER, "7", [change])
         client.send(wire.IncrementalAlterConfigsRequest([resource]), 1)
         cluster.run(0.4)
     cluster.run(300.0)

@@ -8,14 +8,17 @@ import pytest
 
 from quorumd.node import server_session as module
 from quorumd.node.server_session import ServerSession, Session
+from quorumd.node.sliced_decoding import STEPS_A_UNIT
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.turn import Turn
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import ClientConnection, Request
-from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from tests.support.virtual_time import VirtualTime
 
+SLICE = 100
 SPOKEN = {int(ApiKey.API_VERSIONS): (0, 4), int(ApiKey.METADATA): (0, 13)}
 
 
@@ -59,6 +62,7 @@ class World:
             self.time.clock,
             self.statistics,
             self.turn,
+            SlicedWork(self.time.clock.call_soon, SLICE),
             self.forgotten.append,
             1,
         )
@@ -114,11 +118,95 @@ def test_answers_of_one_turn_are_one_write(world: World) -> None:
     assert len(world.transport.writes) == 2
 
 
-@pytest.mark.parametrize(
+def test_an_unsupported_api_versions_is_answered_without_any_other_request(world: World) -> None:
+    """As Kafka 4.4's brokers began to ask a node that spoke less."""
+    _, newer = world.client.request_encoded(ApiKey.API_VERSIONS, 99, b"whatever")
+    world.session.received(newer)
+    assert world.transport.writes == [
+        (16).to_bytes(4, "big") + bytes.fromhex("00000000 0023 00000001 001200000004")
+    ]
+
+
+def test_an_error_does_not_wait_for_the_requests_behind_it(world: World) -> None:
+    _, newer = world.client.request_encoded(ApiKey.API_VERSIONS, 99, b"")
+    behind = world.client.request(MetadataRequest([]), 12)[1]
+    world.session.received(newer + behind)
+    assert [len(data) for data in world.transport.writes] == [20]
+    assert len(world.requests) == 1
+
+
+def test_behind_a_large_answer_requests_wait_and_no_more_is_read(world: World) -> None:
+    world.route = lambda session, request: session.hold(request) if len(world.requests) in (1, 3) else None
+    world.ask(4)
+    assert len(world.requests) == 1
+    assert world.transport.reading == ["pause"]
+    world.answer(0, 20)
+    world.time.end_turn()
+    world.time.end_turn()
+    assert len(world.requests) == 3, "up to the next large one"
+    world.answer(1, 21)
+    world.answer(2, 22)
+    for _ in range(3):
+        world.time.end_turn()
+    assert len(world.requests) == 4
+    assert world.transport.reading == ["pause", "resume"]
+    world.answer(3, 23)
+    world.time.end_turn()
+    assert world.answered() == [20, 21, 22, 23]
+
+
+def test_the_next_large_answer_waits_until_the_client_has_taken_the_one_before(world: World) -> None:
+    world.route = lambda session, request: session.hold(request)
+    world.ask(2)
+    world.answer(0)
+    world.transport.unsent_bytes = module.MAX_UNSENT_BYTES + 1
+    world.time.end_turn()
+    world.time.end_turn()
+    assert len(world.requests) == 1
+    world.transport.unsent_bytes = 0
+    world.time.pass_ms(2 * module.DRAIN_MS)
+    assert len(world.requests) == 2
+
+
+GARBAGE = pytest.mark.parametrize(
     "garbage",
     [b"\xff\xff\xff\xff", b"\x00\x00\x00\x01\x00", b"\x00\x00\x00\x0a\x00\x63" + bytes(8)],
     ids=repr,
 )
+
+
+@GARBAGE
+def test_requests_before_a_malformed_frame_are_answered_before_the_connection_closes(
+    world: World, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = [world.client.request(MetadataRequest([]), 12)[1] for _ in range(2)]
+    with caplog.at_level(logging.WARNING):
+        world.session.received(b"".join(data) + garbage + data[0])
+        world.session.received(data[0])
+    assert len(world.requests) == 2
+    assert not world.transport.is_closed
+    world.answer(1, 21)
+    world.time.end_turn()
+    assert not world.transport.is_closed
+    world.answer(0, 20)
+    world.time.end_turn()
+    assert world.answered() == [20, 21]
+    assert world.transport.is_closed
+    assert len(caplog.records) == world.statistics.malformed_frames == 1
+
+
+def test_a_connection_with_a_malformed_frame_is_not_read_on(world: World) -> None:
+    world.route = lambda session, request: session.hold(request)
+    data = [world.client.request(MetadataRequest([]), 12)[1] for _ in range(2)]
+    world.session.received(b"".join(data) + b"\xff\xff\xff\xff")
+    world.answer(0)
+    for _ in range(3):
+        world.time.end_turn()
+    assert len(world.requests) == 2
+    assert world.transport.reading == ["pause"]
+
+
+@GARBAGE
 def test_a_malformed_frame_is_one_line_and_the_end_of_the_connection(
     world: World, garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -233,3 +321,55 @@ def test_connections_are_counted(world: World) -> None:
     world.session.close()
     world.session.closed("", False)
     assert world.statistics.connections_open == 0
+
+
+LARGE = 5000
+"""Elements of a large request."""
+
+
+def large_request(world: World) -> bytes:
+    return world.client.request(MetadataRequest([MetadataRequestTopic(name="t")] * LARGE), 12)[1]
+
+
+def test_a_large_request_is_decoded_in_slices_while_what_follows_waits(world: World) -> None:
+    before, behind = (world.client.request(MetadataRequest([]), 12)[1] for _ in range(2))
+    world.session.received(before + large_request(world) + behind)
+    assert len(world.requests) == 1
+    turns = 0
+    while len(world.requests) == 1 and world.time.heap.step(world.time.heap.now_ms):
+        turns += 1
+    world.time.end_turn()
+    assert turns >= LARGE // (SLICE * STEPS_A_UNIT)
+    assert len(world.requests) == 2, "the one behind waits for the answer"
+    message: Any = world.requests[1].message
+    assert len(message.topics) == LARGE
+    world.answer(0)
+    world.answer(1)
+    for _ in range(3):
+        world.time.end_turn()
+    assert len(world.requests) == 3
+
+
+@pytest.mark.parametrize("cut", [1, 3, 20_000])
+def test_a_large_request_that_is_malformed_ends_the_connection_after_those_before_it(
+    world: World, cut: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, behind = (world.client.request(MetadataRequest([]), 12)[1] for _ in range(2))
+    large = large_request(world)[4:-cut]
+    with caplog.at_level(logging.WARNING):
+        world.session.received(before + len(large).to_bytes(4, "big") + large + behind)
+        world.time.end_turn()
+    assert len(world.requests) == 1
+    assert not world.transport.is_closed
+    world.answer(0, 20)
+    world.time.end_turn()
+    assert world.answered() == [20]
+    assert world.transport.is_closed
+    assert len(caplog.records) == world.statistics.malformed_frames == 1
+
+
+def test_a_large_request_of_a_connection_that_is_gone_is_forgotten(world: World) -> None:
+    world.session.received(large_request(world))
+    world.session.closed("", False)
+    world.time.end_turn()
+    assert world.requests == []

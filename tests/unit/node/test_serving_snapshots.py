@@ -49,6 +49,7 @@ class World:
             NodeStatistics(),
             self.events.append,
             lambda node_id: LEADER,
+            lambda announced, end_offset: None,
             lambda: True,
             lambda session, request: None,
         )

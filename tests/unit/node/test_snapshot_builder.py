@@ -11,7 +11,7 @@ from quorumd.errors import CorruptLog, DiskFull, StorageError
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
-from quorumd.log.snapshot_file import check_snapshot, file_name
+from quorumd.log.snapshot_file import check_snapshot, file_name, read_batches
 from quorumd.node.snapshot_builder import BATCH_RECORDS, BuiltSnapshot, build_snapshot
 from quorumd.node.snapshot_loading import load_image
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -21,8 +21,10 @@ from quorumd.protocol.messages.delegation_token_record import DelegationTokenRec
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
 from quorumd.protocol.messages.fence_broker_record import FenceBrokerRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.messages.register_controller_record import RegisterControllerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import headers, values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.event_heap import Process
@@ -217,11 +219,31 @@ def test_many_records_come_in_batches(disk: SimulatedDisk) -> None:
     assert len(found) > 8
 
 
-def test_a_record_that_the_image_does_not_hold_is_refused(disk: SimulatedDisk, log: ConfigLog) -> None:
+def test_what_nothing_acts_on_is_in_the_snapshot_and_in_the_next_one(
+    disk: SimulatedDisk, log: ConfigLog
+) -> None:
     log.set_configs(0, 5)
-    log.append(NoOpRecord(), DelegationTokenRecord("t"))
+    kept = encode_record(DelegationTokenRecord(token_id="t"), 0)[:-1] + b"\1\x09\1\xff"
+    log.append_values(kept)
+    build(disk, log.commit())
+    log.append(RegisterControllerRecord(7))
+    built = build(disk, log.commit())
+    path = f"{DIRECTORY}/{file_name(built.snapshot)}"
+    found = [
+        value
+        for data, header in read_batches(disk, path, built.snapshot)
+        if not header.is_control
+        for value in values(data, header)
+    ]
+    assert found[-2:] == [kept, encode_record(RegisterControllerRecord(7), 0)]
+
+
+def test_a_record_of_a_later_version_is_refused(disk: SimulatedDisk, log: ConfigLog) -> None:
+    log.set_configs(0, 5)
+    log.append(NoOpRecord())
+    log.append_values(b"\1\x63\0\0")
     with pytest.raises(
-        StorageError, match=r"holds a DelegationTokenRecord at offset 8, which a snapshot .* would lose"
+        CorruptLog, match=r"at offset 8: metadata record 99 is not known.* run that version here too"
     ):
         build(disk, log.commit())
     assert snapshot_files(disk) == []

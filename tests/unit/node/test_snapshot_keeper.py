@@ -15,8 +15,15 @@ from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.snapshot_builder import build_snapshot
-from quorumd.node.snapshot_keeper import BACKOFF_MAX_MS, BACKOFF_MS, SnapshotKeeper
+from quorumd.node.snapshot_keeper import (
+    BACKOFF_MAX_MS,
+    BACKOFF_MS,
+    SHARE_OF_SNAPSHOT,
+    SnapshotKeeper,
+    duty_cycle,
+)
 from quorumd.node.statistics import NodeStatistics
+from quorumd.ports import LOWEST_DUTY_CYCLE
 from quorumd.simulator.disk import APART_MS, SimulatedDisk
 from tests.support.config_logs import FOLDER, SMALL_SEGMENTS, ConfigLog
 from tests.support.snapshots import write_snapshot
@@ -36,7 +43,7 @@ class World:
         self.configs = ConfigLog(self.disk)
         self.log = self.configs.log
         self.statistics = NodeStatistics()
-        self.applied: int | None = None
+        self.needed: int | None = None
         self.settings = settings
         self.start()
 
@@ -48,7 +55,7 @@ class World:
             self.settings,
             FOLDER,
             self.statistics,
-            lambda: self.log.end_offset if self.applied is None else self.applied,
+            lambda: self.log.end_offset if self.needed is None else self.needed,
         )
 
     def grow(self, steps: int = 1) -> None:
@@ -84,6 +91,36 @@ def test_the_next_one_when_it_has_grown_as_much_again() -> None:
     assert world.look() == 1
     world.grow(3)
     assert world.look() == 2
+
+
+def test_the_next_one_when_the_log_is_half_as_large_as_the_last_one() -> None:
+    world = World()
+    for number in range(100):
+        world.configs.set_configs(1000 + number * 20, 20, "x" * 20)
+    world.configs.commit()
+    assert world.look() == 1
+    large = world.statistics.snapshot_bytes
+    assert large > 5 * BY_SIZE.snapshot_bytes
+    steps = 0
+    while world.look() == 1:
+        world.grow(2)
+        steps += 2
+    grown = world.log.bytes_from(world.log.snapshots.ids[0].offset)
+    assert SHARE_OF_SNAPSHOT * large <= grown <= SHARE_OF_SNAPSHOT * large + 3 * grown / steps
+
+
+def test_a_builder_hurries_when_the_log_grows_faster_than_it_builds() -> None:
+    world = World()
+    world.grow(11)
+    world.keeper.look(world.log.end_offset)
+    built_at = world.time.clock.now_ms()
+    world.grow(22)
+    while not world.log.snapshots.ids:
+        world.keeper.look(world.log.end_offset)
+        world.time.pass_ms(1.0)
+        world.log.snapshots.rescan()
+    assert world.time.clock.now_ms() - built_at < APART_MS[1] * LOWEST_DUTY_CYCLE + 10
+    assert [duty_cycle(growth) for growth in (0.5, 1.0, 1.5, 2.0, 9.0)] == [0.1, 0.1, 0.5, 1.0, 1.0]
 
 
 def test_after_a_while_if_anything_was_committed() -> None:
@@ -140,14 +177,14 @@ def test_the_log_stays_as_small_as_the_limit(caplog: pytest.LogCaptureFixture) -
     assert world.statistics.snapshot_end_offset == world.log.snapshots.ids[-1].offset
 
 
-def test_what_the_image_does_not_hold_yet_stays() -> None:
+def test_what_the_image_still_needs_stays() -> None:
     world = World()
-    world.applied = 5
+    world.needed = 5
     for _ in range(40):
         world.grow(2)
         world.look()
     assert world.log.start_offset == 0
-    world.applied = None
+    world.needed = None
     world.look()
     assert world.log.start_offset > 0
 

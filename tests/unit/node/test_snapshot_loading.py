@@ -11,11 +11,14 @@ from quorumd.errors import StorageError
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.snapshot_builder import BuiltSnapshot, build_snapshot
-from quorumd.node.snapshot_loading import begin, load_steps
+from quorumd.node.snapshot_loading import Beginning, begin, load_image, load_steps
+from quorumd.node.state_machine import StateMachine
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.wire import Message
+from quorumd.simulator.clock import SimulatedClock
+from quorumd.simulator.event_heap import EventHeap, Process
 from tests.support.config_logs import FOLDER, ConfigLog, config_values
 from tests.support.small_logs import fresh_disk
 from tests.support.snapshots import CLUSTER_ID, write_snapshot
@@ -58,16 +61,14 @@ def world() -> World:
 
 def test_a_log_without_snapshots_is_read_from_its_beginning() -> None:
     disk = fresh_disk(1)
-    beginning = begin(disk, ConfigLog(disk).log)
-    assert beginning.offset == 0
-    assert beginning.voters is None
-    assert beginning.image.fingerprint() == ClusterImage().fingerprint()
+    assert begin(ConfigLog(disk).log) == Beginning(None, None)
+    assert Beginning().offset == 0
 
 
-def test_the_newest_snapshot_is_loaded_and_says_who_votes(world: World) -> None:
-    beginning = begin(world.disk, world.configs.log)
+def test_the_newest_snapshot_is_taken_and_says_who_votes(world: World) -> None:
+    beginning = begin(world.configs.log)
+    assert beginning.snapshot == world.newer.snapshot
     assert beginning.offset == world.newer.snapshot.offset
-    assert len(config_values(beginning.image.configs)) == 150
     assert beginning.voters is not None
     assert beginning.voters.offset == beginning.offset - 1
     assert beginning.voters.assignment.current.ids == (1, 2, 4)
@@ -79,9 +80,7 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
 ) -> None:
     world.damage(world.newer)
     with caplog.at_level(logging.WARNING):
-        beginning = begin(world.disk, world.configs.log)
-    assert beginning.offset == world.older.snapshot.offset
-    assert len(config_values(beginning.image.configs)) == 99
+        assert begin(world.configs.log).snapshot == world.older.snapshot
     set_aside = file_name(world.newer.snapshot) + ".corrupt"
     assert "is not sound" in caplog.text
     assert set_aside in caplog.text
@@ -91,7 +90,7 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
 def test_without_a_sound_one_the_whole_log_is_read(world: World) -> None:
     world.damage(world.newer)
     world.damage(world.older)
-    assert begin(world.disk, world.configs.log).offset == 0
+    assert begin(world.configs.log).snapshot is None
 
 
 def test_a_log_whose_beginning_is_gone_needs_one(world: World) -> None:
@@ -101,13 +100,13 @@ def test_a_log_whose_beginning_is_gone_needs_one(world: World) -> None:
     with pytest.raises(
         StorageError, match=r"begins at offset 202, and no sound snapshot .*\.corrupt\): restore"
     ):
-        begin(world.disk, world.configs.log)
+        begin(world.configs.log)
 
 
 def test_one_that_is_ahead_of_the_log_or_behind_its_start_is_left_alone(world: World) -> None:
     write_snapshot(world.disk, DIRECTORY, world.newer.snapshot._replace(offset=10_000))
     world.configs.log.snapshots.rescan()
-    assert begin(world.disk, world.configs.log).offset == world.newer.snapshot.offset
+    assert begin(world.configs.log).snapshot == world.newer.snapshot
 
 
 def test_one_of_a_newer_version_is_not_damaged(world: World) -> None:
@@ -116,7 +115,7 @@ def test_one_of_a_newer_version_is_not_damaged(world: World) -> None:
     world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
     write_snapshot(world.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
     with pytest.raises(StorageError, match="is not known; run the version that wrote it"):
-        begin(world.disk, world.configs.log)
+        begin(world.configs.log)
     assert file_name(snapshot) in world.names()
 
 
@@ -124,9 +123,10 @@ def test_loading_pauses_after_every_so_many_records(world: World) -> None:
     image = ClusterImage()
     path = f"{DIRECTORY}/{file_name(world.newer.snapshot)}"
     counts = list(load_steps(world.disk, path, world.newer.snapshot, image, 40))
-    assert counts == [40, 80, 120]
+    assert counts == [40, 40, 40, 31]
+    assert len(config_values(image.configs)) == 150
     assert image.config((32, "g2"))["c149"] == "w"
-    assert image.fingerprint() == begin(world.disk, world.configs.log).image.fingerprint()
+    assert image.fingerprint() == load_image(world.disk, path, world.newer.snapshot).fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,17 @@ def test_loading_pauses_after_every_so_many_records(world: World) -> None:
     ],
     ids=["contradicts", "transaction"],
 )
-def test_one_that_no_log_adds_up_to_is_set_aside(
-    world: World, caplog: pytest.LogCaptureFixture, record: Message, told: str
+def test_one_that_no_log_adds_up_to_stops_the_node_which_starts_without_it(
+    world: World, record: Message, told: str
 ) -> None:
     snapshot = world.newer.snapshot
     world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
     write_snapshot(world.disk, DIRECTORY, snapshot, [encode_record(record, 0)])
-    with caplog.at_level(logging.WARNING):
-        assert begin(world.disk, world.configs.log).offset == world.older.snapshot.offset
-    assert told in caplog.text
+    log = world.configs.log
+    assert begin(log).snapshot == snapshot
+    clock = SimulatedClock(EventHeap(), Process("node"))
+    machine = StateMachine(log, clock, lambda callback: None, lambda callback: None)
+    with pytest.raises(StorageError, match=rf"{told}.* set aside as .*\.corrupt: start the node again"):
+        machine.start(snapshot, log.end_offset, world.disk, lambda: None)
     assert file_name(snapshot) + ".corrupt" in world.names()
+    assert begin(log).snapshot == world.older.snapshot

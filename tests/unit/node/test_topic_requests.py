@@ -11,9 +11,11 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, reco
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.forwarding import read_answer
+from quorumd.node.sliced_work import SlicedWork
 from quorumd.node.state_machine import StateMachine
-from quorumd.node.topic_requests import MOST_PARTITIONS, SLICE_PARTITIONS, TopicRequests
-from quorumd.node.topic_wire import metadata_topic
+from quorumd.node.topic_requests import MOST_PARTITIONS, TopicRequests
+from quorumd.node.topic_wire import metadata_head, metadata_partitions
+from quorumd.protocol.connection import Request, encode_answer
 from quorumd.protocol.messages.describe_topic_partitions_request import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -26,10 +28,17 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.recording_session import RecordingSession, request_of
 from tests.support.topic_world import a_broker, directory_of
 
+SLICE_PARTITIONS = 10
+
 
 @dataclass
 class Machine:
     image: ClusterImage = field(default_factory=ClusterImage)
+    is_readable: bool = True
+    readers: list[Callable[[], None]] = field(default_factory=list)
+
+    def when_readable(self, callback: Callable[[], None]) -> None:
+        self.readers.append(callback)
 
 
 class World:
@@ -41,7 +50,9 @@ class World:
         self.turns: list[Callable[[], None]] = []
         self.waiting: list[Callable[[bool], None]] = []
         self.requests = TopicRequests(
-            cast(StateMachine, self.machine), self.waiting.append, self.turns.append
+            cast(StateMachine, self.machine),
+            self.waiting.append,
+            SlicedWork(self.turns.append, SLICE_PARTITIONS),
         )
         for broker in (a_broker(1), a_broker(2), a_broker(3, fenced=True)):
             self.machine.image.brokers[broker.id] = broker
@@ -61,10 +72,27 @@ class World:
             [TopicRequest(name) for name in names], limit, Cursor(*cursor) if cursor is not None else None
         )
         self.requests.describe_topic_partitions(self.session, request_of(message, 0))
-        for outcome in self.waiting:
-            outcome(True)
-        self.waiting.clear()
+        self.commit()
         return self.session.answers[-1]
+
+    def commit(self, is_committed: bool = True) -> None:
+        """What was proposed so far is committed, or lost; turns pass."""
+        while self.turns or self.waiting:
+            outcomes, self.waiting[:] = list(self.waiting), []
+            for outcome in outcomes:
+                outcome(is_committed)
+            for turn in [self.turns.pop() for _ in range(len(self.turns))]:
+                turn()
+
+    def ask_metadata(self, version: int = 12) -> Request:
+        request = request_of(MetadataRequest(None), version)
+        self.requests.answer_with_topics(
+            self.session,
+            request,
+            self.requests.all_there_are,
+            lambda topics: MetadataResponse(topics=topics),
+        )
+        return request
 
     def told(self, *names: str, **how: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
         """Partitions by topic, and the cursor."""
@@ -158,7 +186,7 @@ def test_a_partition_is_told_with_its_elr_and_who_cannot_be_reached(world: World
 def test_a_partition_whose_leader_cannot_be_reached_has_none_available(world: World, leader: int) -> None:
     world.put("c", 0, Partition((1, 4), (4,), leader))
     image = world.machine.image
-    (partition,) = metadata_topic(image, image.topics[image.topic_ids["c"]], {}).partitions
+    (partition,) = metadata_partitions(image, image.topics[image.topic_ids["c"]].partitions, [0], {})
     assert (partition.leader_id, partition.error_code) == (NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
@@ -168,37 +196,106 @@ def test_a_topic_of_kafkas_own_is_told_so(world: World) -> None:
     assert topic.is_internal
 
 
+def test_topics_are_told_when_the_image_is_readable(world: World) -> None:
+    """A follower applies a large batch in slices: half of a new topic is nobody's business."""
+    world.machine.is_readable = False
+    page = request_of(DescribeTopicPartitionsRequest([TopicRequest("d")]), 0)
+    world.requests.describe_topic_partitions(world.session, page)
+    world.ask_metadata()
+    world.commit()
+    assert world.session.answers == []
+    world.add("d", 5)
+    world.machine.is_readable = True
+    for callback in world.machine.readers:
+        callback()
+    world.commit()
+    described, _ = world.session.answers
+    assert [len(topic.partitions) for topic in described.topics] == [5]
+
+
 def test_what_is_told_waits_until_it_is_committed(world: World) -> None:
     message = DescribeTopicPartitionsRequest([TopicRequest("new")])
     world.requests.describe_topic_partitions(world.session, request_of(message, 0))
     assert world.session.answers == []
     world.add("new", 1)
-    world.waiting[0](False)
+    world.waiting.pop()(False)
+    assert world.session.answers == [], "what is told instead must be committed, too"
+    world.commit()
     assert [topic.error_code for topic in world.session.answers[0].topics] == [0]
 
 
 def test_many_partitions_are_told_of_in_slices_one_a_turn(world: World) -> None:
     for number in range(5):
         world.add(f"large {number}", SLICE_PARTITIONS // 2)
-    request = request_of(MetadataRequest(None), 12)
-    world.requests.answer_with_topics(
-        world.session,
-        request,
-        world.requests.all_there_are,
-        lambda topics: MetadataResponse(topics=topics),
-    )
+    request = world.ask_metadata()
+    assert world.session.held == [request], "what else is asked there waits"
     turns = 0
     while world.turns:
-        assert world.waiting == []
         assert len(world.turns) == 1
         if turns == 0:
             world.machine.image.apply(RemoveTopicRecord(world.machine.image.topic_ids["large 4"]), [])
         world.turns.pop()()
         turns += 1
-    assert turns == 2
-    world.waiting[0](True)
+    assert turns >= 3
+    assert world.session.answers == []
+    world.commit()
     told: Any = read_answer(request, world.session.answers[0])
     assert [topic.name for topic in told.topics] == [
         *"abc",
         *(f"large {number}" for number in range(4)),
     ]
+
+
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("size", [SLICE_PARTITIONS - 1, SLICE_PARTITIONS, 3 * SLICE_PARTITIONS + 1])
+def test_slices_of_one_topic_are_the_bytes_of_the_whole(world: World, version: int, size: int) -> None:
+    world.add("large", size)
+    world.put("large", 3, Partition((1, 3, 2), (2,), 2, 9))
+    request = world.ask_metadata(version)
+    turns = 0
+    while world.turns:
+        world.turns.pop()()
+        turns += 1
+    world.commit()
+    image = world.machine.image
+    whole = MetadataResponse()
+    for name in "a", "b", "c", "large":
+        topic = image.topics[image.topic_ids[name]]
+        head = metadata_head(topic)
+        head.partitions = metadata_partitions(image, topic.partitions, range(len(topic.partitions)), {})
+        whole.topics.append(head)
+    assert world.session.answers[0] == encode_answer(request, whole)
+    assert turns >= size // SLICE_PARTITIONS
+
+
+def test_a_topic_is_told_as_it_was_when_its_turn_came(world: World) -> None:
+    world.add("large", 4 * SLICE_PARTITIONS)
+    request = world.ask_metadata()
+    world.turns.pop()()
+    world.put("large", 4 * SLICE_PARTITIONS, Partition((1, 2), (1, 2), 1))
+    world.put("large", 4 * SLICE_PARTITIONS - 1, Partition((2, 1), (2,), 2, 99))
+    world.commit()
+    told: Any = read_answer(request, world.session.answers[0])
+    assert [p.partition_index for p in told.topics[-1].partitions] == list(range(4 * SLICE_PARTITIONS))
+    assert told.topics[-1].partitions[-1].leader_epoch == 0
+
+
+def test_what_an_earlier_slice_told_must_be_committed_too(world: World) -> None:
+    """A leader that is replaced between two slices has told of what may never be."""
+    world.add("large", 3 * SLICE_PARTITIONS)
+    request = world.ask_metadata()
+    world.waiting.pop()(False)
+    world.put("large", 0, Partition((2, 1), (2,), 2, 99))
+    world.commit()
+    told: Any = read_answer(request, world.session.answers[0])
+    assert told.topics[-1].partitions[0].leader_epoch == 99
+
+
+def test_pages_that_are_asked_for_together_take_turns(world: World) -> None:
+    world.add("large", SLICE_PARTITIONS)
+    for _ in range(3):
+        message = DescribeTopicPartitionsRequest([TopicRequest("large")])
+        world.requests.describe_topic_partitions(world.session, request_of(message, 0))
+    assert len(world.waiting) == 1, "the others wait for later turns"
+    world.commit()
+    assert len(world.session.answers) == 3

@@ -10,7 +10,7 @@ from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, reco
 from quorumd.observability.image_figures import NO_FIGURES, figures_of
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from tests.support.broker_world import BrokerWorld
-from tests.support.nodes import Cluster
+from tests.support.nodes import NO_IDLE_RECORDS, Cluster
 from tests.support.partition_world import TOPIC_ID
 
 
@@ -34,6 +34,9 @@ def test_what_is_counted() -> None:
     assert (figures.topics, figures.partitions) == (1, 2)
     assert figures.offline_partitions == 1
     assert figures.reassigning_partitions == 1
+    assert figures.imbalanced_partitions == 2
+    assert figures.draining_brokers == 1
+    assert figures.metadata_version == 25
     assert figures.hash == world.controller.image.hash
     assert figures.applied_offset == world.next_offset
 
@@ -58,7 +61,7 @@ def test_the_hash_is_that_of_the_offset_that_is_told() -> None:
 
 
 def test_nodes_at_the_same_offset_have_the_same_hash() -> None:
-    cluster = Cluster(3).start()
+    cluster = Cluster(3, controller=NO_IDLE_RECORDS).start()
     cluster.leader()
     cluster.run(1000)
     figures = [figures_of(node, NO_FIGURES) for node in cluster.nodes.values()]

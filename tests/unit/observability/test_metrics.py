@@ -80,6 +80,11 @@ CONTROLLER_OF_KAFKA = [
     "GlobalPartitionCount",
     "OfflinePartitionsCount",
     "LastAppliedRecordOffset",
+    "PreferredReplicaImbalanceCount",
+    "ElectionFromEligibleLeaderReplicasPerSec",
+    "ControlledShutdownBrokerCount",
+    "ActiveControllerCount",
+    "CurrentMetadataVersion",
 ]
 
 
@@ -117,6 +122,7 @@ def make_node(**engine: Any) -> Any:
         unknown_voter_connections=1,
         settings=SimpleNamespace(node_id=3),
         cluster_id="LHi4wD3WRb24-aFIueoyAg",
+        controller=SimpleNamespace(is_active=True, writer=SimpleNamespace(eligible_elections=3)),
     )
 
 
@@ -183,7 +189,9 @@ def test_values_of_a_follower() -> None:
 def test_values_of_the_image() -> None:
     node = make_node()
     node.statistics.sessions_expired = 2
-    samples = scrape(node, Gathered(image=ImageFigures(2**48 - 1, 1000, 5, 2, 3, 40, 400, 4, 6)))
+    node.statistics.last_known_leader_elections = 7
+    node.statistics.unclean_elections = 8
+    samples = scrape(node, Gathered(image=ImageFigures(2**48 - 1, 1000, 5, 2, 3, 40, 400, 4, 6, 9, 1, 25)))
     for name, value in {
         "quorumd_metadata_image_hash": 2**48 - 1,
         "quorumd_metadata_applied_offset": 1000,
@@ -194,7 +202,14 @@ def test_values_of_the_image() -> None:
         "quorumd_controller_partitions": 400,
         "quorumd_controller_offline_partitions": 4,
         "quorumd_controller_reassigning_partitions": 6,
+        "quorumd_controller_eligible_leader_elections_total": 3,
+        "quorumd_controller_imbalanced_partitions": 9,
+        "quorumd_controller_draining_brokers": 1,
+        "quorumd_controller_active": 1,
+        "quorumd_metadata_version": 25,
         "quorumd_controller_sessions_expired_total": 2,
+        "quorumd_controller_last_known_leader_elections_total": 7,
+        "quorumd_controller_unclean_leader_elections_total": 8,
     }.items():
         assert samples[name, ()] == value, name
 

@@ -93,6 +93,24 @@ def test_what_becomes_of_a_broker() -> None:
     assert (first["rack"], first["log_dirs"], last["log_dirs"]) == ("rack", [TWO], [ONE])
 
 
+def test_cordoned_log_directories_of_a_broker() -> None:
+    state = ClusterState()
+    change = BrokerRegistrationChangeRecord
+    log = log_of(
+        RegisterBrokerRecord(7, False, ONE, 10, log_dirs=[ONE, TWO], cordoned_log_dirs=[ONE]),
+        change(7, 10, -1),
+        change(7, 10, cordoned_log_dirs=[TWO]),
+        change(7, 10, log_dirs=[TWO], cordoned_log_dirs=[]),
+        RegisterBrokerRecord(7, False, ONE, 14, log_dirs=[ONE, TWO]),
+        change(7, 14),
+    )
+    state.apply(cluster_rows(log), state.surroundings())
+    assert [(row["event"], row["cordoned_log_dirs"]) for row in state.brokers] == [
+        *(("register", [ONE]), ("unfence", [ONE]), ("cordon", [TWO]), ("directories", [])),
+        *(("register", []), ("other", [])),
+    ]
+
+
 def test_epochs_with_their_leaders_and_voters_of_a_quorum_that_cannot_change() -> None:
     state = ClusterState()
     voters = [Voter(1), Voter(2), Voter(3)]

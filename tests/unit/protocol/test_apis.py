@@ -27,7 +27,7 @@ def test_every_api_has_its_request_and_response_class() -> None:
 
 
 def test_every_metadata_record_has_its_class() -> None:
-    assert sorted(messages.RECORDS) == [*range(6), *range(7, 13), 14, 15, *range(17, 29)]
+    assert sorted(messages.RECORDS) == [*range(6), *range(7, 13), 14, 15, *range(17, 30)]
     for key in messages.RECORDS:
         record = apis.record_class(key)
         assert key == record.API_KEY
@@ -45,6 +45,7 @@ def test_private_apis_are_those_that_kafka_never_shipped() -> None:
         "FetchQuorumRecords",
         "DiscoverBrokers",
         "AlterQuorum",
+        "DescribeNode",
     ]
 
 
@@ -61,6 +62,7 @@ def test_forwardable_apis_are_those_that_kafka_brokers_forward_and_alter_quorum(
         "DescribeQuorum",
         "UpdateFeatures",
         "UnregisterBroker",
+        "UnregisterController",
         "AddRaftVoter",
         "RemoveRaftVoter",
         "AlterQuorum",

@@ -13,24 +13,25 @@ from kio.schema.response_header.v1.header import ResponseHeader as ResponseHeade
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
-from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.errors import ErrorCode, MalformedMessage, MessageTooLarge, UnsupportedVersion
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import (
     ClientConnection,
-    Handshake,
     Request,
     ServerConnection,
-    choose_version,
     encode_answer,
     read_request,
 )
+from quorumd.protocol.handshake import Handshake, choose_version
+from quorumd.protocol.messages import create_topics_request, describe_quorum_request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse
 from quorumd.protocol.wire import Message
 
 SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
@@ -271,14 +272,35 @@ class TestAnswers:
         assert repr(connection) == f"<server connection: 1 unanswered, {size} bytes to send>"
 
 
+class TestTooLargeRequests:
+    def test_are_refused_where_their_api_has_an_error_for_the_whole(self) -> None:
+        connection = ServerConnection(8 * LIMIT, {55: (0, 2), 60: (0, 2)})
+        wire = describe_quorum_request
+        large = wire.DescribeQuorumRequest([wire.TopicData("")] * 400_000)
+        assert connection.receive(request_bytes(large, 2, 7)) == []
+        output = connection.take_output()
+        assert correlation_ids(output) == [7]
+        refusal = decode(DescribeQuorumResponse, 2, output, 9)
+        assert refusal.error_code == ErrorCode.INVALID_REQUEST
+        assert "are allowed" in (refusal.error_message or "")
+        assert len(ask(connection, 8)) == 1, "the connection lives on"
+
+    def test_close_the_connection_where_it_has_none(self) -> None:
+        wire = create_topics_request
+        large = wire.CreateTopicsRequest([wire.CreatableTopic("")] * 400_000)
+        with pytest.raises(MessageTooLarge, match="are allowed"):
+            ServerConnection(8 * LIMIT, {19: (2, 7)}).receive(request_bytes(large, 7))
+
+
 class TestUnknownApiVersions:
-    def test_is_answered_in_version_0_with_all_ranges(self) -> None:
-        connection = ServerConnection(LIMIT, {60: (0, 2), 18: (0, 4)})
+    def test_is_answered_in_version_0_with_its_own_range(self) -> None:
+        """As Kafka does (KIP-511): private keys are none of a stranger's."""
+        connection = ServerConnection(LIMIT, {60: (0, 2), 18: (0, 4), 1001: (0, 0)})
         newer = bytes.fromhex("0012 0005 00000009 0001 61 00 ffffffffff")
+        assert not connection.has_output
         assert connection.receive(frame(newer)) == []
-        assert connection.take_output() == frame(
-            bytes.fromhex("00000009 0023 00000002 001200000004 003c00000002")
-        )
+        assert connection.has_output
+        assert connection.take_output() == frame(bytes.fromhex("00000009 0023 00000001 001200000004"))
         assert connection.unanswered == 0
 
     def test_waits_for_its_turn(self) -> None:
@@ -377,7 +399,7 @@ class TestHandshake:
         client, handshake, data = self.begun()
         connection = server()
         (request,) = connection.receive(data)
-        assert request.api_version == 4
+        assert request.api_version == 5
         assert request.message.client_software_name == "quorumd"  # type: ignore[attr-defined]  # of its class
         connection.answer(request, ApiVersionsResponse(0, self.RANGES))
         ((_, response),) = client.receive(connection.take_output())
@@ -408,18 +430,18 @@ class TestHandshake:
 
     def test_ends_when_no_version_is_common(self) -> None:
         client, handshake, _ = self.begun()
-        data = bytes.fromhex("00000000 0023 00000001 001200050007")
+        data = bytes.fromhex("00000000 0023 00000001 001200060007")
         ((_, response),) = client.receive(frame(data))
-        with pytest.raises(UnsupportedVersion, match="speaks ApiVersions v5 to v7 but refuses v4"):
+        with pytest.raises(UnsupportedVersion, match="speaks ApiVersions v6 to v7 but refuses v5"):
             handshake.answered(response)
 
     def test_ends_with_a_server_that_refuses_every_version(self) -> None:
         client, handshake, _ = self.begun()
-        refusal = bytes.fromhex("0023 00000001 001200000004")
-        for correlation_id in range(4):
+        refusal = bytes.fromhex("0023 00000001 001200000005")
+        for correlation_id in range(5):
             ((_, response),) = client.receive(frame(correlation_id.to_bytes(4, "big") + refusal))
             assert handshake.answered(response) is not None
-        ((_, response),) = client.receive(frame(b"\0\0\0\4" + refusal))
+        ((_, response),) = client.receive(frame(b"\0\0\0\5" + refusal))
         with pytest.raises(UnsupportedVersion, match="refuses v0"):
             handshake.answered(response)
 

@@ -53,6 +53,14 @@ def test_the_ceiling_holds_before_the_bytes_are_there() -> None:
     assert reader.gathered_bytes == 0
 
 
+def test_frames_before_a_refused_size_are_returned_first() -> None:
+    reader = FrameReader(100)
+    assert reader.feed(b"\0\0\0\2ab\0\0\0\1c\xff\xff\xff\xffmore") == [b"ab", b"c"]
+    assert reader.fault is not None
+    with pytest.raises(MalformedMessage, match="frame of -1 bytes"):
+        reader.feed(b"")
+
+
 def test_a_negative_size_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="frame of -1 bytes"):
         FrameReader(100).feed(b"\xff\xff\xff\xff")

@@ -88,7 +88,7 @@ def test_an_overlong_varint_is_malformed() -> None:
 
 
 def test_a_record_that_is_not_known_is_told_from_a_malformed_one() -> None:
-    with pytest.raises(UnsupportedVersion, match="metadata record 29"):
-        decode_record(b"\x01\x1d\x00\x00")
+    with pytest.raises(UnsupportedVersion, match="metadata record 30"):
+        decode_record(b"\x01\x1e\x00\x00")
     with pytest.raises(UnsupportedVersion, match="FeatureLevelRecord v9"):
         decode_record(b"\x01\x0c\x09\x00")

@@ -7,7 +7,6 @@ from quorumd.raft.events import PeerAnswered, PeerFailed, ShutDown, StorageFree,
 from quorumd.raft.messages import FetchRequest, VoteRequest, VoteResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
-from quorumd.raft.settings import RaftSettings
 from tests.support.raft_quorum import key, voter_set
 from tests.support.raft_single import Single, begin, granted, refused, vote
 
@@ -65,6 +64,13 @@ def test_a_pre_vote_that_nobody_answers_ends_with_its_time() -> None:
     bench = Single().to_prospective()
     bench.wait(bench.settings.election_timeout_ms)
     assert bench.engine.role is Role.UNATTACHED
+
+
+def test_back_at_a_leader_that_did_not_answer_it_still_looks_for_the_others() -> None:
+    bench = Single().to_follower(2).to_prospective()
+    bench.wait(bench.settings.election_timeout_ms)
+    assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
+    assert bench.engine.wants_leader_probe(bench.now), "all of them may have moved"
 
 
 def test_told_of_the_leader_it_follows() -> None:
@@ -160,7 +166,7 @@ def test_a_late_vote_of_a_lost_election_is_no_pre_vote() -> None:
 
 
 def test_a_sole_voter_leads_in_one_step() -> None:
-    bench = Single((), me=key(1), settings=RaftSettings(bootstrap_voters=(1,)))
+    bench = Single((), me=key(1), founders=(1,))
     bench.fire()
     assert bench.engine.is_leader
     assert bench.effects.save == QuorumState(1, 1, key(1))

@@ -103,5 +103,9 @@ def test_whoever_does_not_lead_has_nothing_to_hand_over() -> None:
 
 
 def test_only_the_lost_look_for_a_leader() -> None:
-    assert not Single().to_follower(2).engine.wants_leader_probe(1e9)
+    bench = Single().to_follower(2)
+    assert not bench.engine.wants_leader_probe(1e9)
+    bench.fail(2)
+    assert bench.engine.wants_leader_probe(0.0), "its leader does not answer"
+    assert Single().to_prospective().engine.wants_leader_probe(0.0), "it may have old addresses of all others"
     assert Single((), me=key(9)).engine.wants_leader_probe(0.0)

@@ -249,14 +249,15 @@ class TestBegin:
         [
             (3, 6, ErrorCode.NONE, 3),
             (2, 5, ErrorCode.NONE, 2),
-            (3, 5, ErrorCode.INVALID_QUORUM_STATE, 2),
+            (3, 5, ErrorCode.INVALID_REQUEST, 2),
             (3, 4, ErrorCode.FENCED_LEADER_EPOCH, 2),
-            (1, 6, ErrorCode.INVALID_QUORUM_STATE, 2),
+            (1, 6, ErrorCode.INVALID_REQUEST, 2),
             (-1, 6, ErrorCode.INVALID_REQUEST, 2),
         ],
     )
     def test_at_a_follower(self, leader: int, epoch: int, error: ErrorCode, follows: int) -> None:
         bench = follower()
+        assert bench.engine.accepts_leader(begin(leader, epoch)) == (error is ErrorCode.NONE)
         answer = bench.ask(begin(leader, epoch))
         assert answer == LeaderResponse(error, follows, 6 if follows == 3 else 5)
 
@@ -282,7 +283,7 @@ class TestBegin:
 
     def test_a_leader_refuses_a_second_one(self) -> None:
         bench = Single().to_leader()
-        assert bench.ask(begin(2, bench.engine.epoch)).error is ErrorCode.INVALID_QUORUM_STATE
+        assert bench.ask(begin(2, bench.engine.epoch)).error is ErrorCode.INVALID_REQUEST
         assert bench.engine.is_leader
 
 
@@ -310,7 +311,7 @@ class TestEnd:
         assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 2, 7)
 
     def test_of_another_leader_of_the_epoch(self) -> None:
-        assert follower().ask(end(3, 5, 1)).error is ErrorCode.INVALID_QUORUM_STATE
+        assert follower().ask(end(3, 5, 1)).error is ErrorCode.INVALID_REQUEST
 
     def test_of_an_old_epoch(self) -> None:
         assert follower().ask(end(2, 4, 1)).error is ErrorCode.FENCED_LEADER_EPOCH

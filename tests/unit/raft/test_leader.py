@@ -16,11 +16,10 @@ from quorumd.raft.events import (
     ShutDown,
     StorageFull,
 )
-from quorumd.raft.messages import BeginRequest, EndRequest, LeaderResponse
+from quorumd.raft.messages import NO_READ_ROUND, BeginRequest, EndRequest, LeaderResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import BrokenPromise
 from quorumd.raft.roles import Role
-from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from tests.support.raft_quorum import endpoint, key, voter_set
 from tests.support.raft_single import Single, accepted, granted, refused, vote
@@ -35,7 +34,7 @@ def test_taking_office() -> None:
     assert effects.append_end_offset == 2
     assert effects.save == QuorumState(5, 1, key(1))
     begins = bench.requests(BeginRequest)
-    assert begins == {n: BeginRequest(1, 5, key(n), (endpoint(1),)) for n in (2, 3)}
+    assert begins == {n: BeginRequest(1, 5, key(n)) for n in (2, 3)}, "the sender says where it is"
     assert effects.leadership_changed
     assert (bench.engine.leader_epoch_start, bench.engine.high_watermark) == (1, -1)
 
@@ -183,7 +182,7 @@ class TestLeaving:
         assert bench.engine.is_leader
 
     def test_a_sole_voter_stays(self) -> None:
-        bench = Single((), settings=RaftSettings(bootstrap_voters=(1,)))
+        bench = Single((), founders=(1,))
         for _ in range(50):
             bench.fire()
         assert bench.engine.is_leader
@@ -221,7 +220,7 @@ class TestLeaving:
         assert bench.engine.handed_over
 
     def test_a_sole_voter_has_nobody_to_hand_over_to(self) -> None:
-        bench = Single((), settings=RaftSettings(bootstrap_voters=(1,)))
+        bench = Single((), founders=(1,))
         bench.fire()
         bench.step(ShutDown())
         assert bench.engine.handed_over
@@ -282,8 +281,30 @@ class TestReads:
         effects = bench.step(ReadAsked("r"))
         assert bench.answer_to("p", effects).read_round == 1
 
+    def test_a_voter_of_stock_kafka_confirms_by_a_record_that_was_appended_since(self) -> None:
+        """Its fetches carry no round, however many of them come."""
+        bench = Single().to_leader()
+        bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
+        assert bench.step(ReadAsked("r")).record_wanted
+        for _ in range(2):
+            bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
+            assert bench.effects.reads_ready == []
+            assert bench.effects.record_wanted, "nothing was appended yet"
+        bench.propose()
+        bench.ask(bench.fetch_of(2, offset=2, last_epoch=1, read_round=NO_READ_ROUND))
+        assert not bench.effects.record_wanted
+        assert bench.effects.reads_ready == []
+        bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
+        assert bench.effects.reads_ready == [ReadReady("r", 2)]
+
+    def test_a_voter_of_stock_kafka_is_not_woken_for_a_round_that_it_cannot_carry(self) -> None:
+        bench = Single().to_leader()
+        bench.step(PeerAsked("p", bench.fetch_of(2, wait=500, read_round=NO_READ_ROUND)))
+        effects = bench.step(ReadAsked("r"))
+        assert bench.answer_to("p", effects) is None
+
     def test_a_sole_voter_is_ready_at_once(self) -> None:
-        bench = Single((), settings=RaftSettings(bootstrap_voters=(1,)))
+        bench = Single((), founders=(1,))
         bench.fire()
         assert bench.step(ReadAsked("early")).reads_ready == []
         assert bench.flush().reads_ready == [ReadReady("early", 3)]

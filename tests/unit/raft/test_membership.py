@@ -190,3 +190,18 @@ def test_every_step_changes_one_voter_and_majorities_always_meet(
 )
 def test_how_many_voters_differ(before: VoterSet, after: VoterSet, changed: int) -> None:
     assert changed_voters(before, after) == changed
+
+
+def test_a_voter_on_a_replaced_disk_leaves_and_the_folder_that_lives_takes_its_place() -> None:
+    new = Voter(key(3, life=2), (endpoint(3),))
+    before = VoterAssignment(voter_set(1, 2, 3), (1, 2, 3))
+    removed = next_assignment(before, 1, {3: new}, {1: 9, 2: 9})
+    assert removed == VoterAssignment(voter_set(1, 2), (1, 2, 3))
+    added = next_assignment(removed, 1, {3: new}, {1: 9, 2: 9})
+    assert added == VoterAssignment(voter_set(1, 2).with_voter(new))
+
+
+def test_a_voter_that_still_fetches_is_not_replaced_by_another_folder_of_its_node() -> None:
+    new = Voter(key(3, life=2), (endpoint(3),))
+    before = VoterAssignment(voter_set(1, 2, 3), (1, 2, 3))
+    assert next_assignment(before, 1, {3: new}, {1: 9, 2: 9, 3: 9}) == VoterAssignment(voter_set(1, 2, 3))

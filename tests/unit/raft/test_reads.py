@@ -6,7 +6,7 @@ from quorumd.raft.reads import ReadRounds
 
 def test_a_read_is_confirmed_by_its_own_round_and_by_later_ones() -> None:
     reads = ReadRounds()
-    reads.ask("a", 5)
+    reads.ask("a", 5, 9)
     assert reads.current == 1
     assert reads.confirm(0, 5) == []
     assert reads.confirm(1, 9) == [ReadReady("a", 5)]
@@ -15,10 +15,10 @@ def test_a_read_is_confirmed_by_its_own_round_and_by_later_ones() -> None:
 
 def test_reads_share_a_round_until_an_answer_carried_it() -> None:
     reads = ReadRounds()
-    reads.ask("a", 5)
-    reads.ask("b", 6)
+    reads.ask("a", 5, 9)
+    reads.ask("b", 6, 9)
     assert reads.carry() == 1
-    reads.ask("c", 7)
+    reads.ask("c", 7, 9)
     assert reads.carry() == 2
     assert reads.confirm(1, 8) == [ReadReady("a", 5), ReadReady("b", 6)]
     assert reads.confirm(2, 8) == [ReadReady("c", 7)]
@@ -26,7 +26,7 @@ def test_reads_share_a_round_until_an_answer_carried_it() -> None:
 
 def test_without_high_watermark_nothing_is_ready() -> None:
     reads = ReadRounds()
-    reads.ask("a", -1)
+    reads.ask("a", -1, 9)
     assert reads.confirm(1, -1) == []
     assert reads.confirm(1, 4) == [ReadReady("a", 4)]
 
@@ -34,13 +34,38 @@ def test_without_high_watermark_nothing_is_ready() -> None:
 def test_a_replica_behind_the_newest_awaited_round_is_told_at_once() -> None:
     reads = ReadRounds()
     assert not reads.is_awaited(0)
-    reads.ask("a", 5)
+    reads.ask("a", 5, 9)
     assert reads.is_awaited(0)
     assert not reads.is_awaited(1)
 
 
 def test_abandoned_reads_are_handed_back_once() -> None:
     reads = ReadRounds()
-    reads.ask("a", 5)
+    reads.ask("a", 5, 9)
     assert reads.abandon() == ["a"]
     assert reads.abandon() == []
+
+
+def test_a_fetch_from_beyond_the_log_end_of_a_read_was_sent_after_it() -> None:
+    reads = ReadRounds()
+    reads.ask("a", 5, 9)
+    assert reads.proved_by(9) == 0, "a fetch from the log end may have been on its way when the read came"
+    assert reads.proved_by(10) == 1
+
+
+def test_reads_of_different_log_ends_do_not_share_a_round() -> None:
+    """What proves the first of them by its offset was perhaps sent before the second."""
+    reads = ReadRounds()
+    reads.ask("a", 5, 9)
+    reads.ask("b", 5, 10)
+    assert reads.proved_by(10) == 1
+    assert reads.proved_by(11) == reads.current == 2
+    assert reads.confirm(1, 5) == [ReadReady("a", 5)]
+
+
+def test_a_record_is_needed_while_nothing_was_appended_since_the_newest_read() -> None:
+    reads = ReadRounds()
+    assert not reads.needs_record(9)
+    reads.ask("a", 5, 9)
+    assert reads.needs_record(9)
+    assert not reads.needs_record(10)

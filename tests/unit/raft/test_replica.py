@@ -15,9 +15,8 @@ from tests.support.raft_quorum import MemoryLog, endpoint, key, voter_set
 
 
 def replica(*, me: ReplicaKey = key(1), seed: int = 1, history: VoterHistory | None = None) -> Replica:  # noqa: B008 (a value)
-    settings = RaftSettings(bootstrap_voters=(1, 2, 3))
     made = Replica(
-        settings, me, QuorumState(), MemoryLog(), history or VoterHistory(), Random(seed).randrange
+        RaftSettings(), me, QuorumState(), MemoryLog(), history or VoterHistory(), Random(seed).randrange
     )
     made.now = 100.0
     return made
@@ -56,21 +55,24 @@ def test_retries_back_off_exponentially_with_a_fifth_of_jitter(attempts: int, wa
     assert max(waits) < wait * 1.2 + 1
 
 
-def test_before_the_first_leader_the_configuration_says_who_votes() -> None:
+def test_before_the_first_leader_the_founders_vote() -> None:
     made = replica()
-    assert made.is_voter
     assert made.is_bootstrapping
-    assert not replica(me=key(4)).is_voter
+    assert not made.is_voter
+    assert made.is_blank
+    made.founders = voter_set(1, 2, 3)
+    assert made.is_voter
+    assert not made.is_blank
+    replaced = replica(me=key(1, life=2))
+    replaced.founders = voter_set(1, 2, 3)
+    assert not replaced.is_voter
     recorded = replica(history=VoterHistory([(0, VoterAssignment(voter_set(2, 3)))]))
     assert not recorded.is_voter
     assert not recorded.is_bootstrapping
 
 
-def test_a_majority_of_addresses_counts_the_own() -> None:
+def test_everybody_with_an_address_can_be_asked() -> None:
     made = replica()
-    assert not made.knows_majority_of_bootstrap_voters
     made.peers[9] = Peer(key(9), endpoint(9))
-    assert not made.knows_majority_of_bootstrap_voters
     made.peers[2] = Peer(key(2), endpoint(2))
-    assert made.knows_majority_of_bootstrap_voters
     assert made.known_peers() == [2, 9]

@@ -42,7 +42,7 @@ HIGHER = {(role, target) for role in Role for target in (U, F)} | {(P, C)}
 
 
 def replica(role: Role, saved: QuorumState) -> Replica:
-    made = Replica(RaftSettings((1, 2, 3)), key(1), saved, MemoryLog(), VoterHistory(), lambda bound: 0)
+    made = Replica(RaftSettings(), key(1), saved, MemoryLog(), VoterHistory(), lambda bound: 0)
     made.state = STATES[role]
     return made
 

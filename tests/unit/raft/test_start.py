@@ -8,7 +8,6 @@ from quorumd.ids import NO_NODE
 from quorumd.raft.messages import EndRequest, FetchRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
-from quorumd.raft.settings import RaftSettings
 from tests.support.raft_quorum import key
 from tests.support.raft_single import Single
 
@@ -56,7 +55,7 @@ def test_the_role_names_of_the_metric() -> None:
 
 @pytest.mark.parametrize("saved", [QuorumState(), QuorumState(4, 1, key(1)), QuorumState(4)])
 def test_a_sole_voter_does_not_wait(saved: QuorumState) -> None:
-    bench = Single((), saved, settings=RaftSettings(bootstrap_voters=(1,)))
+    bench = Single((), saved, founders=(1,))
     began = bench.now
     while not bench.engine.is_leader:
         bench.fire()

@@ -4,13 +4,13 @@ from math import inf
 from random import Random
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import NO_NODE, ReplicaKey
-from quorumd.raft.events import LeaderHeard
+from quorumd.ids import NO_NODE
+from quorumd.raft.events import FoundingPermitted, LeaderHeard
 from quorumd.raft.messages import FetchRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
-from quorumd.raft.settings import RaftSettings
-from tests.support.raft_quorum import key
+from quorumd.raft.voters import VoterSet
+from tests.support.raft_quorum import key, voter_set
 from tests.support.raft_single import Single, fetch_error
 
 
@@ -63,7 +63,7 @@ def test_asks_a_voter_first_and_every_other_time_anybody() -> None:
 
 
 def test_without_anybody_to_ask_it_waits_for_an_address() -> None:
-    bench = Single((), me=key(9), settings=RaftSettings())
+    bench = Single((), me=key(9), founders=())
     bench.fire()
     assert bench.requests(FetchRequest) == {}
     bench.discover(key(9))
@@ -104,25 +104,35 @@ def test_hearsay_brings_back_a_leader_that_was_given_up() -> None:
 
 
 class TestFirstElection:
-    def test_waits_for_addresses_of_a_majority(self) -> None:
-        bench = Single(())
-        for _ in range(5):
+    def test_a_blank_replica_never_campaigns(self) -> None:
+        bench = Single((), founders=())
+        bench.discover(key(2), key(3))
+        for _ in range(20):
             bench.fire()
+            for peer in list(bench.open):
+                bench.fail(peer)
         assert bench.engine.role is Role.UNATTACHED
-        bench.discover(ReplicaKey(3))
-        bench.to_prospective()
+        assert bench.engine.role_name == "observer"
 
-    def test_is_not_delayed_once_all_are_known(self) -> None:
-        bench = Single((), below=lambda bound: bound - 1)
-        bench.discover(key(2))
+    def test_permission_to_found_a_quorum_does_not_wait_for_an_election_timeout(self) -> None:
+        bench = Single((), below=lambda bound: bound - 1, founders=())
         assert bench.engine._replica.state.election_deadline == bench.now + 1999
-        bench.discover(key(3))
+        bench.step(FoundingPermitted(voter_set(1, 2, 3)))
         assert bench.engine._replica.state.election_deadline == bench.now + 249
 
-    def test_addresses_without_directories_do_not_hurry_it(self) -> None:
-        bench = Single((), below=lambda bound: bound - 1)
-        bench.discover(ReplicaKey(2), ReplicaKey(3))
-        assert bench.engine._replica.state.election_deadline == bench.now + 1999
+    def test_permission_comes_too_late_for_a_replica_with_records(self) -> None:
+        bench = Single((1,), voters=voter_set(2, 3))
+        bench.step(FoundingPermitted(voter_set(1)))
+        assert bench.engine.founders == VoterSet()
+        assert not bench.engine.is_voter
+
+    def test_a_blank_replica_stays_blank_whatever_epoch_it_hears_of_without_a_leader(self) -> None:
+        """An epoch is a sign of an existing quorum: it would keep this replica from founding one."""
+        bench = Single((), founders=())
+        bench.discover(key(2))
+        bench.fire()
+        bench.answer(2, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 5))
+        assert bench.engine.is_blank
 
 
 def test_a_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -66,6 +67,19 @@ def test_it_is_another_process_of_low_priority(run: Run) -> None:
 def test_it_rests_much_longer_than_it_works(run: Run) -> None:
     computed, took = run(partial(apart_jobs.compute, 0.1))
     assert took > 4 * computed
+
+
+def test_it_works_without_a_pause_when_told_to(
+    disk: OsDisk, callbacks: SimpleQueue[Callable[[], None]]
+) -> None:
+    outcomes: list[tuple[float, float]] = []
+    disk.run_apart(partial(apart_jobs.compute, 1.0), outcomes.append)  # type: ignore[arg-type] # raises nothing
+    disk.throttle_apart(1.0)
+    callbacks.get(timeout=PATIENCE_S)()
+    ((computed, took),) = outcomes
+    assert computed >= 1.0
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert took < 4 * computed or usage.ru_nivcsw > usage.ru_nvcsw, "it paused, and nobody took its processor"
 
 
 def test_what_it_raises_comes_back(run: Run) -> None:

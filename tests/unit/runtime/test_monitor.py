@@ -1,6 +1,9 @@
 """What the daemon looks at once a second."""
 
+import os
 import socket
+from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +12,21 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.runtime.monitor import STALLED_AFTER_S, Monitor, status_of
+from quorumd.node.readiness import Standing
+from quorumd.runtime import monitor as monitor_module
+from quorumd.runtime.monitor import STALLED_AFTER_S, Monitor
+
+STANDING = Standing(1, "follower", 4, 2, 0.0, 2500.0, 42, 42, 10, True, True)
 
 
 class Loop:
-    """Notes what is asked of it."""
+    """Notes what is asked of it; what comes from another thread is done at once, unless it stands still."""
+
+    stands_still = False
+
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
+        if not self.stands_still:
+            callback()
 
     def __init__(self) -> None:
         self.delays: list[float] = []
@@ -37,7 +50,7 @@ def make_node(**engine: Any) -> Any:
     return SimpleNamespace(
         engine=SimpleNamespace(**(state | engine)),
         log=SimpleNamespace(has_room=lambda: True),
-        is_ready=True,
+        watch=SimpleNamespace(standing=lambda: STANDING),
         state_machine=SimpleNamespace(image=ClusterImage(), applied_offset=42),
         image_is_ahead=False,
     )
@@ -97,14 +110,18 @@ def test_a_full_disk_is_not_healthy() -> None:
     assert "disk is full" in text
 
 
-def test_readiness_is_the_nodes() -> None:
+def test_readiness_is_the_decision_of_the_event_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     node = make_node()
-    monitor, _ = make_monitor(node, Clocks())
+    monitor, loop = make_monitor(node, Clocks())
     assert monitor.readiness() == (True, "ready: follower in epoch 4, leader is node 2")
-    node.is_ready, node.engine.leader_id = False, -1
-    assert monitor.readiness() == (False, "not ready: follower in epoch 4, no leader known")
-    node.engine.is_leader = True
-    assert status_of(node) == "leader of epoch 4"
+    node.watch.standing = lambda: replace(STANDING, leader_id=-1, contact_ms=inf)
+    assert monitor.readiness() == (
+        False,
+        "not ready: follower in epoch 4, no leader known\nno leader is known",
+    )
+    monkeypatch.setattr(monitor_module, "RESPONSE_LIMIT_S", 0.001)
+    loop.stands_still = True
+    assert monitor.readiness() == (False, "not ready: the event loop has not turned for 0 s")
 
 
 def test_systemd_is_told_of_changes_and_that_the_daemon_lives(
@@ -116,19 +133,22 @@ def test_systemd_is_told_of_changes_and_that_the_daemon_lives(
         receiver.setblocking(False)
         node = make_node()
         monitor, loop = make_monitor(node, Clocks(), watchdog_s=0.25)
-        monitor.start()
-        monitor.look()
-        node.engine.epoch = 5
-        monitor.look()
-        told = [receiver.recv(1000).decode() for _ in range(5)]
+        searching = replace(STANDING, role="unattached", leader_id=-1, contact_ms=inf)
+        for standing in (searching, STANDING, STANDING, searching, replace(STANDING, epoch=5)):
+            node.watch.standing = lambda standing=standing: standing
+            monitor.start()
+        told = [receiver.recv(1000).decode() for _ in range(11)]
+    ready = f"READY=1\nMAINPID={os.getpid()}"
     assert told == [
-        "STATUS=follower in epoch 4, leader is node 2",
+        "STATUS=unattached in epoch 4, no leader known; no leader is known",
+        "EXTEND_TIMEOUT_USEC=60000000",
         "WATCHDOG=1",
+        *("STATUS=follower in epoch 4, leader is node 2", ready, "WATCHDOG=1"),
         "WATCHDOG=1",
-        "STATUS=follower in epoch 5, leader is node 2",
-        "WATCHDOG=1",
+        *("STATUS=unattached in epoch 4, no leader known; no leader is known", "WATCHDOG=1"),
+        *("STATUS=follower in epoch 5, leader is node 2", "WATCHDOG=1"),
     ]
-    assert loop.delays == [0.25]
+    assert loop.delays == [0.1, 0.25, 0.25, 0.25, 0.25]
     monitor.stop()
     assert loop.cancelled
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from scripts.bench import partition_image
-from scripts.bench.partitions import Daemon, PartitionReport
+from scripts.bench.partitions import MOST_HEARTBEATS, Daemon, PartitionReport, fence_broker
+from scripts.bench.processes import BenchError
 
 MEASURED = {
     "partitions": 1_000_000,
@@ -70,3 +75,34 @@ def test_what_is_measured_is_what_was_filled_in(tmp_path: Path, monkeypatch: pyt
     assert filled["records"] == built["records"] == partition_image.BROKERS + 2 + 200
     assert measured["partitions"] == 200
     assert 0 < measured["fence_led"] < measured["fence_records"] <= 201
+
+
+class Responses:
+    """What a controller answers to heartbeats, one after the other; the last again and again."""
+
+    def __init__(self, *responses: BrokerHeartbeatResponse) -> None:
+        self.responses = list(responses)
+        self.sent = 0
+
+    async def send(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        assert request.want_fence
+        self.sent += 1
+        return self.responses[min(self.sent, len(self.responses)) - 1]
+
+
+DRAINING = BrokerHeartbeatResponse(0, 0, True, False, False)
+
+
+def test_a_broker_with_many_partitions_is_fenced_by_several_heartbeats() -> None:
+    controller = Responses(DRAINING, DRAINING, BrokerHeartbeatResponse(0, 0, True, True, False))
+    assert asyncio.run(fence_broker(controller.send)) == 3
+
+
+@pytest.mark.parametrize(
+    "response", [DRAINING, BrokerHeartbeatResponse(0, int(ErrorCode.STALE_BROKER_EPOCH))], ids=str
+)
+def test_a_broker_that_is_not_fenced_fails_the_benchmark(response: BrokerHeartbeatResponse) -> None:
+    controller = Responses(response)
+    with pytest.raises(BenchError):
+        asyncio.run(fence_broker(controller.send))
+    assert controller.sent == (1 if response.error_code else MOST_HEARTBEATS)

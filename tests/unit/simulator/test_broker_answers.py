@@ -5,6 +5,10 @@ from __future__ import annotations
 from quorumd.controller.broker import Broker
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
+from quorumd.protocol.messages import (
+    alter_partition_reassignments_request,
+    alter_partition_reassignments_response,
+)
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -17,6 +21,12 @@ from quorumd.protocol.messages.list_partition_reassignments_response import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
+)
+from quorumd.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
 )
 from quorumd.simulator.brokers.checkers import answers, liveness
 from quorumd.simulator.brokers.replica import Proposal, Replica
@@ -71,6 +81,25 @@ def test_of_topics() -> None:
     assert breaks(checker.admin_answered, scene, DeleteTopicsRequest(), deleted)
     del scene.image.topics[TOPIC]
     assert not breaks(checker.admin_answered, scene, DeleteTopicsRequest(), deleted)
+
+
+def test_of_metadata() -> None:
+    checker = answers.ToldTopicsAreCommitted()
+    scene = scene_with(row(), broker(1), broker(2, is_fenced=True))
+    checker.batch_committed(scene, [])
+    checker.row_changed(scene, RowChange(WHERE, None, row(), True, 1))
+
+    def told(*partitions: MetadataResponsePartition, broker_id: int = 1) -> bool:
+        answer = MetadataResponse(0, [MetadataResponseBroker(7), MetadataResponseBroker(broker_id)])
+        answer.topics.append(MetadataResponseTopic(0, NAME, TOPIC, False, list(partitions)))
+        return breaks(checker.metadata_answered, scene, answer)
+
+    committed = MetadataResponsePartition(0, 0, 1, 0, [1, 2, 3], [1, 2])
+    assert not told(committed)
+    assert told(committed, committed)
+    assert told(MetadataResponsePartition(0, 0, 1, 1, [1, 2, 3], [1, 2]))
+    assert told(committed, broker_id=2)
+    assert breaks(checker.metadata_missing, scene, 1)
 
 
 def test_of_reassignments() -> None:
@@ -214,3 +243,24 @@ def test_of_drains_that_stand_still() -> None:
     assert not heartbeats(led, left)
     assert not heartbeats(left, left)
     assert not heartbeats(led)
+
+
+def test_the_way_back() -> None:
+    wanted, told = alter_partition_reassignments_request, alter_partition_reassignments_response
+
+    def is_broken_by(target: list[int] | None, error: int, original: tuple[int, ...] = (1, 2)) -> bool:
+        scene = scene_with(row((1,), replicas=(4, 1, 2), adding=(4,), original=original))
+        topics = [wanted.ReassignableTopic(NAME, [wanted.ReassignablePartition(0, target)])]
+        request = wanted.AlterPartitionReassignmentsRequest(1, True, topics)
+        partitions = [told.ReassignablePartitionResponse(0, error, None)]
+        answer = told.AlterPartitionReassignmentsResponse(
+            0, True, 0, None, [told.ReassignableTopicResponse(NAME, partitions)]
+        )
+        return breaks(answers.TheWayBackIsOpen().admin_answered, scene, request, answer)
+
+    refused = int(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    assert is_broken_by([1, 2], refused)
+    assert not is_broken_by([1, 2], 0)
+    assert not is_broken_by(None, refused)
+    assert not is_broken_by([2, 3], refused)
+    assert not is_broken_by([1, 2], refused, (2, 1))

@@ -6,10 +6,10 @@ import pytest
 
 from quorumd.simulator.brokers.checkers import replicas
 from quorumd.simulator.brokers.data_log import DataLog, Record
-from quorumd.simulator.brokers.replica import Leadership, Outcome, Proposal, Replica
+from quorumd.simulator.brokers.replica import Outcome, Proposal
+from quorumd.simulator.brokers.scene import RowChange
 from tests.support.broker_scenes import (
     WHERE,
-    Around,
     breaks,
     commit,
     host,
@@ -64,16 +64,22 @@ def test_leaders_wait_for_all_candidates() -> None:
 
 
 def test_leaders_know_their_isr() -> None:
-    class Forgetful(Replica):
-        maximal_isr = (1,)
+    checker, scene = replicas.LeadersKnowTheirIsr(), scene_with(row((1, 2), partition_epoch=6))
+    for committed in (row((1, 2, 3), partition_epoch=5), row((1, 2), partition_epoch=6)):
+        checker.row_changed(scene, RowChange(WHERE, None, committed, False, 2))
 
-    scene = scene_with(row((1, 2)))
-    host(scene, 1, leads=True)
-    assert not breaks(replicas.LeadersKnowTheirIsr().looked, scene, WHERE)
-    forgetful = Forgetful(WHERE, 1, Around())  # type: ignore[arg-type]  # as above
-    forgetful.known, forgetful.leadership = row((1, 2)), Leadership(0, 0)
-    scene.brokers[1].replicas = {WHERE: forgetful}
-    assert breaks(replicas.LeadersKnowTheirIsr().looked, scene, WHERE)
+    def broken_by(isr: tuple[int, ...], partition_epoch: int, proposal: Proposal | None = None) -> bool:
+        leader = host(scene, 1, known=row(isr, partition_epoch=partition_epoch), leads=True)
+        assert leader.leadership is not None
+        leader.leadership.proposal = proposal
+        return breaks(checker.looked, scene, WHERE)
+
+    assert not broken_by((1, 2), 6)
+    assert not broken_by((1, 2, 3), 5)
+    assert broken_by((1, 2), 5)
+    assert broken_by((1, 2, 3), 6)
+    assert broken_by((1, 2), 7)
+    assert not broken_by((1, 2), 5, Proposal(WHERE, 0, 5, ((1, 10), (2, 20))))
 
 
 def test_committed_records_are_the_same() -> None:

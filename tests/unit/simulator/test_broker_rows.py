@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.controller.broker import Broker
+from quorumd.controller.cluster_image import ALL_BROKERS
 from quorumd.controller.partition import NO_LEADER, RECOVERING
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.simulator.brokers.checkers import all_checkers, rows
@@ -46,6 +47,22 @@ def test_isr_and_elr() -> None:
     assert batch(checker, row((1,), elr=(1,)))
     assert batch(checker, row((1, 2), elr=(3,)))
     assert not batch(checker, row((1, 2), elr=(3,)), least="3")
+    without_elr = scene_with(row((1,), elr=(2, 3)))
+    del without_elr.image.features["eligible.leader.replicas.version"]
+    assert breaks(checker.batch_committed, without_elr, [WHERE])
+
+
+def test_the_last_in_sync_may_stay_where_the_elr_came_later() -> None:
+    """As long as nobody leads, and the ISR is that one."""
+    checker, alone = rows.TheFencedAreNotInSync(), row((1,), leader=NO_LEADER)
+    scene = scene_with(alone, broker(1, is_fenced=True), broker(2))
+    assert breaks(checker.batch_committed, scene, [WHERE])
+    scene.elr_enabled()
+    assert not breaks(checker.batch_committed, scene, [WHERE])
+    scene.changed(WHERE, row((1,), leader=NO_LEADER, partition_epoch=7))
+    assert not breaks(checker.batch_committed, scene, [WHERE])
+    scene.changed(WHERE, row((1,)))
+    assert breaks(checker.batch_committed, scene, [WHERE])
 
 
 @pytest.mark.parametrize("facts", [{"is_fenced": True}, {"in_controlled_shutdown": True}])
@@ -236,3 +253,53 @@ def test_unclean_elections() -> None:
     assert not step(checker, row((1,), elr=(2,)), row((2,), 2, elr=(1,)))
     assert step(checker, row((1,), elr=(2,)), row((1,), 2))
     assert step(checker, row((1, 3)), row((1, 3), 2))
+
+
+def test_who_led_last() -> None:
+    checker = rows.WhoLedLastIsKnown()
+    assert not batch(checker, row((), NO_LEADER)), "nobody ever led"
+    step(checker, row((1, 2)), row((2,), 2, elr=(1,)))
+    assert not batch(checker, row((), NO_LEADER, elr=(1,), last_known_elr=(2,)))
+    assert not batch(checker, row((), NO_LEADER, last_known_elr=(2,)))
+    assert batch(checker, row((), NO_LEADER))
+    assert batch(checker, row((), NO_LEADER, last_known_elr=(1,)))
+    assert not batch(checker, row((), NO_LEADER, replicas=(1, 3))), "it is no replica any more"
+
+
+@pytest.mark.parametrize(("fate", "is_broken"), [("fenced", True), ("unclean", False), ("gone", False)])
+def test_last_known_leaders(fate: str, is_broken: bool) -> None:
+    checker = rows.LastKnownLeadersComeLast()
+    before = row((), NO_LEADER, elr=(2,), last_known_elr=(1,))
+    after = row((1,), 1, recovery=RECOVERING)
+    scene = scene_with(after, broker(1), broker(2, is_fenced=True), broker(3))
+    if fate == "unclean":
+        scene.unclean[20] = None
+    if fate == "gone":
+        del scene.image.brokers[2]
+    assert not step(checker, before, after, scene=scene)
+    assert breaks(checker.batch_committed, scene, [WHERE]) is is_broken
+
+
+def test_reassignments_that_can_be_completed() -> None:
+    checker = rows.ReassignmentsEndAtOnce()
+    moving = {"replicas": (4, 2, 1), "adding": (4,), "removing": (1,), "original": (1, 2)}
+    assert batch(checker, row((1, 2, 4), **moving))
+    assert not batch(checker, row((1, 2), **moving))
+    assert not batch(checker, row((1, 4), **moving))
+    assert batch(checker, row((1, 4), **moving), least="1")
+    assert not batch(checker, row((1, 2)))
+
+
+def test_the_default_of_min_isr() -> None:
+    checker, scene = rows.MinIsrHasADefault(), scene_with()
+    assert breaks(checker.batch_committed, scene, [])
+    scene.image.set_config(ALL_BROKERS, "min.insync.replicas", "1", [])
+    assert not breaks(checker.batch_committed, scene, [])
+
+
+def test_enough_replicas_are_kept_by_a_cancel() -> None:
+    checker = rows.EnoughReplicasAreKept()
+    moving = {"replicas": (4, 1, 2, 3), "adding": (4,), "removing": (2, 3), "original": (1, 2, 3)}
+    assert not step(checker, row((1,), **moving), row((1,)))
+    assert step(checker, row((1, 4), **moving), row((1,)))
+    assert step(checker, row((1,), elr=(4,), **moving), row((1,)))

@@ -6,9 +6,13 @@ from contextlib import suppress
 
 import pytest
 
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.metadata_record import encode_record
 from quorumd.simulator.disk import PowerLost
 from quorumd.simulator.folders import DATA_FOLDER
 from tests.support.simulated_cluster import elect, make_cluster, run
+
+NEVER_COMMITTED = encode_record(NoOpRecord(), 0)
 
 
 def test_a_process_that_ends_while_it_starts_leaves_what_it_was_to_find() -> None:
@@ -43,7 +47,7 @@ def fails_to_sync(seed: int, is_rotten: bool, is_killed: bool) -> bool:
     if is_rotten:
         machine.disk.rot(f"{DATA_FOLDER}/meta.properties", 0, 1)
     machine.disk.fail_sync()
-    machine.node._append_batch([b"never committed"])
+    machine.node._append_batch([NEVER_COMMITTED])
     run(cluster, 1000.0, lambda: machine.disk.syncs_failed > 0)
     if is_killed:
         cluster.kill(machine.node_id)

@@ -154,3 +154,21 @@ def test_bytes_for_a_busy_process_that_dies_come_all_the_same() -> None:
     heap.call_at(2.0, lambda: setattr(process, "alive", False), b"kill")
     run_to_end(heap)
     assert seen == [5.0]
+
+
+def test_work_makes_its_process_later_and_nobody_else() -> None:
+    heap, worker, other = EventHeap(), Process("worker"), Process("other")
+    came: list[tuple[str, float]] = []
+
+    def work() -> None:
+        heap.spend(worker, 5.0)
+        heap.call_later(1.0, lambda: came.append(("sent behind the work", heap.now_ms)), b"", other)
+
+    heap.call_at(10.0, work, b"", worker)
+    heap.call_at(11.0, lambda: came.append(("other", heap.now_ms)), b"", other)
+    heap.call_at(12.0, lambda: came.append(("worker", heap.now_ms)), b"", worker)
+    assert heap.step(100.0)
+    assert (heap.now_ms, heap.ended_ms) == (10.0, 15.0)
+    while heap.step(100.0):
+        pass
+    assert came == [("other", 11.0), ("worker", 15.0), ("sent behind the work", 16.0)]

@@ -11,7 +11,12 @@ from quorumd.simulator.checkers import Broken
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.faults.voters import ask_for
 from quorumd.simulator.folders import DATA_FOLDER
-from quorumd.simulator.settled import Handover, LastVoterChange, require_checkpoints
+from quorumd.simulator.settled import (
+    Handover,
+    LastVoterChange,
+    require_checkpoints,
+    require_idle_records,
+)
 from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
 
 TAKES_BOTH = next(seed for seed in range(99) if Random(seed).randrange(2) == 1)
@@ -35,6 +40,28 @@ def change(cluster: Cluster, seed: int) -> LastVoterChange:
 def test_any_voters_can_be_had(seed: int) -> None:
     cluster = settled(2, 2)
     change(cluster, seed).require()
+
+
+def look_at_idle_log(cluster: Cluster, interval_ms: float) -> None:
+    def committed_end() -> int:
+        leader = leader_of(cluster)
+        assert leader is not None
+        assert leader.node is not None
+        return leader.node.engine.high_watermark
+
+    require_idle_records(
+        interval_ms, cluster, lambda until: run(cluster, until - cluster.heap.now_ms), committed_end
+    )
+
+
+def test_an_idle_log_that_grows_is_as_it_should_be() -> None:
+    look_at_idle_log(settled(3, idle_interval_ms=100.0), 100.0)
+
+
+@pytest.mark.parametrize("written_each_ms", [0.0, 10.0])
+def test_an_idle_log_that_stands_still_or_grows_fast_is_noticed(written_each_ms: float) -> None:
+    with pytest.raises(Broken, match="it grew by"):
+        look_at_idle_log(settled(3, idle_interval_ms=written_each_ms), 100.0)
 
 
 def test_nodes_that_nobody_finds_are_noticed() -> None:

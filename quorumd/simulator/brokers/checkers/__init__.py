@@ -1,6 +1,7 @@
 """Promises about brokers and their records, one class each; see `base` for what they can look at.
 
 rows       what is committed of partitions and brokers, and every step of it
+placement  where new topics go
 replicas   logs, high watermarks, what leaders take for the ISR
 answers    what the controller may answer
 liveness   what must come to be once nothing goes wrong any more
@@ -8,7 +9,7 @@ liveness   what must come to be once nothing goes wrong any more
 
 from __future__ import annotations
 
-from quorumd.simulator.brokers.checkers import answers, replicas, rows
+from quorumd.simulator.brokers.checkers import answers, placement, replicas, rows
 from quorumd.simulator.brokers.checkers.base import BrokerChecker
 
 
@@ -32,6 +33,12 @@ def all_checkers() -> list[BrokerChecker]:
         rows.BrokerEpochsAreOffsets(),
         rows.WhoRecoversIsAlone(),
         rows.UncleanElectionsAreTold(),
+        rows.WhoLedLastIsKnown(),
+        rows.LastKnownLeadersComeLast(),
+        rows.ReassignmentsEndAtOnce(),
+        rows.MinIsrHasADefault(),
+        placement.NewTopicsBeginAnywhere(),
+        placement.CordonedBrokersGetNothingNew(),
         replicas.AppliedMetadataIsCommitted(),
         replicas.WhoJoinsHasWhatIsCommitted(),
         replicas.OneLeaderPerEpoch(),
@@ -54,6 +61,8 @@ def all_checkers() -> list[BrokerChecker]:
         answers.LiveBrokersKeepTheirEpoch(),
         answers.WhoMayGoLeadsNothing(),
         answers.DrainsGoOn(),
+        answers.ToldTopicsAreCommitted(),
         answers.ProducerIdsAreGivenOnce(),
         answers.WhoIsHeardOfIsNotFenced(),
+        answers.TheWayBackIsOpen(),
     ]

@@ -5,10 +5,15 @@ from __future__ import annotations
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from quorumd.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+)
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
 from quorumd.protocol.messages.delete_topics_response import DeleteTopicsResponse
 from quorumd.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.checkers.base import BrokerChecker
 from quorumd.simulator.brokers.replica import Proposal
@@ -169,3 +174,74 @@ class WhoIsHeardOfIsNotFenced(BrokerChecker):
                 f"broker {broker.id} is fenced {silent_ms:.0f} ms after its last heartbeat that was answered, or the "
                 f"beginning of the leader; sessions are {scene.shortest_session_ms:.0f} ms or longer"
             )
+
+
+class TheWayBackIsOpen(BrokerChecker):
+    """A cancel may be refused, since it would drop replicas that have what others lack. Then a reassignment to the
+    replicas from before goes back."""
+
+    promise = "a reassignment can always go back to its originals"
+
+    def admin_answered(self, scene: Scene, request: Message, answer: Message) -> None:
+        if not isinstance(request, AlterPartitionReassignmentsRequest) or not isinstance(
+            answer, AlterPartitionReassignmentsResponse
+        ):
+            return
+        refused = {
+            (topic.name, told.partition_index): told
+            for topic in answer.responses
+            for told in topic.partitions
+            if told.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        }
+        for asked in request.topics:
+            topic = scene.image.topic_named(asked.name)
+            for wanted in asked.partitions:
+                row = topic.partitions.get(wanted.partition_index) if topic is not None else None
+                told = refused.get((asked.name, wanted.partition_index))
+                if row is None or told is None or wanted.replicas is None or not row.is_reassigning:
+                    continue
+                if tuple(wanted.replicas) == row.original:
+                    raise self.broken(f"{asked.name}-{wanted.partition_index}, {row!r}: {told!r}")
+
+
+class ToldTopicsAreCommitted(BrokerChecker):
+    """What clients are told of topics, however large, was so at some time: each partition once, and each a committed
+    one, and brokers that are there. Requests on one connection are answered in their order, an error at once."""
+
+    promise = "clients are told of whole topics, as they are committed"
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[object, int, int, tuple[int, ...], tuple[int, ...]], None] = {}
+        self._unfenced: dict[int, None] = {}
+
+    def batch_committed(self, scene: Scene, changed: object) -> None:
+        self._unfenced.update(
+            (broker.id, None) for broker in scene.image.brokers.values() if not broker.is_fenced
+        )
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        where, after = change.where, change.after
+        if after is not None:
+            self._rows[where.topic_id, where.number, after.leader_epoch, after.replicas, after.isr] = None
+
+    def metadata_answered(self, scene: Scene, answer: MetadataResponse) -> None:
+        for broker in answer.brokers:
+            if broker.node_id in scene.brokers and broker.node_id not in self._unfenced:
+                raise self.broken(f"a client was told of {broker!r}, which never was unfenced")
+        for topic in answer.topics:
+            numbers = [partition.partition_index for partition in topic.partitions]
+            if numbers != list(range(len(numbers))):
+                raise self.broken(f"the partitions of topic {topic.name!r} were told as {numbers}")
+            for told in topic.partitions:
+                key = (
+                    topic.topic_id,
+                    told.partition_index,
+                    told.leader_epoch,
+                    tuple(told.replica_nodes),
+                    tuple(told.isr_nodes),
+                )
+                if key not in self._rows:
+                    raise self.broken(f"of topic {topic.name!r} a client was told {told!r}, never committed")
+
+    def metadata_missing(self, scene: Scene, requests: int) -> None:
+        raise self.broken(f"{requests} requests on one connection got no answer")

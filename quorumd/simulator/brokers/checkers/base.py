@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
@@ -79,6 +80,12 @@ class BrokerChecker:
 
     def admin_answered(self, scene: Scene, request: Message, answer: Message) -> None:
         """An administrator, or a broker in need of producer ids, was answered."""
+
+    def metadata_answered(self, scene: Scene, answer: MetadataResponse) -> None:
+        """A client was told of all topics."""
+
+    def metadata_missing(self, scene: Scene, requests: int) -> None:
+        """So many requests of a client on one connection got no answer, though nothing fails."""
 
     def broken(self, text: str) -> Broken:
         return Broken(self.promise, text)

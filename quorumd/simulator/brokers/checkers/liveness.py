@@ -88,6 +88,16 @@ def reassignments_end(scene: Scene) -> str:
     return ""
 
 
+def preferred_leaders_lead(scene: Scene) -> str:
+    """Of a balanced cluster in which everybody is in sync."""
+    for where in _partitions(scene) if scene.is_balanced else ():
+        row = scene.image.partition(where)
+        assert row is not None
+        if row.leader != NO_LEADER and row.leader != row.replicas[0] and row.replicas[0] in row.isr:
+            return f"the preferred leader of {named(scene, where)} does not lead: {row!r}"
+    return ""
+
+
 def _partitions(scene: Scene) -> list[PartitionId]:
     return [
         PartitionId(topic.id, number) for topic in scene.image.topics.values() for number in topic.partitions
@@ -102,6 +112,7 @@ ALL: Final[tuple[Missing, ...]] = (
     brokers_know,
     producers_are_told,
     records_get_everywhere,
+    preferred_leaders_lead,
 )
 
 

@@ -52,15 +52,31 @@ class CandidatesHaveWhatIsCommitted(BrokerChecker):
 
 
 class LeadersKnowTheirIsr(BrokerChecker):
-    """S3, ReplicationQuorumSuperset."""
+    """What the newest leader waits for, while no proposal of its own is under way, is an ISR that was committed: the
+    one of the partition epoch that it knows, whether from the metadata or from an answer (S3,
+    ReplicationQuorumSuperset)."""
 
-    promise = "without a proposal, a leader waits for its ISR"
+    promise = "without a proposal, a leader waits for the ISR that is committed"
+
+    def __init__(self) -> None:
+        self._committed: dict[tuple[PartitionId, int], frozenset[int]] = {}
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        if change.after is not None:
+            self._committed[change.where, change.after.partition_epoch] = frozenset(change.after.isr)
 
     def looked(self, scene: Scene, where: PartitionId) -> None:
         for seen, replica in scene.leaders(where):
             assert replica.leadership is not None
-            if replica.leadership.proposal is None and replica.maximal_isr != replica.isr:
-                raise self.broken(f"broker {seen.id} of {named(scene, where)}: {replica.maximal_isr}")
+            if replica.leadership.proposal is not None or replica.known is None:
+                continue
+            epoch = replica.known.partition_epoch
+            committed = self._committed.get((where, epoch))
+            if committed != frozenset(replica.maximal_isr):
+                raise self.broken(
+                    f"broker {seen.id} of {named(scene, where)} waits for {replica.maximal_isr}, committed with "
+                    f"partition epoch {epoch} is {sorted(committed) if committed is not None else None}"
+                )
 
 
 class LeadersWaitForAllCandidates(BrokerChecker):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, ClusterImage
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition, PartitionId
 from quorumd.ids import ZERO_UUID
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
@@ -20,13 +20,16 @@ def _rows(image: ClusterImage, changed: Iterable[PartitionId]) -> Iterable[tuple
 
 
 class IsrAndElrAreValid(BrokerChecker):
-    """Both are replicas, nobody is in both, and with enough in sync nobody is in the ELR (S10)."""
+    """Both are replicas, nobody is in both, and with enough in sync, or with the ELR turned off, nobody is in the ELR
+    (S10)."""
 
     promise = "ISR and ELR are apart, and of the replicas"
 
     def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
         for where, row in _rows(scene.image, changed):
             in_sync, eligible = set(row.isr), set(row.elr)
+            if not scene.image.elr_enabled and (row.elr or row.last_known_elr):
+                raise self.broken(f"{named(scene, where)} has an ELR, which is turned off: {row!r}")
             if not in_sync <= set(row.replicas) or not eligible <= set(row.replicas):
                 raise self.broken(f"{named(scene, where)} has others than its replicas: {row!r}")
             if in_sync & eligible or len(in_sync) != len(row.isr):
@@ -46,7 +49,7 @@ class TheFencedAreNotInSync(BrokerChecker):
         for where, row in _rows(scene.image, changed):
             for member in row.isr:
                 broker = scene.image.brokers.get(member)
-                is_last = not scene.image.elr_enabled and row.isr == (member,)
+                is_last = scene.may_stay_last(where, row, member)
                 is_out = broker is None or not (broker.is_active or scene.is_draining(broker))
                 if is_out and not is_last:
                     raise self.broken(
@@ -203,7 +206,8 @@ class WhoEndedUncleanlyIsOut(BrokerChecker):
         for broker_id in back:
             for topic in scene.image.topics.values():
                 for number, row in topic.partitions.items():
-                    last = not scene.image.elr_enabled and row.isr == (broker_id,) and row.leader == NO_LEADER
+                    where = PartitionId(topic.id, number)
+                    last = scene.may_stay_last(where, row, broker_id) and row.leader == NO_LEADER
                     if broker_id in (*row.isr, *row.elr, row.leader) and not last:
                         raise self.broken(f"broker {broker_id} is back in {topic.name}-{number}: {row!r}")
 
@@ -228,7 +232,7 @@ class NewIncarnationsLeadNothing(BrokerChecker):
         for broker_id in back:
             for topic in scene.image.topics.values():
                 for number, row in topic.partitions.items():
-                    last = not scene.image.elr_enabled and row.isr == (broker_id,)
+                    last = scene.may_stay_last(PartitionId(topic.id, number), row, broker_id)
                     if row.leader == broker_id or (broker_id in row.isr and not last):
                         raise self.broken(f"broker {broker_id} is back in {topic.name}-{number}: {row!r}")
 
@@ -258,7 +262,8 @@ class EnoughReplicasAreKept(BrokerChecker):
             return
         if set(before.replicas) <= set(after.replicas) and not before.is_reassigning:
             return
-        if set(after.replicas) == set(before.original) and set(before.isr) <= set(after.isr):
+        had, has = {*before.isr, *before.elr}, {*after.isr, *after.elr}
+        if set(after.replicas) == set(before.original) and had <= has:
             return  # Back to where it came from, and nobody is lost by that.
         topic = scene.image.topics.get(change.where.topic_id)
         if after.recovery == RECOVERING or (topic is not None and scene.image.unclean_election(topic.name)):
@@ -334,3 +339,79 @@ class UncleanElectionsAreTold(BrokerChecker):
         was_last = not before.isr and before.last_known_elr == (after.leader,)
         if after.recovery != RECOVERING or not (allowed or was_last):
             raise self.broken(f"{named(scene, change.where)} went from {before!r} to {after!r}")
+
+
+class WhoLedLastIsKnown(BrokerChecker):
+    """Where every member of ISR and ELR is lost (S9, MinIsrRecoveryQuorum). The specification of KIP-966 keeps
+    min.insync.replicas of them; what is shipped keeps the last leader, and so does this."""
+
+    promise = "where nobody has every record, it is known who led last"
+
+    def __init__(self) -> None:
+        self._led: dict[PartitionId, int] = {}
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        if change.after is not None and change.after.leader != NO_LEADER:
+            self._led[change.where] = change.after.leader
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        for where, row in _rows(scene.image, changed):
+            if not scene.image.elr_enabled or row.isr or row.elr:
+                continue
+            last = self._led.get(where, NO_LEADER)
+            if last in row.replicas and row.last_known_elr != (last,):
+                raise self.broken(f"{named(scene, where)} was led by {last}: {row!r}")
+
+
+class LastKnownLeadersComeLast(BrokerChecker):
+    """Nobody consents to the election of who led last, and it may lack records: so it waits until every replica that
+    was eligible is known to have lost some (KIP-966)."""
+
+    promise = "who led last is elected only when everybody eligible has lost records"
+
+    def __init__(self) -> None:
+        self._elected: dict[PartitionId, Partition] = {}
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or after.recovery != RECOVERING or not before.elr:
+            return
+        topic = scene.image.topics.get(change.where.topic_id)
+        allowed = topic is not None and scene.image.unclean_election(topic.name)
+        if before.last_known_elr == (after.leader,) and after.leader not in before.elr and not allowed:
+            self._elected[change.where] = before
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        elected, self._elected = self._elected, {}
+        for where, before in elected.items():
+            row = scene.image.partition(where)
+            for member in before.elr:
+                broker = scene.image.brokers.get(member)
+                is_lost = broker is None or broker.epoch in scene.unclean
+                if row is not None and member in row.replicas and not is_lost:
+                    raise self.broken(f"{named(scene, where)} went from {before!r} to {row!r}")
+
+
+class ReassignmentsEndAtOnce(BrokerChecker):
+    """With the batch that makes it possible, be it of an ISR, of configs or of an election."""
+
+    promise = "a reassignment that can be completed is completed"
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        for where, row in _rows(scene.image, changed):
+            if not row.is_reassigning:
+                continue
+            staying = [member for member in row.isr if member not in row.removing]
+            least = max(1, min(scene.min_isr(where), len(row.target)))
+            if len(staying) >= least and set(row.adding) <= set(staying):
+                raise self.broken(f"{named(scene, where)} needs {least} in sync: {row!r}")
+
+
+class MinIsrHasADefault(BrokerChecker):
+    """Where it is not set in the metadata, every broker takes what its own properties file says (KIP-966)."""
+
+    promise = "with an ELR, brokers and controller agree on min.insync.replicas"
+
+    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+        if scene.image.elr_enabled and MIN_INSYNC_REPLICAS not in scene.image.config(ALL_BROKERS):
+            raise self.broken("it is not set for all brokers")

@@ -1,7 +1,9 @@
 """What stock Kafka controllers wrote: their own snapshots are the oracle for how the records of their log are read.
 
 tests/support/data/stock_kafka_4.1.0.zip holds what three controllers of Apache Kafka 4.1.0 left after topics were
-made and deleted, a broker and the leading controller were killed, and the killed controller came back.
+made and deleted, a broker and the leading controller were killed, and the killed controller came back;
+kafka_4.3.1_records.zip what one of 4.3.1 left after access control entries, credentials, quotas, tokens and a
+cordoned directory were set and removed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import pytest
 from quorumd.pipeline.audit.audit import audit_here
 from tests.support.damaged_logs import change_silently, flip_bit
 
-ARCHIVE = Path(__file__).parents[3] / "support" / "data" / "stock_kafka_4.1.0.zip"
+DATA = Path(__file__).parents[3] / "support" / "data"
+ARCHIVE = DATA / "stock_kafka_4.1.0.zip"
 
 
 @pytest.fixture
@@ -43,3 +46,12 @@ def test_damage_in_it_is_found(folders: dict[int, str]) -> None:
     ]
     assert ("BAD_CRC", 1, flipped.base_offset, flipped.end_offset) in told
     assert ("DIVERGED", 3, changed.base_offset, changed.end_offset) in told
+
+
+def test_records_that_are_kept_for_others_lead_to_every_snapshot(tmp_path: Path) -> None:
+    with zipfile.ZipFile(DATA / "kafka_4.3.1_records.zip") as archive:
+        archive.extractall(tmp_path)
+    report = audit_here({1: str(tmp_path / "1")})
+    assert [finding.code for finding in report.findings] == ["NO_STATE"]
+    (node,) = report.document()["nodes"]
+    assert len(node["snapshots"]) == 3

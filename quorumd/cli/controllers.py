@@ -1,0 +1,88 @@
+"""`quorumd controllers`: the controllers that are registered, and removing one that is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.asking import ask
+from quorumd.cli.output import columns, print_json
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
+
+COLUMNS = ("Id", "State", "Address")
+
+_controller_id = click.argument("controller_id", metavar="ID", type=click.IntRange(0, 2**31 - 1))
+
+
+@click.group()
+def controllers() -> None:
+    """Show registered controllers, remove lost ones.
+
+    \b
+    Examples:
+      quorumd controllers list --bootstrap-server 127.0.0.1:9192
+      quorumd controllers unregister 7 --bootstrap-server 127.0.0.1:9192
+    """
+
+
+@controllers.command("list")
+@options.bootstrap_server
+@options.output
+def list_command(servers: Addresses, output: str) -> None:
+    """Show the controllers, one per line.
+
+    State: leader, voter, observer; absent is one that is registered, has no vote and does not fetch. An absent
+    controller hinders changes of features that it does not support, until it is unregistered.
+
+    \b
+    Examples:
+      quorumd controllers list --bootstrap-server 127.0.0.1:9192
+      quorumd controllers list --bootstrap-server 127.0.0.1:9192 --output json
+    """
+    rows = ask(servers, controller_rows)
+    if output == "json":
+        print_json(rows)
+    else:
+        click.echo(columns(COLUMNS, [list(row.values()) for row in rows]))
+
+
+@controllers.command()
+@_controller_id
+@options.bootstrap_server
+@options.output
+def unregister(controller_id: int, servers: Addresses, output: str) -> None:
+    """Remove the registration of a controller that does not come back.
+
+    A controller that runs registers again. Its vote is another matter: see `quorumd quorum remove-voter`.
+
+    \b
+    Example:
+      quorumd controllers unregister 7 --bootstrap-server 127.0.0.1:9192
+    """
+    ask(servers, lambda admin: admin.unregister_controller(controller_id))
+    if output == "json":
+        print_json({"id": controller_id, "registered": False})
+    else:
+        click.echo(f"committed: controller {controller_id} is not registered any more")
+
+
+async def controller_rows(admin: AdminClient) -> list[dict[str, Any]]:
+    """The controllers of `--output json`, by id."""
+    cluster = await admin.describe_cluster("leader")
+    quorum = await admin.describe_quorum()
+    states = {replica.replica_id: "observer" for replica in quorum.observers}
+    states |= {replica.replica_id: "voter" for replica in quorum.current_voters}
+    states[quorum.leader_id] = "leader"
+    return [
+        {
+            "id": node.broker_id,
+            "state": states.get(node.broker_id, "absent"),
+            "address": f"{f'[{node.host}]' if ':' in node.host else node.host}:{node.port}",
+        }
+        for node in sorted(cluster.brokers, key=lambda node: node.broker_id)
+    ]

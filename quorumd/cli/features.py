@@ -1,0 +1,177 @@
+"""`quorumd features`: the levels that the whole cluster works at, and changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.asking import ask
+from quorumd.cli.initial_features import feature_level, named_levels
+from quorumd.cli.options import F
+from quorumd.cli.output import columns, print_json
+
+if TYPE_CHECKING:
+    from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
+
+COLUMNS = ("Feature", "Finalized", "Supported", "Name")
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+METADATA_VERSION = "metadata.version"
+
+
+class Change(NamedTuple):
+    """The level of a feature, before and after."""
+
+    feature: str
+    before: int
+    after: int
+
+
+@click.group()
+def features() -> None:
+    """Show and change the levels that the whole cluster works at.
+
+    \b
+    Examples:
+      quorumd features describe --bootstrap-server 127.0.0.1:9192
+      quorumd features upgrade --release-version 4.4 --dry-run --bootstrap-server 127.0.0.1:9192
+      quorumd features downgrade --feature share.version=0 --bootstrap-server 127.0.0.1:9192
+    """
+
+
+def _levels(command: F) -> F:
+    """`--release-version`, `--feature`, `--dry-run`: which levels are to be, and whether they only might."""
+    for option in (
+        options.output,
+        options.bootstrap_server,
+        click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing."),
+        click.option(
+            "--feature",
+            "features",
+            type=feature_level,
+            multiple=True,
+            metavar="NAME=LEVEL",
+            help="The level of one feature; may be repeated.",
+        ),
+        click.option(
+            "--release-version",
+            "release",
+            metavar="RELEASE",
+            help="Every feature as in a new cluster of this Kafka release, such as 4.3.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@features.command()
+@options.bootstrap_server
+@options.output
+def describe(servers: Addresses, output: str) -> None:
+    """Show every feature: the level that is finalized, 0 for off, and those that the quorum supports.
+
+    \b
+    Example:
+      quorumd features describe --bootstrap-server 127.0.0.1:9192
+    """
+    from quorumd.controller.metadata_versions import metadata_version_of
+
+    found = ask(servers, lambda admin: admin.describe_features())
+    rows = []
+    for name, (lowest, highest) in sorted(found.supported.items()):
+        level = found.finalized.get(name, 0)
+        version = metadata_version_of(level) if name == METADATA_VERSION else None
+        label = version.name if version is not None else None
+        rows.append(
+            {"feature": name, "finalized": level, "lowest": lowest, "highest": highest, "name": label}
+        )
+    if output == "json":
+        print_json({"epoch": found.epoch, "features": rows})
+        return
+    cells = [
+        (row["feature"], row["finalized"], f"{row['lowest']} to {row['highest']}", row["name"] or "-")
+        for row in rows
+    ]
+    click.echo(columns(COLUMNS, cells))
+
+
+@features.command()
+@_levels
+def upgrade(
+    release: str | None, features: Sequence[tuple[str, int]], dry_run: bool, servers: Addresses, output: str
+) -> None:
+    """Raise the levels of features, all of them or none.
+
+    Every node of the quorum and every registered broker must support them: upgrade these first. Exit code 1 if
+    the levels are refused, with the reason for each; --dry-run tells so, too.
+
+    \b
+    Examples:
+      quorumd features upgrade --release-version 4.4 --bootstrap-server 127.0.0.1:9192
+      quorumd features upgrade --feature share.version=1 --dry-run --bootstrap-server 127.0.0.1:9192
+    """
+    _change(servers, _wanted(release, features), UPGRADE, dry_run, output)
+
+
+@features.command()
+@_levels
+@click.option("--unsafe", is_flag=True, help="Also where it loses what the higher level had.")
+def downgrade(
+    release: str | None,
+    features: Sequence[tuple[str, int]],
+    dry_run: bool,
+    servers: Addresses,
+    output: str,
+    unsafe: bool,
+) -> None:
+    """Lower the levels of features, all of them or none; level 0 turns a feature off.
+
+    metadata.version goes down only where no metadata can be lost by it, whether --unsafe is given or not. Exit
+    code 1 if the levels are refused.
+
+    \b
+    Examples:
+      quorumd features downgrade --feature share.version=0 --bootstrap-server 127.0.0.1:9192
+      quorumd features downgrade --release-version 4.1 --dry-run --bootstrap-server 127.0.0.1:9192
+    """
+    _change(
+        servers, _wanted(release, features), UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE, dry_run, output
+    )
+
+
+def _wanted(release: str | None, features: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Raises UsageError for options that contradict each other."""
+    from quorumd.controller.bootstrap_metadata import release_level
+    from quorumd.controller.metadata_versions import default_levels
+
+    if (release is None) == (not features):
+        problem = "cannot be combined" if features else "are both missing: give one of the two"
+        raise click.UsageError(f"--release-version and --feature {problem}")
+    if release is None:
+        return named_levels(features)
+    try:
+        return default_levels(release_level(release))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _change(servers: Addresses, wanted: dict[str, int], kind: int, dry_run: bool, output: str) -> None:
+    async def update(admin: AdminClient) -> list[Change]:
+        before = (await admin.describe_features()).finalized
+        await admin.update_features(wanted, kind, validate_only=dry_run)
+        levels = [Change(name, before.get(name, 0), level) for name, level in sorted(wanted.items())]
+        return [change for change in levels if change.before != change.after]
+
+    changes = ask(servers, update)
+    if output == "json":
+        rows: list[dict[str, Any]] = [change._asdict() for change in changes]
+        print_json({"dryRun": dry_run, "changes": rows})
+        return
+    what = "possible" if dry_run else "committed"
+    for change in changes:
+        click.echo(f"{what}: {change.feature} {change.before} -> {change.after}")
+    if not changes:
+        click.echo("nothing to change: these are the levels already")

@@ -1,0 +1,59 @@
+"""`--release-version`, `--feature` and `--add-scram` of `quorumd format`: what a new cluster begins with."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+
+SALT_BYTES = 24
+
+
+def feature_level(text: str) -> tuple[str, int]:
+    """`NAME=LEVEL`. A parameter type of click."""
+    name, equals, level = (part.strip() for part in text.partition("="))
+    if not equals or not name or not (level.isascii() and level.isdecimal() and int(level) < 2**15):
+        raise click.BadParameter(f"{text!r} is not NAME=LEVEL, such as group.version=1")
+    return name, int(level)
+
+
+def scram_credential(text: str) -> UserScramCredentialRecord:
+    """`MECHANISM=[name=...,password=...]`. A parameter type of click."""
+    from quorumd.controller.scram_credentials import parse_credential
+
+    try:
+        return parse_credential(text, lambda: secrets.token_bytes(SALT_BYTES))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def named_levels(features: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Raises UsageError for a feature that is named twice."""
+    levels = dict(features)
+    if len(levels) < len(features):
+        raise click.UsageError("--feature names a feature twice")
+    return levels
+
+
+def bootstrap_content(
+    release: str | None = None,
+    features: Sequence[tuple[str, int]] = (),
+    credentials: Sequence[UserScramCredentialRecord] = (),
+) -> bytes:
+    """The content of `bootstrap.checkpoint`. Raises UsageError for levels that no cluster can begin with."""
+    from quorumd.controller.bootstrap_metadata import feature_records, levels_of_new_cluster
+    from quorumd.log.bootstrap_file import encode_bootstrap
+    from quorumd.protocol.metadata_record import encode_record
+
+    try:
+        levels = levels_of_new_cluster(release, named_levels(features))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    frames = [encode_record(record, 0) for record in (*feature_records(levels), *credentials)]
+    return encode_bootstrap(frames, int(time.time() * 1000))

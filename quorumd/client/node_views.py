@@ -1,0 +1,130 @@
+"""How each node sees itself and its quorum: asked one by one, whether or not there is a leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quorumd.client.connection import NodeConnection
+from quorumd.errors import QuorumdError, RequestFailed
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages import describe_quorum_request
+from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
+from quorumd.protocol.messages.describe_node_response import DescribeNodeResponse
+from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """What came of one node: its view, or why there is none."""
+
+    address: Address
+    seen: DescribeNodeResponse | None = None
+    failure: str = ""
+    is_stock: bool = False
+    """A stock controller: only epoch and leader are known, and the high watermark if it leads."""
+    learned_from: int | None = None
+    """The node that named this address, None for one that the user gave."""
+
+    @property
+    def name(self) -> str:
+        host, port = self.address
+        return f"{host}:{port}"
+
+    @property
+    def summary(self) -> str:
+        """One line: who it is, and what it says."""
+        seen = self.seen
+        if seen is None:
+            return f"{self.name}: {self.failure}"
+        leader = f"leader is node {seen.leader_id}" if seen.leader_id >= 0 else "no leader known"
+        if self.is_stock:
+            return f"{self.name}: a Kafka controller in epoch {seen.epoch}, {leader}"
+        role = seen.role if seen.role == "leader" else f"{seen.role} in epoch {seen.epoch}, {leader}"
+        return ", ".join([f"node {seen.node_id} ({self.name}): {role}", *_silence(seen)])
+
+
+async def node_views(
+    addresses: Sequence[Address], timeout_ms: float, *, others: bool = True
+) -> list[NodeView]:
+    """The view of each of these nodes and, with `others`, of the nodes that these name, by node id.
+
+    `timeout_ms` bounds each node; nobody waits for another one.
+    """
+    given = list(dict.fromkeys(addresses))
+    views = await asyncio.gather(*(_view(address, timeout_ms) for address in given))
+    if others:
+        known = {view.seen.node_id for view in views if view.seen is not None and not view.is_stock}
+        named = {
+            node.node_id: ((node.host, node.port), view.seen.node_id)
+            for view in views
+            if view.seen is not None
+            for node in view.seen.nodes
+            if node.node_id not in known and (node.host, node.port) not in given
+        }
+        more = [_view(address, timeout_ms, source) for address, source in named.values()]
+        views += await asyncio.gather(*more)
+    return sorted(views, key=lambda view: (view.seen is None or view.is_stock, _node_id(view), view.address))
+
+
+def _node_id(view: NodeView) -> int:
+    return view.seen.node_id if view.seen is not None else -1
+
+
+def _silence(seen: DescribeNodeResponse) -> list[str]:
+    silent = [peer.node_id for peer in seen.silent_peers]
+    if not silent:
+        return []
+    names = " and ".join(filter(None, [", ".join(map(str, silent[:-1])), str(silent[-1])]))
+    return [
+        f"node{'s' if len(silent) > 1 else ''} {names} {'do' if len(silent) > 1 else 'does'} not respond to it"
+    ]
+
+
+async def _view(address: Address, timeout_ms: float, learned_from: int | None = None) -> NodeView:
+    connection: NodeConnection | None = None
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            connection = await NodeConnection.open(*address)
+            is_stock = ApiKey.DESCRIBE_NODE not in connection.peer_ranges
+            seen = await (_stock_view(connection) if is_stock else _own_view(connection))
+        return NodeView(address, seen, is_stock=is_stock, learned_from=learned_from)
+    except TimeoutError:
+        return NodeView(
+            address, None, f"no response within {timeout_ms / 1000:g} s", learned_from=learned_from
+        )
+    except QuorumdError as error:
+        reason = str(error).removeprefix(f"cannot connect to {address[0]}:{address[1]}: ")
+        return NodeView(address, None, reason, learned_from=learned_from)
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+async def _own_view(connection: NodeConnection) -> DescribeNodeResponse:
+    response = await connection.send(DescribeNodeRequest())
+    assert isinstance(response, DescribeNodeResponse)
+    return response
+
+
+async def _stock_view(connection: NodeConnection) -> DescribeNodeResponse:
+    """What a stock controller says of the quorum: the others know epoch and leader only."""
+    wire = describe_quorum_request
+    topic = wire.TopicData(METADATA_TOPIC, [wire.PartitionData(METADATA_PARTITION)])
+    response = await connection.send(wire.DescribeQuorumRequest([topic]))
+    assert isinstance(response, DescribeQuorumResponse)
+    for found in response.topics:
+        for partition in found.partitions:
+            return DescribeNodeResponse(
+                node_id=-1,
+                voted_id=-1,
+                epoch=partition.leader_epoch,
+                leader_id=partition.leader_id,
+                high_watermark=partition.high_watermark,
+                voter_ids=[voter.replica_id for voter in partition.current_voters],
+            )
+    raise RequestFailed("it does not describe the quorum")

@@ -1,0 +1,53 @@
+"""Settings from the environment: QUORUMD_ and the key in capitals, with `_` for each `.`.
+
+`QUORUMD_NODE_ID=3` is `node.id=3`, under whichever of its names the file gives that setting, and wins over the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quorumd.config.properties import Property
+
+PREFIX = "QUORUMD_"
+OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMPILE")
+"""Variables that mean something else: an option of commands, and how the package is built."""
+
+
+def variable_of(key: str) -> str:
+    """The variable that overrides a key."""
+    return PREFIX + key.upper().replace(".", "_")
+
+
+def overrides(keys: Iterable[str], environment: Mapping[str, str]) -> list[Property]:
+    """What the environment says of `keys`, as properties that name their variable."""
+    return [
+        Property(key, environment[variable], 0, origin=variable)
+        for key in keys
+        for variable in (variable_of(key),)
+        if variable in environment
+    ]
+
+
+def without_overrides(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a node that only its file configures."""
+    return {
+        name: value for name, value in environment.items() if not name.startswith(PREFIX) or name in OTHERS
+    }
+
+
+def misspelt(keys: Iterable[str], environment: Mapping[str, str]) -> list[str]:
+    """Warnings of variables that look like an override and are none. Others that begin with QUORUMD_ are not ours:
+    Kubernetes sets some for a service of that name."""
+    known = [variable_of(key) for key in keys]
+    strange = [name for name in environment if name.startswith(PREFIX) and name not in (*known, *OTHERS)]
+    if not strange:
+        return []
+    from difflib import get_close_matches  # most daemons never need it
+
+    close = {name: get_close_matches(name, known, n=1, cutoff=0.9) for name in sorted(strange)}
+    return [
+        f"environment variable {name} is no setting; did you mean {found[0]}?"
+        for name, found in close.items()
+        if found
+    ]

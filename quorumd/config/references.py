@@ -1,0 +1,145 @@
+"""`${provider:path:key}` in values: Kafka's config providers, so that a properties file need not hold a secret.
+
+    ${file:/run/secrets/node.properties:key}    a key of another properties file
+    ${dir:/run/secrets:name}                    the content of a file in a folder
+    ${env:NAME}                                 a variable of the environment
+
+These three names need no declaration. `config.providers=vault` and `config.providers.vault.class=...` give one of
+Kafka's three classes another name; `param.allowed.paths` and `param.allowlist.pattern` restrict what they read. What
+goes wrong is told with the reference, never with what it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quorumd.config.properties import Property, parse_properties
+
+PROVIDERS_KEY = "config.providers"
+_PACKAGE = "org.apache.kafka.common.config.provider."
+CLASSES = {
+    _PACKAGE + "FileConfigProvider": "file",
+    _PACKAGE + "DirectoryConfigProvider": "dir",
+    _PACKAGE + "EnvVarConfigProvider": "env",
+}
+PARAMETERS = ("allowed.paths", "allowlist.pattern")
+MAX_FILE_BYTES = 64 * 1024
+
+_REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+
+
+@dataclass(slots=True)
+class _Provider:
+    kind: str
+    allowed_paths: tuple[str, ...] = ()
+    allowed_names: str = ""
+
+
+@dataclass(slots=True)
+class Providers:
+    """The providers that a file may refer to."""
+
+    environment: Mapping[str, str]
+    _by_name: dict[str, _Provider] = field(
+        default_factory=lambda: {kind: _Provider(kind) for kind in CLASSES.values()}
+    )
+
+    def declare(self, properties: Iterable[Property]) -> list[tuple[Property, str, str]]:
+        """Take what a file says of providers; returns each property that is wrong, why, and what is allowed."""
+        faults = []
+        by_key = {given.key: given for given in properties}
+        names = by_key.get(PROVIDERS_KEY)
+        for name in (each.strip() for each in (names.value if names else "").split(",")):
+            declared = by_key.get(f"{PROVIDERS_KEY}.{name}.class")
+            if declared is not None:
+                kind = CLASSES.get(declared.value)
+                if kind is None:
+                    faults.append((declared, "quorumd has no such provider", ", ".join(CLASSES)))
+                    continue
+                self._by_name[name] = _Provider(kind)
+            elif name and name not in self._by_name and names is not None:
+                faults.append((names, f"{name} has no class", f"{PROVIDERS_KEY}.{name}.class as well"))
+        for given in by_key.values():
+            faults += self._take_parameter(given)
+        return faults
+
+    def _take_parameter(self, given: Property) -> list[tuple[Property, str, str]]:
+        name, dot, parameter = given.key.removeprefix(PROVIDERS_KEY + ".").partition(".param.")
+        provider = self._by_name.get(name)
+        if not dot or provider is None:
+            return []
+        if parameter == "allowed.paths":
+            provider.allowed_paths = tuple(path.strip() for path in given.value.split(",") if path.strip())
+        elif parameter == "allowlist.pattern":
+            try:
+                re.compile(given.value)
+            except re.error as error:
+                return [(given, f"not a regular expression: {error.msg}", "a regular expression")]
+            provider.allowed_names = given.value
+        else:
+            return [(given, "there is no such parameter", ", ".join(PARAMETERS))]
+        return []
+
+    def resolved(self, value: str) -> str:
+        """The value with what its references stand for. Raises ValueError, which names the reference and says why."""
+        return _REFERENCE.sub(
+            lambda match: self._looked_up(match[0], match[1], match[2] or "", match[3]), value
+        )
+
+    def _looked_up(self, reference: str, name: str, path: str, key: str) -> str:
+        provider = self._by_name.get(name)
+        if provider is None:
+            raise ValueError(f"{reference}: there is no provider {name!r} (of {', '.join(self._by_name)})")
+        try:
+            if provider.kind == "env":
+                found = self._variable(provider, key)
+            else:
+                found = _content(provider, path, key)
+        except OSError as error:
+            raise ValueError(f"{reference}: cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"{reference}: not UTF-8 text") from None
+        except LookupError as error:
+            raise ValueError(f"{reference}: {error.args[0]}") from None
+        return found
+
+    def _variable(self, provider: _Provider, name: str) -> str:
+        if provider.allowed_names and not re.fullmatch(provider.allowed_names, name):
+            raise LookupError("allowlist.pattern does not allow this variable")
+        if name not in self.environment:
+            raise LookupError("the environment has no such variable")
+        return self.environment[name]
+
+
+def is_reference(value: str) -> bool:
+    """Whether a value holds at least one reference."""
+    return _REFERENCE.search(value) is not None
+
+
+def _content(provider: _Provider, path: str, key: str) -> str:
+    """A key of a properties file, or a file of a folder. Raises LookupError with what is wrong."""
+    file = Path(path)
+    if provider.kind == "dir":
+        if "/" in key or key in ("", ".", ".."):
+            raise LookupError("not the name of a file in that folder")
+        file /= key
+    if provider.allowed_paths and not any(
+        file.resolve().is_relative_to(Path(allowed).resolve()) for allowed in provider.allowed_paths
+    ):
+        raise LookupError("allowed.paths does not allow this path")
+    with file.open("rb") as stream:
+        data = stream.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise LookupError(f"larger than {MAX_FILE_BYTES} bytes")
+    text = data.decode()
+    if provider.kind == "dir":
+        return text.rstrip("\r\n")
+    found = next((each for each in reversed(parse_properties(text)) if each.key == key), None)
+    if found is None or found.fault:
+        raise LookupError(
+            "that file has no such key" if found is None else "the value there has a bad escape"
+        )
+    return found.value

@@ -1,0 +1,82 @@
+"""What a new cluster begins with: the levels of its features, and the records that say so.
+
+The rules are those of `kafka-storage format`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quorumd.controller.cluster_image import KRAFT_VERSION, METADATA_VERSION
+from quorumd.controller.metadata_versions import (
+    LOWEST,
+    METADATA_VERSIONS,
+    NEWEST,
+    SUPPORTED_FEATURES,
+    default_levels,
+    metadata_version_named,
+    missing_needs,
+)
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.wire import Message
+
+
+def levels_of_new_cluster(release: str | None, features: Mapping[str, int]) -> dict[str, int]:
+    """Every feature with its level: that of the release (default: the newest), or as `features` has it.
+
+    Raises ValueError for a release, feature or level that is not known, and for levels that contradict each other.
+    """
+    if release is not None and METADATA_VERSION in features:
+        raise ValueError(
+            f"a release version cannot be combined with a level of {METADATA_VERSION}: give one of the two"
+        )
+    if METADATA_VERSION in features:
+        metadata_version = features[METADATA_VERSION]
+    else:
+        metadata_version = release_level(release) if release is not None else NEWEST.level
+    levels = {**default_levels(metadata_version), **features}
+    check_levels(levels)
+    return levels
+
+
+def release_level(text: str) -> int:
+    """The metadata version of a release (4.1, 4.1.2) or of this name (4.1-IV0). Raises ValueError."""
+    found = metadata_version_named(text)
+    if found is None:
+        names = ", ".join(version.name for version in METADATA_VERSIONS)
+        raise ValueError(
+            f"release version {text!r} is not known; these are: {names}, and releases without -IV"
+        )
+    return found.level
+
+
+def check_levels(levels: Mapping[str, int]) -> None:
+    """Raises ValueError for levels that a cluster cannot work at."""
+    supported = {feature.name: feature for feature in SUPPORTED_FEATURES}
+    for name, level in sorted(levels.items()):
+        feature = supported.get(name)
+        if feature is None:
+            raise ValueError(f"feature {name!r} is not known; these are: {', '.join(sorted(supported))}")
+        if not feature.lowest <= level <= feature.highest:
+            raise ValueError(f"{name} {level} is not supported: {feature.lowest} to {feature.highest} are")
+        for needed, least in missing_needs(name, level, levels):
+            raise ValueError(f"{name} {level} needs {needed} {least} or higher, not {levels.get(needed, 0)}")
+    if levels.get(METADATA_VERSION, 0) < LOWEST.level:
+        raise ValueError(f"{METADATA_VERSION} is missing")
+    if levels.get(KRAFT_VERSION, 1) == 0:
+        raise ValueError(
+            f"{KRAFT_VERSION} 0 is not supported: voters are always in the log, which is level 1"
+        )
+
+
+def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
+    """The records of these levels. Features that are off have none, nor has the quorum's own (KIP-853)."""
+    others = sorted(set(levels) - {METADATA_VERSION, KRAFT_VERSION})
+    return [
+        FeatureLevelRecord(name, levels[name]) for name in (METADATA_VERSION, *others) if levels[name] > 0
+    ]
+
+
+def levels_in(records: Iterable[Message]) -> dict[str, int]:
+    """The levels that records set."""
+    return {each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)}

@@ -1,0 +1,61 @@
+"""Whether a subscription to clients' metrics can have configs (KIP-714)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from quorumd.controller.config_table import CLIENT_METRICS_CONFIGS
+from quorumd.controller.config_values import InvalidConfig, read_value, shown, split_like_java
+from quorumd.errors import ErrorCode
+
+INTERVAL: Final = "interval.ms"
+MATCH: Final = "match"
+LEAST_INTERVAL_MS: Final = 100
+LONGEST_INTERVAL_MS: Final = 3_600_000
+SELECTORS: Final = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+_JAVA_CLASSES: Final = re.compile(r"\\[pP](\{\w+\}|[A-Z])")
+"""Classes of characters that Python's regular expressions do not know."""
+
+
+def validate_client_metrics_configs(configs: Mapping[str, str]) -> None:
+    """Raises InvalidConfig unless a subscription can have these configs."""
+    for name in configs:
+        if name not in CLIENT_METRICS_CONFIGS:
+            raise InvalidConfig(
+                f"{shown(name)} is no config of client metrics, only {', '.join(CLIENT_METRICS_CONFIGS)} are.",
+                ErrorCode.INVALID_REQUEST,
+            )
+    values = {name: read_value(name, CLIENT_METRICS_CONFIGS[name], text) for name, text in configs.items()}
+    interval = values.get(INTERVAL)
+    if isinstance(interval, int) and not LEAST_INTERVAL_MS <= interval <= LONGEST_INTERVAL_MS:
+        raise InvalidConfig(
+            f"{INTERVAL} is {interval}: it must be from {LEAST_INTERVAL_MS} to {LONGEST_INTERVAL_MS}.",
+            ErrorCode.INVALID_REQUEST,
+        )
+    patterns = values.get(MATCH)
+    if isinstance(patterns, list):
+        for pattern in patterns:
+            _check_pattern(pattern)
+
+
+def _check_pattern(pattern: str) -> None:
+    parts = split_like_java(pattern, "=")
+    if len(parts) != 2 or parts[0].strip() not in SELECTORS:
+        raise InvalidConfig(
+            f"{MATCH} has {shown(pattern)}: it must be NAME=PATTERN, with one of {', '.join(SELECTORS)} for the name."
+        )
+    try:
+        re.compile(_JAVA_CLASSES.sub("x", parts[1].strip()))
+    except re.error as error:
+        raise InvalidConfig(
+            f"{MATCH} has {shown(pattern)}, which is no regular expression: {error}."
+        ) from None

@@ -1,0 +1,59 @@
+"""Every config that Kafka defines: its type, default and rule, and the config of brokers that holds without it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from quorumd.controller.config_definitions import DEFINITIONS
+
+
+class ConfigType(IntEnum):
+    """DescribeConfigs' types of values."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigDefinition(NamedTuple):
+    """One config.
+
+    `rule`: how values are checked beyond their type, as config_values.py reads it. `broker_name`: the config of
+    brokers whose value holds where this one is not set, None if there is none. `is_internal`: not described unless
+    it is set.
+    """
+
+    type: ConfigType
+    default: str | None
+    rule: str
+    broker_name: str | None
+    is_internal: bool
+
+
+def _definitions(kind: str) -> dict[str, ConfigDefinition]:
+    found: dict[str, ConfigDefinition] = {}
+    for line in DEFINITIONS.splitlines():
+        resource, name, type_name, default, rule, synonym, internal = line.split(" ")
+        if resource == kind:
+            found[name] = ConfigDefinition(
+                ConfigType[type_name],
+                default[1:] if default.startswith("=") else None,
+                "" if rule == "-" else rule,
+                None if synonym == "-" else synonym,
+                internal == "internal",
+            )
+    return found
+
+
+TOPIC_CONFIGS: Final = _definitions("TOPIC")
+GROUP_CONFIGS: Final = _definitions("GROUP")
+CLIENT_METRICS_CONFIGS: Final = _definitions("CLIENT_METRICS")
+BROKER_CONFIGS: Final = _definitions("BROKER")

@@ -1,0 +1,170 @@
+"""Values of configs, read and checked as Kafka's ConfigDef does.
+
+A value is text on the wire and in the log. Characters up to the space are stripped from both ends, whatever its type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from quorumd.controller.config_table import ConfigDefinition, ConfigType
+from quorumd.errors import ErrorCode
+
+Value = bool | int | float | str | list[str] | None
+
+_BITS: Final = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?\d{1,40}")
+_DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?", re.ASCII)
+_SPECIAL: Final = re.compile(r"[+-]?(NaN|Infinity)")
+_HEXADECIMAL: Final = re.compile(
+    r"[+-]?0[xX]([0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?", re.ASCII
+)
+_COMMA: Final = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_STRIPPED: Final = "".join(map(chr, range(33)))
+_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
+_BY_DURATION: Final = "by_duration:"
+_DURATION: Final = re.compile(
+    r"[+-]?P(?=.)([+-]?\d+D)?(T(?=.)([+-]?\d+H)?([+-]?\d+M)?([+-]?\d+([.,]\d{0,9})?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_AMOUNT: Final = re.compile(r"([+-]?)(\d+)(?:[.,](\d*))?([DHMS])", re.ASCII | re.IGNORECASE)
+_SECONDS: Final = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
+_SHOWN_CHARACTERS: Final = 64
+
+
+class InvalidConfig(Exception):
+    """Why configs cannot be so: a sentence, and the error code that Kafka has for it."""
+
+    def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_CONFIG) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+def shown(text: str) -> str:
+    """A name or a value for an error message, which must itself fit a string of the wire."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
+
+
+def read_value(name: str, definition: ConfigDefinition, text: str) -> Value:
+    """What the text means. Raises InvalidConfig."""
+    stripped = text.strip(_STRIPPED)
+    value, problem = _read(definition.type, stripped)
+    if problem is None and definition.rule:
+        problem = _broken_rule(definition.rule, value)
+    if problem is not None:
+        raise InvalidConfig(f"{shown(name)}, set to {shown(text)}, {problem}.")
+    return value
+
+
+def default_value(definition: ConfigDefinition) -> Value:
+    """What the built-in default means."""
+    return None if definition.default is None else _read(definition.type, definition.default)[0]
+
+
+def items_of(text: str) -> list[str]:
+    """The items of a list."""
+    stripped = text.strip(_STRIPPED)
+    return _COMMA.split(stripped) if stripped else []
+
+
+def split_like_java(text: str, separator: str) -> list[str]:
+    """The parts without empty ones at the end; of an empty text the one that it is."""
+    parts = text.split(separator)
+    if len(parts) == 1:
+        return parts
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _read(kind: ConfigType, text: str) -> tuple[Value, str | None]:
+    """The value, and what is wrong with it."""
+    if kind is ConfigType.BOOLEAN:
+        lower = text.lower()
+        return lower == "true", None if lower in ("true", "false") else "must be true or false"
+    if kind is ConfigType.LIST:
+        return items_of(text), None
+    bits = _BITS.get(kind)
+    if bits is not None:
+        limit = 1 << (bits - 1)
+        if _WHOLE_NUMBER.fullmatch(text) and -limit <= int(text) < limit:
+            return int(text), None
+        return None, f"must be a whole number of {bits} bits"
+    if kind is ConfigType.DOUBLE:
+        return _read_double(text)
+    return text, None
+
+
+def _read_double(text: str) -> tuple[Value, str | None]:
+    if _DECIMAL.fullmatch(text):
+        return float(text.rstrip("fFdD")), None
+    if _SPECIAL.fullmatch(text):
+        return float(text.replace("Infinity", "inf")), None
+    if _HEXADECIMAL.fullmatch(text):
+        try:
+            return float.fromhex(text.rstrip("fFdD") if text[-1] in "fFdD" else text), None
+        except OverflowError:
+            return float("-inf" if text[0] == "-" else "inf"), None
+    return None, "must be a number"
+
+
+def _broken_rule(rule: str, value: Value) -> str | None:
+    """Why a value of the right type is not allowed; rules are explained in scripts/generate_configs.py."""
+    kind, equals, choices = rule.partition("=")
+    if equals:
+        allowed = choices.split(",") if choices else []
+        if isinstance(value, list):
+            return _broken_rule_of_list(kind, allowed, value)
+        text = str(value)
+        is_allowed = text.upper() in allowed if kind == "case-insensitive" else text in allowed
+        return None if is_allowed else f"must be one of {', '.join(allowed)}"
+    if rule == "replicas":
+        assert isinstance(value, list)
+        items = [item.strip(_STRIPPED) for item in value]
+        if "".join(items) == "*" or all(_REPLICA.fullmatch(item) for item in items):
+            return None
+        return "must be a list of partition:broker, or * for all"
+    if rule == "non-empty":
+        return None if value else "must not be empty"
+    if rule == "offset-reset":
+        return None if is_offset_reset(str(value)) else "must be earliest, latest or by_duration:PnDTnHnMn.nS"
+    assert isinstance(value, (int, float))
+    bounds, _, beside = rule.partition("|")
+    least, _, most = bounds.partition(":")
+    if beside and value == float(beside):
+        return None
+    if (least and value < float(least)) or (most and value > float(most)):
+        return f"must be {_range(least, most)}{f', or {beside}' if beside else ''}"
+    return None
+
+
+def _broken_rule_of_list(kind: str, allowed: Sequence[str], items: list[str]) -> str | None:
+    if kind == "some-items" and not items:
+        return "must not be empty"
+    if "" in items:
+        return "must not have empty items"
+    if allowed and not all(item in allowed for item in items):
+        return f"must be a list of {', '.join(allowed)}"
+    return None
+
+
+def _range(least: str, most: str) -> str:
+    if not most:
+        return f"at least {least}"
+    return f"from {least} to {most}" if least else f"at most {most}"
+
+
+def is_offset_reset(text: str) -> bool:
+    """Whether a share group can begin to read by this."""
+    if text in ("earliest", "latest"):
+        return True
+    duration = text.removeprefix(_BY_DURATION)
+    if duration == text or not _DURATION.fullmatch(duration):
+        return False
+    total = 0.0
+    for sign, whole, fraction, unit in _AMOUNT.findall(duration):
+        amount = int(whole) + (float(f"0.{fraction}") if fraction else 0.0)
+        total += (-amount if sign == "-" else amount) * _SECONDS[unit.upper()]
+    return (-total if duration.startswith("-") else total) >= 0

@@ -1,0 +1,126 @@
+"""ControllerRegistration and UnregisterController: which controllers there are, and what they support (KIP-919)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.controllers import RegisteredController, unregistration
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
+from quorumd.controller.plan import Plan
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID
+from quorumd.protocol.messages.controller_registration_request import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from quorumd.protocol.messages.controller_registration_response import ControllerRegistrationResponse
+from quorumd.protocol.messages.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from quorumd.protocol.messages.unregister_controller_response import UnregisterControllerResponse
+
+LONGEST_NAME: Final = 255
+"""Characters of a host, listener or feature."""
+LARGEST_PORT: Final = 65_535
+SECURITY_PROTOCOLS: Final = 4
+"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; a stock reader halts on a number that is none of theirs."""
+MOST_ENTRIES: Final = 100
+"""Listeners, or features."""
+
+
+def plan_controller_registration(
+    controller: Controller, message: ControllerRegistrationRequest, version: int
+) -> Plan:
+    """Replace what was known of the controller, whichever incarnation it was of, as Kafka does: a request of a dead
+    one that comes late is put right by the next request of the living one, whose own image shows it.
+
+    A registration that the log holds already is not written again.
+    """
+    del version
+    fault = _fault(message)
+    if fault is not None:
+        text = f"controller {message.controller_id} is not registered: {fault}"
+        return Plan((), ControllerRegistrationResponse(0, int(ErrorCode.INVALID_REQUEST), text))
+    answer = ControllerRegistrationResponse(0, 0, None)
+    if _is_registered(controller.image.controllers.get(message.controller_id), message):
+        return Plan((), answer)
+    return Plan((_record(message),), answer)
+
+
+def plan_unregister_controller(
+    controller: Controller, message: UnregisterControllerRequest, version: int
+) -> Plan:
+    """Remove a registration. A controller that runs registers again. Unlike Kafka's, this works at every metadata
+    version: see `controllers`."""
+    del version
+    image = controller.image
+    if message.controller_id not in image.controllers:
+        text = f"Controller {message.controller_id} is not registered."
+        return Plan((), UnregisterControllerResponse(0, int(ErrorCode.CONTROLLER_ID_NOT_REGISTERED), text))
+    names = {feature.name for feature in SUPPORTED_FEATURES}
+    for registered in image.controllers.values():
+        names.update(registered.features)
+    record = unregistration(message.controller_id, image.metadata_version, names)
+    return Plan((record,), UnregisterControllerResponse(0, 0, None))
+
+
+def _fault(message: ControllerRegistrationRequest) -> str | None:
+    """What no reader of the log could do with, in words."""
+    names = [listener.name for listener in message.listeners]
+    features = [feature.name for feature in message.features]
+    if message.controller_id < 0:
+        return "an id is at least 0"
+    if message.incarnation_id == ZERO_UUID:
+        return "it names no incarnation"
+    if max(len(names), len(features)) > MOST_ENTRIES:
+        return f"at most {MOST_ENTRIES} listeners and as many features can be registered"
+    if len(set(names)) < len(names) or len(set(features)) < len(features):
+        return "a listener or feature is named twice"
+    if not all(map(_is_reachable, message.listeners)):
+        return "a listener has no name, host or port, or its security protocol is not known"
+    if not all(map(_is_range, message.features)):
+        return "a feature has no name, or its levels are no range"
+    return None
+
+
+def _is_reachable(listener: Listener) -> bool:
+    return (
+        0 < len(listener.name) <= LONGEST_NAME
+        and 0 < len(listener.host) <= LONGEST_NAME
+        and 0 < listener.port <= LARGEST_PORT
+        and 0 <= listener.security_protocol < SECURITY_PROTOCOLS
+    )
+
+
+def _is_range(feature: Feature) -> bool:
+    lowest, highest = feature.min_supported_version, feature.max_supported_version
+    return 0 < len(feature.name) <= LONGEST_NAME and 0 <= lowest <= highest
+
+
+def _is_registered(known: RegisteredController | None, message: ControllerRegistrationRequest) -> bool:
+    return (
+        known is not None
+        and known.incarnation_id == message.incarnation_id
+        and sorted(known.listeners)
+        == sorted((e.name, e.host, e.port, e.security_protocol) for e in message.listeners)
+        and known.features
+        == {f.name: (f.min_supported_version, f.max_supported_version) for f in message.features}
+    )
+
+
+def _record(message: ControllerRegistrationRequest) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        message.controller_id,
+        message.incarnation_id,
+        False,
+        [ControllerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in message.listeners],
+        [
+            ControllerFeature(f.name, f.min_supported_version, f.max_supported_version)
+            for f in message.features
+        ],
+    )

@@ -1,0 +1,89 @@
+"""Whether a group can have configs: each of them, against the bounds that brokers set, and all together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from quorumd.controller.config_table import BROKER_CONFIGS, GROUP_CONFIGS
+from quorumd.controller.config_values import (
+    InvalidConfig,
+    Value,
+    default_value,
+    items_of,
+    read_value,
+    shown,
+)
+
+ASSIGNOR_NAME: Final = "streams.assignor.name"
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
+RACK_TAGS: Final = "streams.rack.aware.assignment.tags"
+INTERNAL_PREFIX: Final = "__"
+PROTOCOLS: Final = ("consumer", "share", "streams")
+
+
+def _bound(name: str, side: str) -> int | None:
+    """The config consumer.X is bounded by group.consumer.min.X and group.consumer.max.X of brokers; before the
+    number of replicas the word num is left out."""
+    protocol, _, rest = name.partition(".")
+    definition = BROKER_CONFIGS.get(f"group.{protocol}.{side}.{rest.removeprefix('num.')}")
+    value = default_value(definition) if definition is not None else None
+    return value if isinstance(value, int) else None
+
+
+_BOUNDS: Final = {name: (_bound(name, "min"), _bound(name, "max")) for name in GROUP_CONFIGS}
+_ASSIGNORS: Final = items_of(BROKER_CONFIGS["group.streams.assignors"].default or "")
+
+
+def validate_group_configs(configs: Mapping[str, str]) -> None:
+    """Raises InvalidConfig unless a group can have these configs."""
+    values: dict[str, Value] = {}
+    for name, text in configs.items():
+        definition = GROUP_CONFIGS.get(name)
+        if definition is None:
+            raise InvalidConfig(
+                f"{shown(name)} is no config of groups: delete it, or use a name of Kafka's documentation."
+            )
+        value = values[name] = read_value(name, definition, text)
+        least, most = _BOUNDS[name]
+        if isinstance(value, int) and (
+            (least is not None and value < least) or (most is not None and value > most)
+        ):
+            raise InvalidConfig(f"{name} is {value}: it must be {_range(least, most)}.")
+    for protocol in PROTOCOLS:
+        _check_timeouts(values, protocol)
+    assignor = values.get(ASSIGNOR_NAME)
+    if assignor is not None and assignor not in _ASSIGNORS:
+        raise InvalidConfig(
+            f"{ASSIGNOR_NAME} is {shown(str(assignor))}: it must be one of {', '.join(_ASSIGNORS)}."
+        )
+    if str(values.get(DEAD_LETTER_TOPIC, "")).startswith(INTERNAL_PREFIX):
+        raise InvalidConfig(
+            f"{DEAD_LETTER_TOPIC} must not begin with {INTERNAL_PREFIX}, as internal topics do."
+        )
+    tags = values.get(RACK_TAGS)
+    if isinstance(tags, list) and len(set(tags)) != len(tags):
+        raise InvalidConfig(f"{RACK_TAGS} must not name a tag twice.")
+
+
+def _check_timeouts(values: dict[str, Value], protocol: str) -> None:
+    session_name, heartbeat_name = f"{protocol}.session.timeout.ms", f"{protocol}.heartbeat.interval.ms"
+    if session_name not in values and heartbeat_name not in values:
+        return
+    session, heartbeat = _number(values, session_name), _number(values, heartbeat_name)
+    if session <= heartbeat:
+        raise InvalidConfig(
+            f"{session_name} is {session}: it must be more than {heartbeat_name}, {heartbeat}."
+        )
+
+
+def _number(values: dict[str, Value], name: str) -> int:
+    value = values[name] if name in values else default_value(GROUP_CONFIGS[name])
+    assert isinstance(value, int)
+    return value
+
+
+def _range(least: int | None, most: int | None) -> str:
+    if most is None:
+        return f"at least {least}"
+    return f"at most {most}" if least is None else f"from {least} to {most}"

@@ -1,0 +1,133 @@
+"""The features of a cluster and their levels, as Kafka 4.4.0 has released them (KIP-584, KIP-778, KIP-1022).
+
+A metadata version has a number, a name, and the release that it came with; every other feature has a default level at
+each metadata version, which is what a cluster formatted for that release begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from quorumd.controller.cluster_image import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
+
+GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+
+
+class MetadataVersion(NamedTuple):
+    """One level of metadata.version. `changes_records`: whether it brought records or fields that readers at the
+    level before it do not know."""
+
+    level: int
+    name: str
+    changes_records: bool
+
+    @property
+    def release(self) -> str:
+        """The release that it came with, for example 4.3."""
+        return self.name.partition("-")[0]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+METADATA_VERSIONS: Final = (
+    MetadataVersion(21, "3.9-IV0", False),
+    MetadataVersion(22, "4.0-IV0", False),
+    MetadataVersion(23, "4.0-IV1", True),  # the ELR in records of partitions (KIP-966)
+    MetadataVersion(24, "4.0-IV2", False),
+    MetadataVersion(25, "4.0-IV3", False),
+    MetadataVersion(26, "4.1-IV0", False),
+    MetadataVersion(27, "4.1-IV1", False),
+    MetadataVersion(28, "4.2-IV0", False),
+    MetadataVersion(29, "4.2-IV1", False),
+    MetadataVersion(30, "4.3-IV0", True),  # cordoned directories in records of brokers (KIP-1066)
+    MetadataVersion(31, "4.4-IV0", False),
+    MetadataVersion(32, "4.4-IV1", True),  # ranges of addresses in access control entries (KIP-1276)
+    MetadataVersion(33, "4.4-IV2", True),  # UnregisterControllerRecord (KIP-1312)
+)
+"""From the first with voters that can change to the newest that is released. Kafka 4 itself goes down to 7."""
+
+LOWEST: Final = METADATA_VERSIONS[0]
+NEWEST: Final = METADATA_VERSIONS[-1]
+
+
+class FeatureLevel(NamedTuple):
+    """A level of a feature other than metadata.version. `default_since`: the metadata version from which new clusters
+    have at least this level; `needs`: the lowest levels of other features that it works with."""
+
+    level: int
+    default_since: int
+    needs: Mapping[str, int] = {}
+
+
+class Feature(NamedTuple):
+    """A feature other than metadata.version. It can be off, level 0; `levels` are the others, ascending."""
+
+    name: str
+    levels: tuple[FeatureLevel, ...]
+
+    def default_level(self, metadata_version: int) -> int:
+        """The level that a new cluster begins with at this metadata version."""
+        return max((each.level for each in self.levels if each.default_since <= metadata_version), default=0)
+
+
+FEATURES: Final = (
+    Feature(ELR_VERSION, (FeatureLevel(1, 26, {METADATA_VERSION: 23}),)),
+    Feature(GROUP_VERSION, (FeatureLevel(1, 22),)),
+    Feature(KRAFT_VERSION, (FeatureLevel(1, 21),)),
+    Feature(SHARE_VERSION, (FeatureLevel(1, 28), FeatureLevel(2, 31))),
+    Feature(STREAMS_VERSION, (FeatureLevel(1, 29),)),
+    Feature(TRANSACTION_VERSION, (FeatureLevel(1, 24), FeatureLevel(2, 24))),
+)
+"""What they enable: replicas that left the ISR and may lead (KIP-966), consumer groups that brokers assign (KIP-848),
+voters that can change (KIP-853), share groups (KIP-932) and their dead letters (KIP-1191), streams groups (KIP-1071),
+an epoch for each transaction (KIP-890)."""
+
+
+class SupportedFeature(NamedTuple):
+    """The levels of a feature that this version can work at."""
+
+    name: str
+    lowest: int
+    highest: int
+
+
+SUPPORTED_FEATURES: Final = (
+    SupportedFeature(METADATA_VERSION, LOWEST.level, NEWEST.level),
+    *(SupportedFeature(feature.name, 0, feature.levels[-1].level) for feature in FEATURES),
+)
+
+
+def metadata_version_of(level: int) -> MetadataVersion | None:
+    """The metadata version of this level, None for one that is not known."""
+    return next((version for version in METADATA_VERSIONS if version.level == level), None)
+
+
+def metadata_version_named(text: str) -> MetadataVersion | None:
+    """The one of this name, or the newest of a release: 4.1-IV0, 4.1, 4.1.0, 4.1.2. None if there is none."""
+    release = ".".join(text.split(".")[:2])
+    found = [version for version in METADATA_VERSIONS if release in (version.name, version.release)]
+    return found[-1] if found else None
+
+
+def default_levels(metadata_version: int) -> dict[str, int]:
+    """Every feature with the level at which a new cluster of this metadata version has it, 0 for off."""
+    levels = {feature.name: feature.default_level(metadata_version) for feature in FEATURES}
+    return {METADATA_VERSION: metadata_version, **levels}
+
+
+def changes_records(higher: int, lower: int) -> bool:
+    """Whether readers at the lower metadata version may meet what they do not know in a log of the higher one."""
+    return any(version.changes_records for version in METADATA_VERSIONS if lower < version.level <= higher)
+
+
+def missing_needs(name: str, level: int, levels: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+    """Other features that are below what this level of a feature needs, each with the level needed."""
+    for feature in FEATURES:
+        for each in feature.levels if feature.name == name else ():
+            if each.level == level:
+                yield from ((n, least) for n, least in each.needs.items() if levels.get(n, 0) < least)

@@ -1,0 +1,109 @@
+"""SCRAM credentials as the log keeps them (RFC 5802, KIP-84): never the password, only what proves it.
+
+Written on a command line as `kafka-storage format --add-scram` has it:
+
+    SCRAM-SHA-256=[name=alice,password=alice-secret]
+    SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import re
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+
+
+class Mechanism(NamedTuple):
+    """`type`: its number in records and requests; `digest`: the name of its hash function."""
+
+    name: str
+    type: int
+    digest: str
+
+
+MECHANISMS: Final = (Mechanism("SCRAM-SHA-256", 1, "sha256"), Mechanism("SCRAM-SHA-512", 2, "sha512"))
+LEAST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 16384
+
+_ARGUMENT: Final = re.compile(r"\s*([^=]*)=\[(.*)\]\s*", re.DOTALL)
+_PARTS: Final = ("name", "salt", "iterations", "password", "saltedpassword")
+
+
+def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """What is left of a password (RFC 5802: Hi); takes some milliseconds, and is meant to."""
+    return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
+
+
+def credential(
+    mechanism: Mechanism, name: str, salt: bytes, salted: bytes, iterations: int
+) -> UserScramCredentialRecord:
+    """The record of a user's credential."""
+    client_key = hmac.digest(salted, b"Client Key", mechanism.digest)
+    stored_key = hashlib.new(mechanism.digest, client_key).digest()
+    server_key = hmac.digest(salted, b"Server Key", mechanism.digest)
+    return UserScramCredentialRecord(name, mechanism.type, salt, stored_key, server_key, iterations)
+
+
+def parse_credential(text: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
+    """The credential that an argument describes; `new_salt` where it names none. Raises ValueError, which does not
+    repeat a secret."""
+    found = _ARGUMENT.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            "expected MECHANISM=[name=...,password=...], for example SCRAM-SHA-256=[name=alice,...]"
+        )
+    mechanism = next((each for each in MECHANISMS if each.name == found[1]), None)
+    if mechanism is None:
+        names = " or ".join(each.name for each in MECHANISMS)
+        raise ValueError(f"mechanism {found[1]!r} is not supported: expected {names}")
+    parts = _parts(found[2])
+    name, password, salted_text = (parts.get(key) for key in ("name", "password", "saltedpassword"))
+    if not name:
+        raise ValueError("name is missing")
+    if (password is None) == (salted_text is None):
+        raise ValueError("expected one of password and saltedpassword")
+    if salted_text is not None and "salt" not in parts:
+        raise ValueError("salt is missing: it goes with saltedpassword")
+    salt = _decoded("salt", parts["salt"]) if "salt" in parts else new_salt()
+    iterations = _iterations(parts.get("iterations", str(LEAST_ITERATIONS)))
+    if salted_text is not None:
+        salted = _decoded("saltedpassword", salted_text)
+    else:
+        salted = salted_password(mechanism, password or "", salt, iterations)
+    return credential(mechanism, name, salt, salted, iterations)
+
+
+def _parts(text: str) -> dict[str, str]:
+    parts: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if not equals or key not in _PARTS or key in parts:
+            shown = (
+                f"{key!r} has no '='" if not equals else f"{key!r} comes twice" if key in parts else repr(key)
+            )
+            raise ValueError(f"{shown}: expected each of {', '.join(_PARTS)} at most once, as NAME=VALUE")
+        if len(value) >= 2 and value[0] == value[-1] == '"':
+            value = value[1:-1]
+        parts[key] = value
+    return parts
+
+
+def _iterations(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and LEAST_ITERATIONS <= int(text) <= MOST_ITERATIONS):
+        raise ValueError(
+            f"iterations={text}: expected a whole number from {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
+        )
+    return int(text)
+
+
+def _decoded(key: str, text: str) -> bytes:
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"{key}: expected base64") from None

@@ -1,0 +1,50 @@
+"""The data folder of a node, opened and recovered, with what a start finds in it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorumd.log.meta_properties import partition_folder
+from quorumd.log.quorum_state_file import QuorumStateFile
+from quorumd.log.recovery import RecoveryReport
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.bootstrap_records import load_bootstrap_records
+from quorumd.node.identity_files import SavedNode, load_saved_node, require_quorum_state
+from quorumd.node.settings import NodeSettings
+from quorumd.node.snapshot_loading import Beginning, begin
+from quorumd.node.voter_records import VoterRecord, scan_voter_records
+from quorumd.ports import Disk
+from quorumd.protocol.wire import Message
+from quorumd.raft.voters import VoterHistory, VoterSet
+
+
+class OpenedFiles(NamedTuple):
+    """`beginning`: the snapshot that the node starts with. `voter_records`: those of it and of the log after it.
+    `bootstrap`: the records of a new cluster, for a node that leads an empty log."""
+
+    saved: SavedNode
+    log: SegmentedLog
+    recovery_report: RecoveryReport
+    state_file: QuorumStateFile
+    beginning: Beginning
+    voter_records: list[VoterRecord]
+    bootstrap: list[Message]
+
+    def voter_history(self) -> VoterHistory:
+        return VoterHistory((record.offset, record.assignment) for record in self.voter_records)
+
+
+def open_files(disk: Disk, settings: NodeSettings) -> OpenedFiles:
+    """Blocks. Raises StorageError for a folder that cannot be used, CorruptLog for files that are damaged."""
+    saved = load_saved_node(disk, settings.data_directory, settings.node_id, settings.advertised.name)
+    bootstrap = load_bootstrap_records(disk, settings.data_directory)
+    directory = partition_folder(settings.data_directory)
+    log, report = SegmentedLog.open(disk, directory, settings.log, saved.known_high_watermark)
+    beginning = begin(log)
+    found = [
+        *([beginning.voters] if beginning.voters is not None else ()),
+        *scan_voter_records(log.read, beginning.offset, log.end_offset),
+    ]
+    voters = found[-1].assignment.current if found else VoterSet()
+    require_quorum_state(saved, settings.data_directory, log.end_offset == 0, voters)
+    return OpenedFiles(saved, log, report, QuorumStateFile(disk, directory), beginning, found, bootstrap)

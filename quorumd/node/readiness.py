@@ -1,0 +1,156 @@
+"""Whether a node is ready to serve, and what it lacks: one pure decision for /readyz, systemd and `quorumd status`.
+
+Ready means all of this:
+
+    * Contact. A leader: a majority of the voters has fetched within the fetch timeout. Any other: its leader has
+      answered a fetch that was sent within the fetch timeout and one long poll. A leader that no majority fetches
+      from resigns after 1.5 fetch timeouts and answers nothing from then on, so a node that is ready had a leader
+      with a majority at most three fetch timeouts ago.
+    * State. No snapshot is being loaded, and all that was known to be committed at the start is applied. The high
+      watermark of that leader is known, and at most `max_lag` records below it are not applied.
+    * Membership. The node is part of a quorum, and has a vote if the configuration or the voters in the log name it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from quorumd.ids import NO_NODE
+
+MAX_LAG = 10_000
+"""Records. Creating the largest topics takes one commit of this size, and no node is unready for it."""
+
+
+class SilentPeer(NamedTuple):
+    """Another node that does not respond."""
+
+    node_id: int
+    silent_ms: float
+    reason: str
+    """Where it was tried, and what came of that."""
+
+    @property
+    def text(self) -> str:
+        return f"node {self.node_id} has not responded for {seconds(self.silent_ms)} ({self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one node knows of itself and its quorum at one moment. Unknown offsets are -1."""
+
+    node_id: int
+    role: str
+    """As the metric `current-state` names it."""
+    epoch: int
+    leader_id: int
+    contact_ms: float
+    """Leader: since a majority of the voters has fetched. Others: since the fetch that their leader answered last was
+    sent. inf without any."""
+    contact_limit_ms: float
+    high_watermark: int
+    """Of the leader, as far as this node knows."""
+    applied_offset: int
+    max_lag: int
+    is_voter: bool
+    is_configured_voter: bool
+    """Whether quorum.voters names this node."""
+    is_joining: bool = False
+    """Whether it requests a vote by itself and has none yet."""
+    loaded_records: int = -1
+    """Of the snapshot that is being loaded; -1 if none is."""
+    replay_end: int = 0
+    """Everything below it was known to be committed when the node started."""
+    silent_peers: tuple[SilentPeer, ...] = ()
+    founding_obstacle: str | None = None
+    """Why this node is not part of a quorum, and what helps; None if it is part of one."""
+    is_stopping: bool = False
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role == "leader"
+
+    @property
+    def summary(self) -> str:
+        """One line for people: role, epoch, leader."""
+        if self.is_leader:
+            return f"leader of epoch {self.epoch}"
+        leader = f"leader is node {self.leader_id}" if self.leader_id != NO_NODE else "no leader known"
+        return f"{self.role} in epoch {self.epoch}, {leader}"
+
+
+class Readiness(NamedTuple):
+    """The decision: ready if nothing is lacking."""
+
+    lacks: tuple[str, ...]
+
+    @property
+    def is_ready(self) -> bool:
+        return not self.lacks
+
+
+def readiness(standing: Standing) -> Readiness:
+    """What a node lacks to be ready; a text for people each, with the remedy where a person has to act."""
+    lacking = (_shutdown(standing), _contact(standing), _membership(standing), _state(standing))
+    return Readiness(tuple(text for text in lacking if text is not None))
+
+
+def report(standing: Standing) -> str:
+    """The decision as text: its first line says ready or not, those after it what is lacking and which peers do not
+    respond."""
+    decision = readiness(standing)
+    first = f"{'ready' if decision.is_ready else 'not ready'}: {standing.summary}"
+    return "\n".join([first, *decision.lacks, *(peer.text for peer in standing.silent_peers)])
+
+
+def seconds(milliseconds: float) -> str:
+    """A duration for people: `40 ms`, `2.3 s`, `75 s`."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:,.0f} s"
+
+
+def _shutdown(standing: Standing) -> str | None:
+    return "the node is shutting down" if standing.is_stopping else None
+
+
+def _contact(standing: Standing) -> str | None:
+    if standing.contact_ms <= standing.contact_limit_ms:
+        return None
+    if standing.is_leader:
+        return f"no majority of the voters has fetched for {seconds(standing.contact_ms)}"
+    if standing.leader_id == NO_NODE:
+        return "no leader is known" if standing.founding_obstacle is None else None
+    if standing.contact_ms == inf:
+        return f"node {standing.leader_id}, the leader known last, has not served a fetch"
+    return f"node {standing.leader_id}, the leader, has not served a fetch for {seconds(standing.contact_ms)}"
+
+
+def _membership(standing: Standing) -> str | None:
+    if standing.founding_obstacle is not None:
+        return standing.founding_obstacle
+    if standing.is_joining:
+        return (
+            f"node {standing.node_id} has no vote yet and requests one (controller.quorum.auto.join.enable)"
+        )
+    if standing.is_configured_voter and not standing.is_voter:
+        return (
+            f"quorum.voters names node {standing.node_id}, which has no vote; give it one with `quorumd quorum alter "
+            "--voters`, or remove quorum.voters from its file"
+        )
+    return None
+
+
+def _state(standing: Standing) -> str | None:
+    if standing.loaded_records >= 0:
+        return f"a snapshot is being loaded, {standing.loaded_records:,} records so far"
+    if standing.applied_offset < standing.replay_end:
+        left = standing.replay_end - standing.applied_offset
+        return f"{left:,} records that were known to be committed at the start are not applied yet"
+    if standing.high_watermark < 0:
+        return "it is not known how far the log is committed"
+    lag = standing.high_watermark - standing.applied_offset
+    if lag > standing.max_lag:
+        return f"{lag:,} of {standing.high_watermark:,} committed records are not applied yet"
+    return None

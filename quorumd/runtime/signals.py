@@ -1,0 +1,108 @@
+"""What signals do to a daemon. Only SIGKILL and SIGSTOP act without a line on stderr.
+
+    SIGTERM, SIGINT     an orderly stop, a second one stops at once (see `daemon`)
+    SIGUSR1, SIGQUIT    log the node's state, print the stacks of all threads, and go on
+    SIGHUP, SIGUSR2     log that there is nothing to do: a node reads its properties once, when it starts
+    SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT     print the stacks, then end as without a handler
+    others that end a process (SIGALRM, SIGXCPU, ...)     log a line, then end as without a handler
+
+Ending at once loses nothing: what was acknowledged is durable. The stacks are printed even if the event thread hangs;
+with `log.format=json` they are the field `stacks` of one event, as long as another thread of Python can still run.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import signal
+import sys
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quorumd.runtime.stacks import StackLog
+
+if TYPE_CHECKING:
+    from quorumd.node.node import Node
+
+logger = logging.getLogger("quorumd.daemon")
+
+_stacks_to = [2]
+"""Descriptors; the last one counts."""
+
+REPORTING = (signal.SIGUSR1, signal.SIGQUIT)
+IDLE = (signal.SIGHUP, signal.SIGUSR2)
+FATAL = tuple(
+    signal.Signals[name]
+    for name in (
+        "SIGALRM",
+        "SIGVTALRM",
+        "SIGPROF",
+        "SIGXCPU",
+        "SIGSYS",
+        "SIGTRAP",
+        "SIGIO",
+        "SIGPWR",
+        "SIGSTKFLT",
+    )
+    if name in signal.Signals.__members__
+)
+
+
+def install(log_format: str) -> None:
+    """Handle signals while a node starts, when no event loop runs yet."""
+    if sys.stderr is sys.__stderr__:
+        faulthandler.enable(all_threads=True)
+    for number in FATAL:
+        signal.signal(number, lambda number, frame: _end(number))
+    for number in IDLE:
+        signal.signal(number, lambda number, frame: _nothing_to_do(number))
+    for number in REPORTING:
+        signal.signal(number, lambda number, frame: logger.info("the node is starting"))
+    if log_format == "json":
+        _stacks_to.append(StackLog().descriptor)
+    _print_stacks()
+
+
+def attach(loop: AbstractEventLoop, state: Callable[[], str]) -> None:
+    """Handle signals between the callbacks of a loop; `state` is the line that is logged when asked for."""
+    for number in IDLE:
+        loop.add_signal_handler(number, _nothing_to_do, number)
+    for number in REPORTING:
+        faulthandler.unregister(number)
+        loop.add_signal_handler(number, lambda: logger.info("%s", state()))
+    _print_stacks()
+
+
+def state_of(node: Node) -> str:
+    """One line for an operator who wonders what a node is doing."""
+    engine, log = node.engine, node.log
+    leader = f"leader {engine.leader_id}" if engine.leader_id >= 0 else "no leader known"
+    voters = ",".join(map(str, engine.voters.current.ids)) or "not known"
+    return (
+        f"state: {engine.role_name} in epoch {engine.epoch}, {leader}, voters {voters}, "
+        f"log from {log.start_offset} to {log.end_offset}, high watermark {engine.high_watermark}, "
+        f"{node.statistics.connections_open} connections"
+    )
+
+
+def _print_stacks() -> None:
+    # From C, so that a thread that hangs shows where; the handler that was there before runs as well.
+    for number in REPORTING:
+        faulthandler.register(number, _stacks_to[-1], all_threads=True, chain=True)
+
+
+def _nothing_to_do(number: int) -> None:
+    logger.info(
+        "%s: nothing to do; properties are read when a node starts, SIGUSR1 logs its state",
+        signal.Signals(number).name,
+    )
+
+
+def _end(number: int) -> None:
+    logger.error(
+        "%s: the process ends at once; what was acknowledged is durable", signal.Signals(number).name
+    )
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

@@ -1,0 +1,70 @@
+"""What must hold of where new topics are placed: a statistical promise, over all topics of a seed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorumd.controller.broker import Broker
+from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
+from quorumd.simulator.brokers.scene import RowChange, Scene
+
+LEAST_PROBABILITY: Final = 1e-12
+"""Of what still passes for chance: one false alarm in some ten billion topics."""
+
+
+class NewTopicsBeginAnywhere(BrokerChecker):
+    """The first partition of a topic is led by any active broker with equal probability: so one topic after the other
+    cannot be led in the same rack, or by the same broker, for very long."""
+
+    promise = "new topics are led by any broker, in any rack"
+
+    def __init__(self) -> None:
+        self._broker = _Streak()
+        self._rack = _Streak()
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        if change.before is not None or change.after is None or change.where.number:
+            return
+        active = [broker for broker in scene.image.brokers.values() if broker.is_active]
+        leader = scene.image.brokers.get(change.after.leader)
+        if leader is None or leader not in active:
+            return
+        in_rack: list[Broker] = [broker for broker in active if broker.rack == leader.rack]
+        for what, probability in (
+            ("broker", self._broker.seen(leader.id, 1 / len(active))),
+            ("rack", self._rack.seen(leader.rack, len(in_rack) / len(active))),
+        ):
+            if probability < LEAST_PROBABILITY:
+                raise self.broken(
+                    f"{named(scene, change.where)} is led by broker {leader.id} of rack {leader.rack!r}, one of "
+                    f"{len(active)} active ones: so many topics in a row are led by the same {what} by chance with "
+                    f"a probability of {probability:.0e} only"
+                )
+
+
+class CordonedBrokersGetNothingNew(BrokerChecker):
+    """KIP-1066: placement, assignments and reassignments leave out brokers whose directories are all cordoned."""
+
+    promise = "no new replica is placed on a cordoned broker"
+
+    def row_changed(self, scene: Scene, change: RowChange) -> None:
+        if change.after is None:
+            return
+        before = change.before.replicas if change.before is not None else ()
+        for replica in change.after.replicas:
+            broker = scene.image.brokers.get(replica)
+            if replica not in before and broker is not None and broker.is_cordoned:
+                raise self.broken(f"{named(scene, change.where)} gets a replica on {broker!r}")
+
+
+class _Streak:
+    """How probable it is, by chance, that the same was seen as often in a row as it was."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+        self._probability = 1.0
+
+    def seen(self, what: object, share: float) -> float:
+        self._probability = self._probability * share if what == self._last else 1.0
+        self._last = what
+        return self._probability

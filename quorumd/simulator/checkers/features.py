@@ -1,0 +1,150 @@
+"""Finalized features: what the committed log says of them, told without the controller's code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import OffsetAndEpoch
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
+from quorumd.protocol.metadata_record import decode_frame
+from quorumd.protocol.record_batch import headers, values
+from quorumd.simulator.checkers.base import HIGH_WATERMARK, Broken, Checker, Observation
+from quorumd.simulator.checkers.logs import CommittedNeverChanges
+
+METADATA_VERSION: Final = "metadata.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+KRAFT_VERSION: Final = "kraft.version"
+NEEDS: Final = {
+    ("PartitionRecord", 2): 23,
+    ("PartitionChangeRecord", 2): 23,
+    ("ClearElrRecord", 0): 23,
+    ("RegisterBrokerRecord", 4): 30,
+    ("BrokerRegistrationChangeRecord", 3): 30,
+    ("UnregisterControllerRecord", 0): 33,
+}
+"""From which metadata version on readers know a record in a version."""
+LOSSY: Final = frozenset(NEEDS.values()) | {32}
+"""Metadata versions that cannot be left downwards."""
+UNKNOWN: Final = 21
+"""What readers understand as long as no level is known."""
+
+
+class FeaturesAreFinalized(Checker):
+    """Levels change as an operator wanted it, where Kafka allows it; records and brokers keep to them.
+
+    `levels`: those that are committed. The operator tells of every request: `asked`, `answered`.
+    """
+
+    promise = "finalized levels change only on demand"
+    records_promise = "no record is above the finalized metadata version"
+    brokers_promise = "registered brokers support the finalized levels"
+    looks_at = HIGH_WATERMARK
+
+    def __init__(self, committed: CommittedNeverChanges) -> None:
+        self.levels: dict[str, int] = {}
+        self._committed = committed
+        self._read = 0
+        self._brokers: dict[int, dict[str, tuple[int, int]]] = {}
+        self._wanted: list[Mapping[str, int]] = []
+        """Of each request, by number; nothing of one that was refused or changes nothing."""
+        self._open: set[int] = set()
+        """Requests of which nobody knows what became."""
+        self.changes = 0
+
+    def asked(self, wanted: Mapping[str, int]) -> int:
+        """An operator wants these levels; nothing for a request that must not change any. Returns its number."""
+        self._wanted.append(wanted)
+        self._open.add(len(self._wanted) - 1)
+        return len(self._wanted) - 1
+
+    def answered(self, number: int, code: ErrorCode) -> None:
+        """The operator was told what became of a request."""
+        self._read_committed()
+        if code is ErrorCode.INVALID_UPDATE_VERSION:
+            self._open.discard(number)
+            self._wanted[number] = {}
+        elif code is ErrorCode.NONE:
+            self._open.discard(number)
+            others = any(self._wanted[other] for other in self._open)
+            lacking = {k: v for k, v in self._wanted[number].items() if self._level(k) != v}
+            if lacking and not others:
+                raise self.broken(f"{lacking} were acknowledged, committed are {self.levels}")
+
+    def observed(self, seen: Observation) -> None:
+        self._read_committed()
+
+    def snapshot_seen(self, node_id: int, snapshot: OffsetAndEpoch, data: bytes) -> None:
+        where = f"the snapshot {snapshot} of node {node_id}"
+        level = 0
+        for header in headers(data):
+            for frame in values(data, header) if not header.is_control else ():
+                record, version = decode_frame(frame)
+                if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+                    level = record.feature_level
+                self._check_version(record.NAME, version, level, where)
+
+    def _read_committed(self) -> None:
+        batches = self._committed.batches
+        while self._read < len(batches):
+            batch = batches[self._read]
+            self._read += 1
+            if not batch.is_control:
+                self._apply(batch.data, f"the batch at offset {batch.base_offset}")
+
+    def _apply(self, data: bytes, where: str) -> None:
+        changed: dict[str, int] = {}
+        registers = False
+        level = self._level(METADATA_VERSION)
+        for header in headers(data):
+            for frame in values(data, header):
+                record, version = decode_frame(frame)
+                self._check_version(record.NAME, version, level, where)
+                if isinstance(record, FeatureLevelRecord):
+                    changed[record.name] = record.feature_level
+                    level = changed.get(METADATA_VERSION, level)
+                elif isinstance(record, RegisterBrokerRecord):
+                    registers = True
+                    self._brokers[record.broker_id] = {
+                        f.name: (f.min_supported_version, f.max_supported_version) for f in record.features
+                    }
+                elif isinstance(record, UnregisterBrokerRecord):
+                    self._brokers.pop(record.broker_id, None)
+        if changed:
+            self._check_change(changed, where)
+            self.levels |= changed
+        if changed or registers:
+            self._check_brokers(where)
+
+    def _check_version(self, name: str, version: int, level: int, where: str) -> None:
+        needed = NEEDS.get((name, version), 0)
+        if needed > max(level, UNKNOWN):
+            text = f"{where} has {name} in version {version}, which readers at metadata.version {level} do not know"
+            raise Broken(self.records_promise, text)
+
+    def _check_change(self, changed: Mapping[str, int], where: str) -> None:
+        before = self._level(METADATA_VERSION)
+        after = changed.get(METADATA_VERSION, before)
+        if not before:
+            return  # What a cluster begins with.
+        if not any(wanted and changed.items() <= wanted.items() for wanted in self._wanted):
+            raise self.broken(f"{where} sets {changed}, and nobody wanted that")
+        if any(after < lossy <= before for lossy in LOSSY):
+            raise self.broken(f"{where} takes metadata.version from {before} down to {after}")
+        if changed.get(ELR_VERSION, self._level(ELR_VERSION)) and after < NEEDS["PartitionRecord", 2]:
+            raise self.broken(f"{where} leaves the ELR on at metadata.version {after}")
+        self.changes += 1
+
+    def _check_brokers(self, where: str) -> None:
+        for broker_id, ranges in self._brokers.items():
+            for name, level in self.levels.items():
+                lowest, highest = ranges.get(name, (0, 0))
+                if not lowest <= level <= highest:
+                    text = f"broker {broker_id} is registered, and supports {name} {lowest} to {highest}"
+                    raise Broken(self.brokers_promise, f"after {where} {text}, not {level}")
+
+    def _level(self, name: str) -> int:
+        return 1 if name == KRAFT_VERSION else self.levels.get(name, 0)

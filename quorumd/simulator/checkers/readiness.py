@@ -1,0 +1,97 @@
+"""What a node that says it is ready promises: a leader with a majority not long ago, state, and a vote."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from quorumd.ids import NO_NODE, ReplicaKey
+from quorumd.simulator.checkers.base import FETCHES, HIGH_WATERMARK, LEADERSHIP, Checker, Observation
+from quorumd.simulator.checkers.elections import RESIGNS_WITHIN
+
+TOLERANCE = 1.2
+"""For clocks that drift and processes that wake up late."""
+LOOKS_MS = 100.0
+"""Leaders are looked at now and then only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyClaim:
+    """A running node that says it is ready. Times are milliseconds of virtual time."""
+
+    key: ReplicaKey
+    life: int
+    now_ms: float
+    epoch: int
+    leader_id: int
+    heard_ms: float
+    """Since anything of the leader's machine has arrived; 0 for the leader itself, inf for never."""
+    applied_offset: int
+    max_lag: int
+    fetch_timeout_ms: float
+    fetch_wait_ms: float
+
+
+class ReadyNodesServe(Checker):
+    """A node that says it is ready heard of its leader within a fetch timeout and a long poll, and that leader of a
+    majority of the voters within 1.5 fetch timeouts before. It has applied what was committed by then, but for the
+    lag that is allowed, and it is not a voter's replacement without that voter's vote."""
+
+    promise = "a node that is ready has a leader with a majority, its state and its vote"
+    looks_at = LEADERSHIP | HIGH_WATERMARK | FETCHES
+
+    def __init__(self, configured_voters: tuple[int, ...]) -> None:
+        self._configured = configured_voters
+        self._followed: dict[tuple[int, int], float] = {}
+        """By leader and epoch: when a majority of the voters had last fetched."""
+        self._committed_at: list[float] = [-inf]
+        self._committed_to: list[int] = [0]
+        self._without_vote: dict[tuple[int, int], float] = {}
+        """By node and life: since when it has claimed to be ready without a vote."""
+
+    def observed(self, seen: Observation) -> None:
+        if seen.is_leader and seen.high_watermark > self._committed_to[-1]:
+            self._committed_at.append(seen.now_ms)
+            self._committed_to.append(seen.high_watermark)
+            # For leaders that last so short a time that nobody looks at their followers.
+            self._followed.setdefault((seen.node_id, seen.epoch), seen.now_ms)
+
+    def leads(self, node_id: int, epoch: int, fetches_ms_ago: Sequence[float], now_ms: float) -> None:
+        """A node leads, and the voters have fetched so long ago, itself counted: inf for not yet in this epoch."""
+        # A fetch that finds the logs diverged is contact, and is not shown.
+        ages = sorted(0.0 if age == inf else age for age in fetches_ms_ago)
+        # Time alone takes nothing from the only voter, however long its process stands still.
+        self._followed[node_id, epoch] = now_ms - ages[len(ages) // 2] if len(ages) > 1 else inf
+
+    def claimed(self, claim: ReadyClaim, voters: tuple[ReplicaKey, ...]) -> None:
+        """A node says it is ready; `voters` are those of the newest committed record, empty before the first."""
+        who = f"node {claim.key.id}, ready in epoch {claim.epoch} with leader {claim.leader_id},"
+        if claim.leader_id == NO_NODE:
+            raise self.broken(f"{who} has no leader")
+        own_ms = TOLERANCE * (claim.fetch_timeout_ms + claim.fetch_wait_ms)
+        if claim.heard_ms > own_ms:
+            raise self.broken(f"{who} has heard nothing of it for {claim.heard_ms:.0f} ms")
+        limit_ms = own_ms + TOLERANCE * RESIGNS_WITHIN * claim.fetch_timeout_ms
+        if claim.leader_id == claim.key.id:
+            limit_ms = TOLERANCE * claim.fetch_timeout_ms
+        limit_ms += LOOKS_MS
+        silent_ms = claim.now_ms - self._followed.get((claim.leader_id, claim.epoch), -inf)
+        if silent_ms > limit_ms:
+            raise self.broken(f"{who} which no majority has followed for {silent_ms:.0f} ms")
+        committed = self._committed_to[bisect_right(self._committed_at, claim.now_ms - limit_ms) - 1]
+        if claim.applied_offset + claim.max_lag < committed:
+            raise self.broken(f"{who} has applied {claim.applied_offset} of {committed} committed records")
+        self._look_at_vote(claim, voters, who, limit_ms)
+
+    def _look_at_vote(
+        self, claim: ReadyClaim, voters: tuple[ReplicaKey, ...], who: str, limit_ms: float
+    ) -> None:
+        """A voter record takes a moment to get to the node."""
+        key, life = claim.key, (claim.key.id, claim.life)
+        named = any(voter.id == key.id for voter in voters) or key.id in self._configured
+        if not voters or not named or any(voter.matches(key) for voter in voters):
+            self._without_vote.pop(life, None)
+        elif claim.now_ms - self._without_vote.setdefault(life, claim.now_ms) > limit_ms:
+            raise self.broken(f"{who} has no vote: the voters are {', '.join(map(str, voters))}")

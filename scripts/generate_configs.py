@@ -1,0 +1,64 @@
+"""Generate quorumd/controller/config_definitions.py from the jars of a release of Kafka.
+
+    python scripts/generate_configs.py --jars build/stock-tools/4.4.0
+
+`make stock-tools` gets the jars. A line per config, its fields separated by spaces:
+
+resource   TOPIC, GROUP, CLIENT_METRICS or BROKER
+name
+type       of Kafka's ConfigDef
+default    null, or = and the value
+rule       what values must be: LEAST:MOST (either may lack), with |N for one value beside the range;
+           in=A,B or case-insensitive=A,B for one of several; items=A,B for a list without empty items, of these if
+           any are named, and some-items= where the list must not be empty; replicas, non-empty and offset-reset
+synonym    the config of brokers that holds where this one is not set
+internal   not described unless it is set
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+READER = ROOT / "scripts" / "ConfigDefinitions.java"
+TARGET = ROOT / "quorumd" / "controller" / "config_definitions.py"
+HEAD = '''"""Generated from Kafka {release} by scripts/generate_configs.py, which explains the fields."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RELEASE: Final = "{release}"
+DEFINITIONS: Final = """\\
+'''
+
+
+@click.command()
+@click.option(
+    "--jars", type=click.Path(exists=True, path_type=Path), required=True, help="Jars of Kafka's core."
+)
+def main(jars: Path) -> None:
+    """Write the definitions of all configs anew."""
+    (core,) = jars.glob("kafka_2.13-*.jar")
+    release = core.stem.removeprefix("kafka_2.13-")
+    java = shutil.which("java")
+    if java is None:
+        raise click.ClickException("java not found: install Java 17")
+    done = subprocess.run(
+        [java, "-cp", f"{jars}/*", str(READER)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise click.ClickException(done.stderr.strip())
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    if any(len(row) != 7 or len(field.split()) != 1 for row in rows for field in row):
+        raise click.ClickException("a field of Kafka's definitions has a space in it")
+    TARGET.write_text(HEAD.format(release=release) + "".join(f"{' '.join(row)}\n" for row in rows) + '"""\n')
+    click.echo(f"{TARGET.relative_to(ROOT)}: {len(rows)} configs of Kafka {release}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Whether a stock controller and this one have the same verdict of the same changes of configs.
+
+    python -m tests.interop.stock_tools.configs --kafka 4.4.0
+
+records the verdicts of a stock controller in tests/support/data, where a unit test compares them. `make stock-tools`
+asks the stock controller again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import click
+from kio.schema.alter_configs.v2 import request as replace
+from kio.schema.broker_heartbeat.v1 import request as heartbeat
+from kio.schema.broker_registration.v4 import request as registration
+from kio.schema.create_topics.v7 import request as create
+from kio.schema.incremental_alter_configs.v1 import request as alter
+
+from tests.interop.stock_tools.claims import ClaimBroken, Step
+from tests.interop.stock_tools.kafka_controller import HEAP
+from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools, stock_tools
+from tests.support.config_cases import CREATE, DATA, REPLACE, TOPIC, Case, cases, recorded
+from tests.support.daemons import free_port, wait_for
+from tests.support.wire import Wire
+
+RELEASE = "4.4.0"
+"""Whose configs are in the table of quorumd."""
+SEED, COUNT = 13, 4000
+BROKER_ID = 101
+FEATURES = tuple(
+    registration.Feature(name=name, min_supported_version=least, max_supported_version=99)
+    for name, least in (("metadata.version", 1), ("kraft.version", 0), ("group.version", 0),
+                        ("transaction.version", 0), ("share.version", 0), ("streams.version", 0),
+                        ("eligible.leader.replicas.version", 0))
+)  # fmt: skip
+"""Every level of the features that a release finalizes, whichever it is."""
+SHOWN_DIFFERENCES = 5
+
+
+def verdicts_of(release: str) -> Path:
+    """The file with the recorded verdicts of a release."""
+    return DATA / f"kafka_{release}_config_verdicts.jsonl"
+
+
+@contextmanager
+def stock_controller(tools: StockTools, folder: Path, *, remote: bool) -> Iterator[Wire]:
+    """A quorum of one stock controller, with a broker that is registered and never heard of again."""
+    folder.mkdir(parents=True)
+    port = free_port()
+    settings = {
+        "process.roles": "controller",
+        "node.id": "1",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
+        "broker.session.timeout.ms": "3600000",
+        "remote.log.storage.system.enable": str(remote).lower(),
+        "log.dirs": str(folder / "data"),
+    }
+    config = folder / "controller.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    cluster_id = "Y29uZmlncyBvZiBxdW9ydQ"
+    tools.run(STORAGE, "format", "-t", cluster_id, "-c", config, "--standalone")
+    with (folder / "controller.log").open("ab") as output:
+        child = subprocess.Popen(tools.command(KAFKA, config, java=HEAP), stdout=output, stderr=output)
+    try:
+        with wait_for("the stock controller", lambda: _connected(port, cluster_id)) as wire:
+            yield wire
+    finally:
+        child.kill()
+        child.wait()
+
+
+def _connected(port: int, cluster_id: str) -> Wire | None:
+    try:
+        wire = Wire(("127.0.0.1", port))
+    except OSError:
+        return None
+    if _registered(wire, cluster_id):
+        return wire
+    wire.close()
+    return None
+
+
+def _registered(wire: Wire, cluster_id: str) -> bool:
+    """Whether the broker is registered and active now."""
+    try:
+        made = wire.ask(
+            registration.BrokerRegistrationRequest(
+                broker_id=BROKER_ID,
+                cluster_id=cluster_id,
+                incarnation_id=uuid4(),
+                listeners=(registration.Listener(name="PLAINTEXT", host="h", port=1, security_protocol=0),),
+                features=FEATURES,
+                rack=None,
+                log_dirs=(uuid4(),),
+            )
+        )
+        if made.error_code != 0:
+            return False
+        alive = wire.ask(
+            heartbeat.BrokerHeartbeatRequest(
+                broker_id=BROKER_ID,
+                broker_epoch=made.broker_epoch,
+                current_metadata_offset=1 << 40,
+                want_fence=False,
+                want_shut_down=False,
+            )
+        )
+    except OSError:
+        return False
+    return int(alive.error_code) == 0 and not alive.is_fenced
+
+
+class Asked:
+    """One controller, and the resources that were made for the cases' bases."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._names: dict[str, str] = {}
+
+    def verdict(self, case: Case) -> int:
+        """The error code of a case that is only validated."""
+        if case.form == CREATE:
+            return self._create("made", [(name, value) for name, _, value in case.operations], is_kept=False)
+        name = self._resource(case)
+        if case.form == REPLACE:
+            configs = tuple(
+                replace.AlterableConfig(name=key, value=value) for key, _, value in case.operations
+            )
+            resource = replace.AlterConfigsResource(
+                resource_type=case.kind, resource_name=name, configs=configs
+            )
+            answer = self._wire.ask(replace.AlterConfigsRequest(resources=(resource,), validate_only=True))
+            return int(answer.responses[0].error_code)
+        return self._alter(case, name, is_kept=False)
+
+    def _resource(self, case: Case) -> str:
+        """One that has the case's base."""
+        key = f"{case.kind}{sorted(case.base.items())}"
+        if key not in self._names:
+            name = "" if case.kind == 4 else f"resource-{len(self._names)}"
+            if case.kind == TOPIC:
+                code = self._create(name, list(case.base.items()), is_kept=True)
+            else:
+                base = Case(case.kind, "alter", {}, tuple((k, 0, v) for k, v in case.base.items()))
+                code = self._alter(base, name, is_kept=True)
+            if code:
+                raise ClaimBroken(f"{case.base} of resource type {case.kind} is refused with {code}")
+            self._names[key] = name
+        return self._names[key]
+
+    def _alter(self, case: Case, name: str, *, is_kept: bool) -> int:
+        configs = tuple(
+            alter.AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in case.operations
+        )
+        resource = alter.AlterConfigsResource(resource_type=case.kind, resource_name=name, configs=configs)
+        request = alter.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=not is_kept)
+        return int(self._wire.ask(request).responses[0].error_code)
+
+    def _create(self, name: str, configs: list[tuple[str, str | None]], *, is_kept: bool) -> int:
+        topic = create.CreatableTopic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=tuple(create.CreatableTopicConfig(name=key, value=value) for key, value in configs),
+        )
+        request = create.CreateTopicsRequest(topics=(topic,), validate_only=not is_kept)
+        return int(self._wire.ask(request).topics[0].error_code)
+
+
+def ask_stock(tools: StockTools, folder: Path, asked: list[Case]) -> list[tuple[Case, int]]:
+    """The cases with a stock controller's verdicts."""
+    found: list[tuple[Case, int]] = []
+    for remote in (False, True):
+        with stock_controller(tools, folder / f"remote-{remote}", remote=remote) as wire:
+            controller = Asked(wire)
+            found += [(case, controller.verdict(case)) for case in asked if case.remote == remote]
+    return found
+
+
+class Configs:
+    """The claim that `make stock-tools` tries."""
+
+    def __init__(self, tools: StockTools, folder: Path) -> None:
+        self._tools = tools
+        self._folder = folder
+
+    def steps(self) -> list[Step]:
+        return [(f"Kafka {RELEASE} still has the recorded verdicts of changes of configs", self._compare)]
+
+    def _compare(self) -> str:
+        known = {case.row(0): (case, verdict) for case, verdict in recorded(verdicts_of(RELEASE))}
+        asked = ask_stock(self._tools, self._folder, [case for case, _ in known.values()])
+        differing = [f"{case} {verdict}" for case, verdict in asked if known[case.row(0)][1] != verdict]
+        if differing:
+            raise ClaimBroken(f"{len(differing)} of {len(asked)}: {differing[:SHOWN_DIFFERENCES]}")
+        return f"{len(asked)} changes, {dict(Counter(verdict for _, verdict in asked))} by error code"
+
+
+@click.command()
+@click.option("--kafka", default=RELEASE, show_default=True, help="The release of the controller.")
+@click.option("--jars", default="build/stock-tools", show_default=True, type=click.Path(path_type=Path))
+@click.option(
+    "--folder", required=True, type=click.Path(path_type=Path), help="For the controllers; a new one."
+)
+def main(kafka: str, jars: Path, folder: Path) -> None:
+    """Record the verdicts of a stock controller anew."""
+    begun = time.monotonic()
+    asked = ask_stock(stock_tools(jars, kafka, "4.3.1"), folder, cases(SEED, COUNT))
+    target = verdicts_of(kafka)
+    target.write_text("".join(f"{case.row(verdict)}\n" for case, verdict in asked), encoding="utf-8")
+    click.echo(f"{target}: {len(asked)} cases in {time.monotonic() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

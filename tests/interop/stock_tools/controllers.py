@@ -1,0 +1,279 @@
+"""A stock Kafka controller as one of three voters: it leads, is followed and hands back while leaders are killed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from kio.schema.incremental_alter_configs.v1 import request as alter_configs
+
+from quorumd.protocol.control_record import decode_control
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import BatchHeader, records, scan
+from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
+from tests.interop.stock_tools.kafka_controller import KafkaController
+from tests.support.daemons import ASKED_S, Cluster, Daemon, run_quorumd, wait_for
+from tests.support.requests import Quorum, quorum
+from tests.support.wire import Wire
+
+BROKER = 4
+SECONDS_A_LEAD = 60
+"""At least once in so long the stock controller leads and hands back."""
+KILLS_APART_S = 8.0
+PAUSE_S = 2.6
+"""Longer than the fetch timeout of a stock controller."""
+DOWN_S = 1.5
+"""How long a killed node stays down once another one leads."""
+ATTEMPTS = 6
+"""At most so many leaders are killed until the stock controller leads."""
+Voter = Daemon | KafkaController
+
+
+class Controllers:
+    """Two daemons, and a stock controller that becomes the third voter."""
+
+    def __init__(self, cluster: Cluster, stock: KafkaController, seconds: float) -> None:
+        self._cluster = cluster
+        self._stock = stock
+        self._seconds = seconds
+        self._voters: dict[int, Voter] = {**cluster.daemons, stock.node_id: stock}
+        self._kills: list[tuple[int, int, float]] = []
+        """Who was killed, who led next, and after how many seconds."""
+        self._writer = Writer([voter.address for voter in self._voters.values()])
+        self._high_watermark = -1
+
+    def steps(self) -> list[Step]:
+        return [
+            ("a stock controller becomes a voter", self.join),
+            ("commands work, or say what does, while the stock controller leads", self.run_commands),
+            (
+                f"leaders are killed for {self._seconds:.0f} s, and somebody else leads and is followed",
+                self.hurt,
+            ),
+            ("the copies of the log are the same byte for byte, up to the high watermark", self.compare),
+            ("the stock controller has led and handed back", self.leads),
+            ("what was acknowledged is in the log", self.acknowledged),
+        ]
+
+    def join(self) -> str:
+        self._stock.start()
+        done = run_quorumd(
+            *("quorum", "add-voter", "--bootstrap-server", self._cluster.bootstrap),
+            *("--id", str(self._stock.node_id), "--directory-id", self._stock.directory_id),
+            *("--endpoint", f"CONTROLLER://127.0.0.1:{self._stock.port}", "--timeout", "120"),
+        )
+        expect(f"exit code of quorumd quorum add-voter: {done.stderr}", done.returncode, 0)
+        told = wait_for("three voters", lambda: self._told() if len(self._voters_told()) == 3 else None)
+        return f"voters {sorted(told.voters)}, led by node {told.leader} in epoch {told.epoch}"
+
+    def run_commands(self) -> str:
+        """Kill leaders until the stock controller leads; it lists no brokers and has no AlterQuorum."""
+        for _ in range(ATTEMPTS):
+            if wait_for("a leader", self._told).leader == self._stock.node_id:
+                break
+            self._kill_the_leader(pausing=True)
+            self._wait_until_all_follow()
+        server = ("--bootstrap-server", self._cluster.bootstrap)
+        listed = run_quorumd("brokers", "list", *server)
+        expect(f"exit code of quorumd brokers list: {listed.stderr}", listed.returncode, 0)
+        altered = run_quorumd("quorum", "alter", *server, "--cancel")
+        reason = f"node {self._stock.node_id} leads and does not speak AlterQuorum"
+        expect(f"the reason in {altered.stderr}", reason in altered.stderr, True)
+        return altered.stderr.strip()
+
+    def hurt(self) -> str:
+        """Kill whoever leads, again and again. Every other time the daemon that is left stands still meanwhile, or it
+        would be elected nearly always: it does not wait for its fetch timeout."""
+        ends = time.monotonic() + self._seconds
+        with self._writer:
+            while time.monotonic() < ends:
+                began = time.monotonic()
+                self._kill_the_leader(pausing=len(self._kills) % 2 == 0)
+                self._wait_until_all_follow()
+                time.sleep(max(0.0, began + KILLS_APART_S - time.monotonic()))
+        self._high_watermark = self._wait_until_all_follow()
+        writer = self._writer
+        return (
+            f"{self._times('a daemon', self._cluster.daemons)}; "
+            f"{self._times('the stock one', [self._stock.node_id])}; "
+            f"{len(writer.acknowledged)} writes acknowledged, longest pause {writer.longest_pause_s:.1f} s"
+        )
+
+    def _kill_the_leader(self, *, pausing: bool) -> None:
+        leader = self._voters[wait_for("a leader", self._told).leader]
+        left = [daemon for daemon in self._cluster if pausing and daemon is not leader]
+        began = time.monotonic()
+        leader.kill()
+        for daemon in left[:1] if leader is not self._stock else ():
+            daemon.signal(signal.SIGSTOP)
+            time.sleep(PAUSE_S)
+            daemon.signal(signal.SIGCONT)
+        successor = wait_for("another leader", lambda: self._led_by_others(leader)).leader
+        self._kills.append((leader.node_id, successor, time.monotonic() - began))
+        time.sleep(DOWN_S)
+        leader.start()
+
+    def _times(self, who: str, node_ids: Collection[int]) -> str:
+        seconds = sorted(kill[2] for kill in self._kills if kill[0] in node_ids)
+        if not seconds:
+            return f"{who} was never killed"
+        return f"{who} killed {len(seconds)} times, another led after {seconds[len(seconds) // 2]:.1f} s (median)"
+
+    def compare(self) -> str:
+        for voter in self._voters.values():
+            voter.kill()
+        logs = {node_id: Log(voter.log_folder) for node_id, voter in self._voters.items()}
+        prefixes = {node_id: log.below(self._high_watermark) for node_id, log in logs.items()}
+        first = next(iter(prefixes.values()))
+        for node_id, prefix in prefixes.items():
+            if prefix != first:
+                same = next((n for n, (a, b) in enumerate(zip(first, prefix, strict=False)) if a != b), -1)
+                sizes = {each: len(data) for each, data in prefixes.items()}
+                raise ClaimBroken(f"the log of node {node_id} differs from byte {same}; lengths are {sizes}")
+        self._log = next(iter(logs.values()))
+        return f"{self._high_watermark:,} records, {len(first):,} bytes, in {len(logs)} copies"
+
+    def leads(self) -> str:
+        led = self._log.leaders()
+        stock = [epoch for epoch, leader in led if leader == self._stock.node_id]
+        handed_back = sum(a == self._stock.node_id != b for (_, a), (_, b) in pairwise(led))
+        if handed_back < max(1, self._seconds // SECONDS_A_LEAD):
+            raise ClaimBroken(f"it led epochs {stock} of {led}")
+        return f"of {len(led)} epochs it led {len(stock)}: {stock}; handed back {handed_back} times"
+
+    def acknowledged(self) -> str:
+        written = self._log.configs()
+        lost = [value for value in self._writer.acknowledged if value not in written]
+        expect("acknowledged writes that are not in the log", lost[:10], [])
+        return f"{len(self._writer.acknowledged)} writes"
+
+    # What the voters say
+
+    def _asked(self, voter: Voter) -> Quorum | None:
+        if not voter.runs:
+            return None
+        try:
+            with Wire(voter.address, timeout=ASKED_S) as wire:
+                return quorum(wire)
+        except OSError:
+            return None
+
+    def _told(self) -> Quorum | None:
+        """What the leader of the newest epoch says that has committed something in it."""
+        told = [
+            (said.epoch, said)
+            for node_id, voter in self._voters.items()
+            if (said := self._asked(voter)) and said.error == 0
+            if said.leader == node_id and said.high_watermark >= 0
+        ]
+        return max(told, key=lambda pair: pair[0])[1] if told else None
+
+    def _voters_told(self) -> dict[int, int]:
+        told = self._told()
+        return told.voters if told is not None else {}
+
+    def _led_by_others(self, gone: Voter) -> Quorum | None:
+        told = self._told()
+        return told if told is not None and told.leader != gone.node_id else None
+
+    def _wait_until_all_follow(self) -> int:
+        """The high watermark when every voter has all that was there a moment before."""
+        goal = wait_for("a high watermark", self._told).high_watermark
+
+        def there() -> int | None:
+            told = self._told()
+            behind = told is None or len(told.voters) < 3 or min(told.voters.values()) < goal
+            return None if told is None or behind else min(told.high_watermark, *told.voters.values())
+
+        return wait_for("all voters to catch up", there)
+
+
+class Writer:
+    """Sets one config after the other, at any voter; each value is written once."""
+
+    def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
+        self.acknowledged: list[str] = []
+        self.longest_pause_s = 0.0
+        self._addresses = list(addresses)
+        self._goes_on = True
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._goes_on = False
+        self._thread.join()
+
+    def _write(self) -> None:
+        number, last = 0, time.monotonic()
+        while self._goes_on:
+            number += 1
+            value = f"value-{number}"
+            try:
+                with Wire(self._addresses[number % len(self._addresses)], timeout=ASKED_S) as wire:
+                    is_done = set_broker_default(wire, f"quorumd.test.{number % 20}", value) == 0
+            except OSError:
+                is_done = False
+            if is_done:
+                now = time.monotonic()
+                self.acknowledged.append(value)
+                self.longest_pause_s, last = max(self.longest_pause_s, now - last), now
+            time.sleep(0.02)
+
+
+def set_broker_default(wire: Wire, name: str, value: str) -> int:
+    """The error code that came of it."""
+    change = alter_configs.AlterableConfig(name=name, config_operation=0, value=value)
+    resource = alter_configs.AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
+    answer = wire.ask(
+        alter_configs.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    )
+    return int(answer.responses[0].error_code)
+
+
+class Log:
+    """All batches in a folder, without what is allocated ahead or torn by a kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self._batches: list[tuple[BatchHeader, bytes]] = []
+        """Headers, and the segments that they are of."""
+        for segment in sorted(folder.glob("*.log")):
+            data = segment.read_bytes()
+            self._batches += [(header, data) for header in scan(data).headers]
+
+    def below(self, end_offset: int) -> bytes:
+        return b"".join(
+            data[header.position : header.position + header.size]
+            for header, data in self._batches
+            if header.end_offset <= end_offset
+        )
+
+    def leaders(self) -> list[tuple[int, int]]:
+        """Epochs and who led them."""
+        return [
+            (header.epoch, message.leader_id)
+            for header, data in self._batches
+            if header.is_control
+            for record in records(data, header)
+            if isinstance(
+                message := decode_control(record.key or b"", record.value or b""), LeaderChangeMessage
+            )
+        ]
+
+    def configs(self) -> set[str]:
+        """Every value that was ever set."""
+        return {
+            message.value or ""
+            for header, data in self._batches
+            if not header.is_control
+            for record in records(data, header)
+            if isinstance(message := decode_record(record.value or b""), ConfigRecord)
+        }

@@ -1,0 +1,114 @@
+"""The results of the table of verbs: kept in results.json, column by column, and shown in docs/stock-kafka.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.interop.stock_tools.matrix import HOLDS, NOT_THERE
+from tests.interop.stock_tools.verbs import ROWS, STOPPED_ROWS
+
+ROOT = Path(__file__).resolve().parents[3]
+KEPT = Path(__file__).with_name("results.json")
+PAGE = ROOT / "docs" / "stock-kafka.md"
+Results = dict[str, dict[str, str]]
+"""By column, `4.3.1 dynamic`, and command."""
+
+_HEAD = """# Kafka's own tools and brokers on quorumd
+
+`make stock-tools STOCK="--only verbs"` writes this page: each verb of Kafka's command-line tools is run, unmodified,
+on three quorumd nodes with three of Kafka's own brokers. The brokers are of the version above the column; the tools
+too, where Maven Central has them: 4.4.0 is served by the tools of 4.3.1. A verb holds if its exit code and output are
+what Kafka gives.
+
+- static: nodes and brokers have `controller.quorum.voters`.
+- dynamic: the nodes were founded with `quorumd format --initial-controllers`; nodes and brokers have
+  `controller.quorum.bootstrap.servers`.
+
+`yes`: as on Kafka. `-`: that release does not have it, or it takes tools of that release. A number: it fails, see the
+note. `B` stands for the brokers, `C` for quorumd's nodes; other names in braces for files and ids.
+"""
+
+_TAIL = """
+## Share groups of Kafka 4.1
+
+Its share coordinators know no topics before the next change of the metadata after they were elected. quorumd writes
+a NoOpRecord each `metadata.max.idle.interval.ms`, as Kafka does, and so gives them one; with 0 they wait for any
+change.
+
+## While leaders are killed
+
+Kafka 4.3.1, 2026-11-22, on two cores that had other work:
+
+- `--only kills --seconds 600`: 58 leaders of the quorum were killed with `kill -9`, and a broker was restarted after
+  each tenth, while VerifiableProducer wrote 100 records a second. All of 65,484 acknowledged records were consumed,
+  none twice. Another node led after 0.46 s (median), 3.23 s (longest).
+- `--only controllers --seconds 600`: two quorumd nodes and a Kafka controller as voters. quorumd nodes were killed 26
+  times, another voter led after 3.1 s (median); the Kafka controller 19 times, 0.3 s. Of 46 epochs it led 20. All of
+  5,741 acknowledged writes are in the log, whose three copies are the same byte for byte.
+"""
+
+
+def kept() -> Results:
+    """What earlier runs found."""
+    found: Results = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return found
+
+
+def keep(column: str, found: Mapping[str, str]) -> None:
+    """Replace one column, and write the page anew."""
+    results = kept() | {column: dict(found)}
+    KEPT.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+    PAGE.write_text(page(results))
+
+
+def page(results: Results) -> str:
+    """The whole page in Markdown."""
+    columns = sorted(results)
+    notes: dict[str, int] = {}
+    lines = [_HEAD, _line(["command", *(f"{column.replace(' ', '<br>')}" for column in columns)])]
+    lines.append(_line(["---"] * (len(columns) + 1)))
+    for row in (*ROWS, *STOPPED_ROWS):
+        cells = [_cell(results[column].get(row.command), notes) for column in columns]
+        lines.append(_line([f"`{_shown(row.command)}`", *cells]))
+    held = [_count(results[column].values()) for column in columns]
+    lines.append(_line(["**hold, of those that the release has**", *held]))
+    text = "\n".join(lines) + "\n"
+    if notes:
+        text += "\nNotes, the last line that the tool printed:\n\n"
+        text += "".join(f"{number}. {why}\n" for why, number in notes.items())
+    return text + _TAIL
+
+
+def _cell(result: str | None, notes: dict[str, int]) -> str:
+    if result is None:
+        return "not run"
+    if result in (HOLDS, NOT_THERE):
+        return result
+    return f"**{notes.setdefault(_readable(result), len(notes) + 1)}**"
+
+
+def _count(found: Iterable[str]) -> str:
+    tried = [result for result in found if result != NOT_THERE]
+    return f"{tried.count(HOLDS)} of {len(tried)}"
+
+
+def _shown(command: str) -> str:
+    return (
+        command.replace("{B}", "--bootstrap-server B")
+        .replace("{C}", "--bootstrap-controller C")
+        .replace("|", "\\|")
+    )
+
+
+def _readable(why: str) -> str:
+    return " ".join(why.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(kept()))

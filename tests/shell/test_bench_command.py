@@ -1,0 +1,57 @@
+"""`quorumd bench` against processes: it goes on over a change of the leader, and Ctrl-C shows what was measured."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from quorumd.client.load import WARM_UP_S
+from tests.support.daemons import PATIENCE_S, QUICK, Cluster, wait_for
+from tests.support.requests import set_register
+
+PROPERTIES = QUICK
+
+
+def _bench(cluster: Cluster, seconds: int) -> subprocess.Popen[str]:
+    """A run that has begun to write."""
+    before = cluster.leader_says().high_watermark
+    words = ["--seconds", str(seconds), "--in-flight", "4", "--output", "json"]
+    command = [sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", cluster.bootstrap, *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for("the load", lambda: cluster.leader_says().high_watermark > before + 200)
+    return process
+
+
+def _outcome(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert "Traceback" not in err
+    (row,) = json.loads(out)
+    return process.returncode, row, err
+
+
+def test_the_load_goes_on_when_the_leader_is_killed(own_cluster: Cluster) -> None:
+    own_cluster.at_leader(lambda wire: set_register(wire, "bench", "1"))
+    process = _bench(own_cluster, 8)
+    time.sleep(2 * WARM_UP_S)  # what happens while the load warms up is not measured
+    own_cluster.leader().kill()
+    code, row, _ = _outcome(process)
+    assert code == 0
+    assert row["writes"] > 200
+    assert row["reconnections"] >= 1
+    assert row["failed"] <= 4 * (row["reconnections"] + 1)
+    assert row["longestPauseMs"] >= 10
+
+
+def test_interrupted_it_shows_what_was_measured(cluster: Cluster) -> None:
+    process = _bench(cluster, 1000)
+    time.sleep(2 * WARM_UP_S)
+    process.send_signal(signal.SIGINT)
+    code, row, err = _outcome(process)
+    assert code == 130
+    assert row["seconds"] < 1000
+    assert row["writes"] > 0
+    assert err.splitlines()[-1] == "error: interrupted"

@@ -1,0 +1,113 @@
+"""What README.md and docs/ say to type is typed, in its order, against three real daemons and four brokers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from quorumd.cli.root import quorumd
+from tests.support.broker_stand_in import brokers
+from tests.support.daemons import Cluster, Daemon, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+COMMAND = re.compile(
+    r"^ {4}(?:\$ )?((?:quorumd|make|pip|docker|systemctl|kafka-[a-z-]+) .*?)(?: +#.*)?$", re.MULTILINE
+)
+PLAN = re.compile(r"^ {4}\$ cat move\.json\n((?: {4}.*\n)+?) {4}\$", re.MULTILINE)
+BROKERS = (101, 102, 103, 104)
+
+NOT_RUN = {
+    r"make (run|test)$": "takes minutes, and sets up a machine",
+    r"pip install": "needs the network",
+    r"docker run": "needs Docker",
+    r"systemctl": "needs systemd",
+    r"quorumd start": "runs until SIGTERM; the daemons of this test are started with it",
+    r"quorumd quorum (add|remove)-voter": "needs a voter of its own: tests/interop/test_changing_voters.py",
+    r"quorumd partitions reassign .* --wait$": "needs brokers that copy data: tests/shell/test_plans_executed.py",
+    r"quorumd pipeline": "needs Java: tests/pipeline",
+}
+"""Commands that a bare machine cannot run in seconds, and why."""
+
+INSTEAD = {
+    "10.0.0.1:9192": "{address}",
+    "H:P": "{address}",
+    "--voters 0,1,2": "--voters 1,2,3",
+    "format --config node-1.properties": "format --config {blank}",
+    "node-1.properties": "{config}",
+    "/var/lib/quorumd/__cluster_metadata-0/*.checkpoint": "{snapshots}",
+    "--seeds 1000": "--seeds 1 --jobs 1",
+    "--seeds 100 ": "--seeds 1 --jobs 1 ",
+}
+"""Addresses, ids, paths and amounts of the documentation, and those of this test."""
+
+
+def documented() -> list[str]:
+    return [command for page in PAGES for command in COMMAND.findall(page.read_text())]
+
+
+def is_run(command: str) -> bool:
+    return not any(re.match(pattern, command) for pattern in NOT_RUN)
+
+
+def blank_node(folder: Path, number: int) -> Path:
+    """A properties file whose folder is not formatted yet."""
+    config = folder / f"blank-{number}.properties"
+    data = folder / f"blank-{number}"
+    config.write_text(
+        f"node.id=1\nlisteners=CONTROLLER://127.0.0.1:9192\nquorum.voters=1@127.0.0.1:9192\nlog.dirs={data}\n"
+    )
+    return config
+
+
+def typed(command: str, cluster: Cluster, blank: Path) -> list[str]:
+    """The words of a command with the places of this test."""
+    node = cluster.leader()
+    places = {
+        "address": "{}:{}".format(*node.address),
+        "blank": blank,
+        "config": node.config,
+        "snapshots": " ".join(map(str, node.log_folder.glob("*.checkpoint"))),
+    }
+    for text, other in INSTEAD.items():
+        command = command.replace(text, other.format(**places))
+    return shlex.split(command)
+
+
+@pytest.mark.parametrize("pattern", NOT_RUN)
+def test_what_is_not_run_is_documented(pattern: str) -> None:
+    assert any(re.match(pattern, command) for command in documented())
+
+
+@pytest.mark.parametrize("text", INSTEAD)
+def test_what_is_replaced_is_documented(text: str) -> None:
+    assert any(text in command for command in documented())
+
+
+def has_noted(node: Daemon) -> bool:
+    """Whether the files of a node tell that something is committed: a snapshot is built of that."""
+    checkpoint = node.data / "replication-offset-checkpoint"
+    return checkpoint.exists() and int(checkpoint.read_text().split()[-1]) > 0
+
+
+def test_every_documented_command_runs(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process: starting Python is what would cost."""
+    (plan,) = PLAN.findall((ROOT / "README.md").read_text())
+    (tmp_path / "move.json").write_text(plan)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "{}:{}".format(*cluster.leader().address))
+    commands = [command for command in documented() if is_run(command)]
+    assert len(commands) > 20
+    wait_for("the nodes to note what is committed", lambda: all(map(has_noted, cluster)))
+    with brokers(cluster, BROKERS):
+        for number, command in enumerate(commands):
+            words = typed(command, cluster, blank_node(tmp_path, number))
+            assert words[0] == "quorumd", f"{command!r} cannot be run: give the reason in NOT_RUN"
+            done = CliRunner().invoke(quorumd, words[1:])
+            assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"

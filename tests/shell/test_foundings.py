@@ -1,0 +1,145 @@
+"""Who founds a quorum, and who finds it again: real daemons with wiped disks, old properties and new addresses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemons import QUICK, Cluster, Daemon, free_port, readyz, run_quorumd, wait_for
+from tests.support.requests import get_registers, set_register
+
+
+@pytest.fixture
+def daemons(tmp_path: Path) -> Iterator[list[Daemon]]:
+    """Node 0, formatted with --standalone and named alone by its properties; nodes 1 and 2, which only ask it."""
+    ports = [free_port() for _ in range(3)]
+    asked = ",".join(f"127.0.0.1:{port}" for port in ports)
+    founder = Daemon(tmp_path / "node-0", 0, ports[0], {0: ports[0]}, f"bootstrap.servers={asked}\n{QUICK}")
+    joined = [
+        Daemon(tmp_path / f"node-{number}", number, ports[number], {}, f"bootstrap.servers={asked}\n{QUICK}")
+        for number in (1, 2)
+    ]
+    made = [founder, *joined]
+    yield made
+    for daemon in made:
+        daemon.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, extra=QUICK)
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+def is_ready(daemon: Daemon) -> bool:
+    return readyz(daemon)[0] == 200
+
+
+def wipe(daemon: Daemon) -> None:
+    daemon.kill()
+    shutil.rmtree(daemon.data)
+
+
+def meta(daemon: Daemon, key: str) -> str | None:
+    """What meta.properties of a node says."""
+    lines = (daemon.data / "meta.properties").read_text().splitlines()
+    return next((line.removeprefix(f"{key}=") for line in lines if line.startswith(f"{key}=")), None)
+
+
+def recorded_ports(cluster: Cluster) -> set[int]:
+    """Where the voter record says that the voters are."""
+    result = run_quorumd(
+        "quorum", "describe", "replication", "--bootstrap-server", cluster.bootstrap, "--output", "json"
+    )
+    return {int(port) for port in re.findall(r":(\d+)\"", result.stdout)}
+
+
+def vote_of_all(daemons: list[Daemon]) -> None:
+    """Make nodes 0, 1 and 2 the voters."""
+    servers = ",".join(f"127.0.0.1:{daemon.port}" for daemon in daemons)
+    result = run_quorumd(
+        "quorum",
+        "alter",
+        "--bootstrap-server",
+        servers,
+        "--voters",
+        "0,1,2",
+        "--wait",
+        "--wait-timeout",
+        "60s",
+    )
+    assert result.returncode == 0, result.stderr
+    assert "CurrentVoters:  [0, 1, 2]" in result.stdout
+
+
+def test_a_founder_whose_disk_was_replaced_joins_the_quorum_it_founded(daemons: list[Daemon]) -> None:
+    founder, *joined = daemons
+    for daemon in daemons:
+        daemon.start()
+    wait_for("two nodes to join", lambda: all(daemon.follows() == 0 for daemon in joined))
+    vote_of_all(daemons)
+    cluster_id, old = meta(founder, "cluster.id"), meta(founder, "directory.id")
+    assert cluster_id
+    wipe(founder)
+    wait_for("another leader", lambda: joined[0].follows() in (1, 2))
+    founder.start()
+    wait_for("the vote to be missed", lambda: "node 0 does not vote" in readyz(founder)[1])
+    code, text = readyz(founder)
+    assert code == 503
+    assert "quorumd quorum alter --voters 0,1,2 --wait" in text
+    assert old
+    assert old in text
+    wait_for("it to take the cluster id", lambda: meta(founder, "cluster.id") == cluster_id)
+    assert founder.follows() in (1, 2)
+    vote_of_all(daemons)
+    wait_for("all to be ready", lambda: all(is_ready(daemon) for daemon in daemons))
+
+
+def test_two_wiped_disks_of_three_elect_nobody_and_everybody_says_why(cluster: Cluster) -> None:
+    survivor, *wiped = cluster
+    cluster.at_leader(lambda wire: set_register(wire, "written", "kept"))
+    cluster.wait_until_level()
+    for daemon in wiped:
+        wipe(daemon)
+    for daemon in wiped:
+        daemon.start()
+
+    def is_told(daemon: Daemon, *words: str) -> bool:
+        code, text = readyz(daemon)
+        return code == 503 and all(word in text for word in words)
+
+    lost = [f"node {daemon.node_id} is blank, its vote was on the disk" for daemon in wiped]
+    wait_for("the survivor to say why", lambda: is_told(survivor, "no leader can be elected", *lost))
+    for daemon in wiped:
+        wait_for("a blank one to say why", partial(is_told, daemon, "is of an existing quorum"))
+    result = run_quorumd("status", "--bootstrap-server", cluster.bootstrap, "--output", "json")
+    assert result.returncode == 1
+    rows = json.loads(result.stdout)
+    # The survivor may name the leader that it had; nobody leads.
+    assert [(row["responds"], row["ready"]) for row in rows] == 3 * [(True, False)]
+    assert all(row["leaderId"] != row["nodeId"] for row in rows)
+
+
+def test_a_quorum_that_moved_finds_itself_without_seeds(cluster: Cluster) -> None:
+    cluster.at_leader(lambda wire: set_register(wire, "written", "kept"))
+    for daemon in cluster:
+        daemon.stop()
+        daemon.port = daemon.voters[daemon.node_id] = free_port()
+        daemon.configure(QUICK)
+        daemon.start()
+        wait_for("it to be ready", partial(is_ready, daemon))
+    wait_for("the records to say so", lambda: recorded_ports(cluster) >= {d.port for d in cluster})
+    cluster.stop()
+    for daemon in cluster:
+        daemon.voters.clear()
+        daemon.configure(QUICK)
+    cluster.start()
+    assert cluster.at_leader(lambda wire: get_registers(wire, "written")) == {"written": "kept"}

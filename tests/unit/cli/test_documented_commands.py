@@ -1,0 +1,79 @@
+"""What the documentation says to type is there: every command with its options, and every target of make."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from quorumd.cli.root import quorumd
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+LINE = re.compile(r"^ {4}(?:\$ )?(quorumd .*)$", re.MULTILINE)
+IN_TEXT = re.compile(r"`(quorumd [^`]+)`")
+TARGET = re.compile(r"(?:^ {4}|`)make ([a-z][a-z-]*)", re.MULTILINE)
+NO_COMMAND = re.compile(r"^quorumd(?: --?[a-z]|$)")
+
+
+def documented() -> list[str]:
+    """Commands as they stand there, without what a comment says of them."""
+    found: dict[str, None] = {}
+    for page in PAGES:
+        text = page.read_text()
+        for command in (*LINE.findall(text), *IN_TEXT.findall(text)):
+            bare = command.replace("\\|", "|").split("  #")[0].strip()
+            if not NO_COMMAND.match(bare):
+                found[bare] = None
+    return list(found)
+
+
+def variants(command: str) -> list[list[str]]:
+    """Words of a command; one list for each of the subcommands that stand there as `a|b`."""
+    words = shlex.split(re.sub(r"[\[\]]", " ", command.replace("--", " --")), posix=False)
+    choices: list[list[str]] = [[]]
+    for word in words[1:]:
+        parts = word.split("|") if "|" in word and not word.startswith("-") else [word]
+        choices = [[*chosen, part] for chosen in choices for part in parts]
+    return choices
+
+
+def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that is meant, and the words after its name."""
+    command: click.Command = quorumd
+    rest = list(words)
+    while isinstance(command, click.Group) and rest and rest[0] in command.commands:
+        command = command.commands[rest.pop(0)]
+    return command, rest
+
+
+def test_there_is_something_documented() -> None:
+    assert len(documented()) > 30
+
+
+@pytest.mark.parametrize("command", documented())
+def test_a_documented_command_has_its_options(command: str) -> None:
+    for words in variants(command):
+        found, rest = resolve(words)
+        if isinstance(found, click.Group) and rest and re.fullmatch(r"[a-z][a-z-]*", rest[0]):
+            assert found.invoke_without_command, f"there is no {rest[0]!r} in {found.name!r}"
+        if isinstance(found, click.Group):
+            continue
+        known = {
+            option for parameter in found.params for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        wanted = {word.split("=")[0].split("|")[0] for word in rest if re.match(r"--[a-z]", word)}
+        assert wanted <= known | {"--help"}, f"{sorted(wanted - known)} of {command!r}"
+
+
+def test_documented_targets_of_make_are_there() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    phony = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
+    wanted = {target for page in PAGES for target in TARGET.findall(page.read_text())}
+    assert wanted
+    assert wanted <= phony
+    helped = set(re.findall(r'@echo "make ([a-z-]+)', makefile))
+    assert wanted <= helped | {"setup", "check", "test", "run"}

@@ -1,0 +1,109 @@
+"""`quorumd format`: what it tells."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from quorumd.cli.root import run
+from quorumd.controller.bootstrap_metadata import levels_in
+from quorumd.log.folder_lock import lock_folder
+from quorumd.node.bootstrap_records import load_bootstrap_records
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+from quorumd.protocol.wire import Message
+from quorumd.runtime.disk import OsDisk
+
+
+def test_folder_of_a_running_node_is_not_formatted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, data = tmp_path / "node.properties", tmp_path / "data"
+    config.write_text(f"node.id=1\nlog.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:9192\nquorum.voters=1\n")
+    data.mkdir()
+    disk = OsDisk(lambda callback: None)
+    held = lock_folder(disk, str(data))
+    try:
+        assert run(["format", "--config", str(config)]) == 3
+        said = capsys.readouterr().err
+        assert f"{data} is in use by another process (pid {os.getpid()}), which holds {data}/.lock" in said
+        assert sorted(path.name for path in data.iterdir()) == [".lock"]
+    finally:
+        held.close()
+        disk.close()
+    assert run(["format", "--config", str(config)]) == 0
+
+
+def test_format_says_what_it_did_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "node.properties"
+    config.write_text(
+        f"node.id=1\nlog.dirs={tmp_path}/data\nlisteners=PLAINTEXT://127.0.0.1:9192\nquorum.voters=1\n"
+    )
+    rows = []
+    for _ in range(2):
+        assert run(["format", "--config", str(config), "--output", "json"]) == 0
+        rows.append(json.loads(capsys.readouterr().out))
+    first, second = rows
+    assert len(first.pop("directoryId")) == 22
+    assert first == {
+        "folder": str(tmp_path / "data"),
+        "outcome": "formatted",
+        "nodeId": 1,
+        "clusterId": None,
+    }
+    assert second["outcome"] == "was formatted already"
+    assert run(["format", "--config", str(config)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(
+        f"{tmp_path}/data: was formatted already; node.id 1, directory.id {second['directoryId']}, "
+    )
+
+
+def formatted(tmp_path: Path, *arguments: str) -> tuple[int, list[Message]]:
+    """Exit code, and what a cluster begins with."""
+    config = tmp_path / "node.properties"
+    config.write_text(
+        f"node.id=1\nlog.dirs={tmp_path}/data\nlisteners=PLAINTEXT://127.0.0.1:9192\nquorum.voters=1\n"
+    )
+    code = run(["format", "--config", str(config), *arguments])
+    disk = OsDisk(lambda callback: None)
+    try:
+        return code, load_bootstrap_records(disk, f"{tmp_path}/data") if code == 0 else []
+    finally:
+        disk.close()
+
+
+def test_format_decides_what_a_new_cluster_begins_with(tmp_path: Path) -> None:
+    user = "SCRAM-SHA-256=[name=alice,password=alice-secret]"
+    levels = ("--release-version", "4.1", "--feature", "share.version=1")
+    code, records = formatted(tmp_path, *levels, "--add-scram", user)
+    assert code == 0
+    assert levels_in(records) == {
+        "metadata.version": 27,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "share.version": 1,
+        "transaction.version": 2,
+    }
+    assert isinstance(records[-1], UserScramCredentialRecord)
+    again = formatted(tmp_path, "--release-version", "4.0")
+    assert again == (0, records), "a folder that is formatted stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--release-version", "4.1", "--feature", "metadata.version=25"], "cannot be combined"),
+        (["--feature", "share.version=3"], "share.version 3 is not supported: 0 to 2 are"),
+        (["--feature", "group.version=1", "--feature", "group.version=0"], "names a feature twice"),
+        (["--add-scram", "SCRAM-SHA-256=[name=alice,secret]"], "'secret' has no '='"),
+    ],
+)
+def test_what_no_cluster_can_begin_with_is_refused(
+    tmp_path: Path, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert formatted(tmp_path, *arguments)[0] == 2
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,119 @@
+"""`quorumd status`: table, problems and exit code from what nodes say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from quorumd.cli import status as status_module
+from quorumd.cli.options import duration
+from quorumd.cli.root import run
+from quorumd.cli.status import is_healthy, size, text_of
+from quorumd.client.node_views import NodeView
+from quorumd.protocol.messages.describe_node_response import DescribeNodeResponse, SilentPeer
+
+
+def node(node_id: int, role: str = "follower", **changes: object) -> NodeView:
+    seen = DescribeNodeResponse(
+        node_id=node_id,
+        role=role,
+        epoch=5,
+        leader_id=1,
+        is_voter=True,
+        high_watermark=100,
+        applied_offset=98,
+        contact_ms=400,
+        free_bytes=5 << 30,
+        has_room=True,
+        snapshot_end_offset=50,
+        is_ready=True,
+    )
+    for name, value in changes.items():
+        setattr(seen, name, value)
+    return NodeView(("10.0.0.1", 9190 + node_id), seen)
+
+
+WHOLE = [node(1, "leader"), node(2), node(3)]
+LOST = NodeView(("10.0.0.1", 9193), None, "Connection refused", learned_from=1)
+
+
+def test_a_whole_quorum() -> None:
+    assert text_of(WHOLE[:2]).splitlines() == [
+        "Node  Address        Role      Epoch  Leader  Vote  HighWatermark  Applied  Lag  Disk    Snapshot  Ready",
+        "   1  10.0.0.1:9191  leader        5       1  yes             100       98    2  5.0GiB        50  yes",
+        "   2  10.0.0.1:9192  follower      5       1  yes             100       98    2  5.0GiB        50  yes",
+    ]
+    assert is_healthy(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("contact_ms", "cell"), [(999, "1"), (2300, "1 (unheard for 2.3 s)"), (-1, "1 (unheard)")]
+)
+def test_a_leader_that_is_not_heard_of_may_be_gone(contact_ms: int, cell: str) -> None:
+    assert cell in text_of([node(2, contact_ms=contact_ms)]).splitlines()[1]
+    assert "unheard" not in text_of([node(1, "leader", contact_ms=contact_ms)])
+
+
+def test_what_is_wrong_stands_below_the_table() -> None:
+    silent = [SilentPeer(3, 34_000, "10.0.0.1:9193: Connection refused")]
+    lost = node(
+        2, "prospective", leader_id=-1, is_ready=False, lacks=["no leader is known"], silent_peers=silent
+    )
+    views = [lost, LOST]
+    assert text_of(views).splitlines()[3:] == [
+        "node 2 is not ready: no leader is known",
+        "node 2 has no response from node 3 for 34 s (10.0.0.1:9193: Connection refused)",
+        "10.0.0.1:9193, an address that node 1 names, does not respond: Connection refused",
+    ]
+    assert lost.summary == (
+        "node 2 (10.0.0.1:9192): prospective in epoch 5, no leader known, node 3 does not respond to it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("views", "healthy"),
+    [
+        (WHOLE, True),
+        ([*WHOLE[:2], LOST], False),
+        ([*WHOLE[:2], node(3, is_ready=False)], False),
+        ([*WHOLE[:2], node(3, leader_id=-1)], False),
+        ([*WHOLE[:2], node(3, epoch=6)], False),
+        ([*WHOLE[:2], NodeView(("k", 1), DescribeNodeResponse(epoch=5, leader_id=1), is_stock=True)], True),
+    ],
+)
+def test_the_exit_code_says_whether_all_is_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], views: list[NodeView], healthy: bool
+) -> None:
+    asked: list[float] = []
+
+    def ask_nodes(servers: object, timeout_ms: float) -> list[NodeView]:
+        asked.append(timeout_ms)
+        return views
+
+    monkeypatch.setattr(status_module, "ask_nodes", ask_nodes)
+    arguments = ["status", "--bootstrap-server", "10.0.0.1:9191", "--timeout", "500ms"]
+    assert run(arguments) == (0 if healthy else 1)
+    assert run([*arguments, "--output", "json"]) == (0 if healthy else 1)
+    assert '"nodeId": 1' in capsys.readouterr().out
+    assert asked == [500.0, 500.0]
+
+
+def test_json_is_one_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(status_module, "ask_nodes", lambda servers, timeout_ms: [node(1, "leader"), LOST])
+    run(["status", "--bootstrap-server", "10.0.0.1:9191", "--output", "json"])
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["nodeId"], first["lag"], first["ready"], first["votedId"]) == (1, 2, True, 0)
+    assert (second["responds"], second["failure"], second["addressFromNode"]) == (
+        False,
+        "Connection refused",
+        1,
+    )
+
+
+def test_sizes_and_durations() -> None:
+    assert [size(count) for count in (0, 1023, 1536, 200 << 20, 3 << 40)] == [
+        "0B", "1023B", "1.5KiB", "200MiB", "3.0TiB",
+    ]  # fmt: skip
+    assert [duration(text) for text in ("5s", "500ms", "2m", "1.5")] == [5.0, 0.5, 120.0, 1.5]
+    assert run(["status", "--bootstrap-server", "10.0.0.1:9191", "--timeout", "0s"]) == 2

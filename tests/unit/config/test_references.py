@@ -1,0 +1,111 @@
+"""References in values: Kafka's three config providers, what restricts them, and what cannot be resolved."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from quorumd.config.properties import parse_properties
+from quorumd.config.references import CLASSES, Providers, is_reference
+
+FILE, DIRECTORY, ENVIRONMENT = CLASSES
+
+
+def providers(text: str = "", **environment: str) -> Providers:
+    made = Providers(environment)
+    assert made.declare(parse_properties(text)) == []
+    return made
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    (tmp_path / "some.properties").write_text("user = alice\\u0021\npassword: hunter2\nbad=\\u12\n")
+    (tmp_path / "token").write_text("t-1\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    return tmp_path
+
+
+def test_a_key_of_a_file_a_file_of_a_folder_and_a_variable(secrets: Path) -> None:
+    value = f"<${{file:{secrets}/some.properties:user}}|${{dir:{secrets}:token}}|${{env:HOME_TOWN}}>"
+    assert is_reference(value)
+    assert providers(HOME_TOWN="Oslo").resolved(value) == "<alice!|t-1|Oslo>"
+
+
+@pytest.mark.parametrize("value", ["", "plain", "$x", "${x}", "a$b{c:d}"])
+def test_what_is_no_reference_stays(value: str) -> None:
+    assert not is_reference(value)
+    assert providers().resolved(value) == value
+
+
+def test_providers_by_other_names(secrets: Path) -> None:
+    text = (
+        f"config.providers=vault,file\nconfig.providers.vault.class={FILE}\n"
+        f"config.providers.file.class={FILE}\nnode.id=1\n"
+    )
+    value = f"${{vault:{secrets}/some.properties:password}}"
+    assert providers(text).resolved(value) == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("${vault:x:y}", "there is no provider 'vault' (of file, dir, env)"),
+        ("${file:FOLDER/none:y}", "cannot be read: No such file or directory"),
+        ("${file:FOLDER/some.properties:none}", "that file has no such key"),
+        ("${file:FOLDER/some.properties:bad}", "the value there has a bad escape"),
+        ("${file:FOLDER/binary:y}", "not UTF-8 text"),
+        ("${dir:FOLDER:../x}", "not the name of a file in that folder"),
+        ("${env:NONE}", "the environment has no such variable"),
+    ],
+)
+def test_what_cannot_be_resolved_is_told_with_the_reference(
+    secrets: Path, reference: str, reason: str
+) -> None:
+    reference = reference.replace("FOLDER", str(secrets))
+    with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
+        providers().resolved(f"before {reference} after")
+    assert str(refusal.value) == f"{reference}: {reason}"
+
+
+def test_restrictions_hold(secrets: Path) -> None:
+    made = providers(
+        f"config.providers=file,dir,env\nconfig.providers.file.class={FILE}\n"
+        f"config.providers.dir.class={DIRECTORY}\nconfig.providers.env.class={ENVIRONMENT}\n"
+        f"config.providers.file.param.allowed.paths=/elsewhere,{secrets}\n"
+        "config.providers.dir.param.allowed.paths=/elsewhere\n"
+        "config.providers.env.param.allowlist.pattern=Q_.*\n",
+        Q_A="1",
+        HOME="/root",
+    )
+    assert made.resolved(f"${{file:{secrets}/some.properties:password}}") == "hunter2"
+    assert made.resolved("${env:Q_A}") == "1"
+    refused = (f"${{file:{secrets}/../x:y}}", f"${{dir:{secrets}:token}}", "${env:HOME}")
+    for reference in refused:
+        with pytest.raises(ValueError, match="does not allow this"):
+            made.resolved(reference)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "wrong"),
+    [
+        ("config.providers=vault", "config.providers", "vault has no class"),
+        (
+            "config.providers=v\nconfig.providers.v.class=com.V",
+            "config.providers.v.class",
+            "no such provider",
+        ),
+        (
+            "config.providers.env.param.allowlist.pattern=(",
+            "config.providers.env.param.allowlist.pattern",
+            "regular",
+        ),
+        ("config.providers.env.param.x=(", "config.providers.env.param.x", "no such parameter"),
+    ],
+)
+def test_a_bad_declaration_is_told(text: str, key: str, wrong: str) -> None:
+    ((given, told, allowed),) = Providers({}).declare(parse_properties(text))
+    assert given.key == key
+    assert wrong in told
+    assert allowed

@@ -1,0 +1,174 @@
+"""ControllerRegistration and UnregisterController: what the log says of controllers (KIP-919, KIP-1312)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from quorumd.controller.assignment import Change, undo
+from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage
+from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.controller_registration import (
+    plan_controller_registration,
+    plan_unregister_controller,
+)
+from quorumd.controller.controllers import UNREGISTER_SINCE, RegisteredController
+from quorumd.controller.image_records import frames_of
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.protocol.messages.controller_registration_request import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.register_controller_record import RegisterControllerRecord
+from quorumd.protocol.messages.unregister_controller_record import UnregisterControllerRecord
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.wire import Message
+
+FIRST, SECOND = KafkaUuid(b"first incarnatio"), KafkaUuid(b"second incarnati")
+LISTENER = Listener("CONTROLLER", "10.0.0.7", 9093, 0)
+FEATURE = Feature("metadata.version", 21, 30)
+
+
+@pytest.fixture
+def controller() -> Controller:
+    made = Controller(ControllerSettings(), lambda: "cluster", lambda: 0.0, lambda: 0, lambda: ZERO_UUID)
+    made.image.apply(FeatureLevelRecord(METADATA_VERSION, 25), [])
+    return made
+
+
+def register(
+    controller: Controller,
+    incarnation: KafkaUuid = FIRST,
+    listeners: Sequence[Listener] = (LISTENER,),
+    features: Sequence[Feature] = (FEATURE,),
+    controller_id: int = 7,
+) -> tuple[Any, list[Message]]:
+    """The answer, and the records, which are applied."""
+    message = ControllerRegistrationRequest(
+        controller_id, incarnation, False, list(listeners), list(features)
+    )
+    plan = plan_controller_registration(controller, message, 0)
+    for record in plan.records:
+        controller.image.apply(record, [])
+    return plan.answer, list(plan.records)
+
+
+def unregister(controller: Controller, controller_id: int = 7) -> tuple[Any, list[Message]]:
+    plan = plan_unregister_controller(controller, UnregisterControllerRequest(controller_id), 0)
+    for record in plan.records:
+        controller.image.apply(record, [])
+    return plan.answer, list(plan.records)
+
+
+def test_a_registration_is_in_the_image_as_a_value(controller: Controller) -> None:
+    answer, records = register(controller)
+    assert (answer.error_code, len(records)) == (0, 1)
+    expected = RegisteredController(
+        7, FIRST, (("CONTROLLER", "10.0.0.7", 9093, 0),), {"metadata.version": (21, 30)}
+    )
+    assert controller.image.controllers == {7: expected}
+
+
+def test_a_new_incarnation_replaces_the_one_before(controller: Controller) -> None:
+    register(controller)
+    register(controller, SECOND)
+    assert controller.image.controllers[7].incarnation_id == SECOND
+
+
+def test_the_same_registration_is_not_written_twice(controller: Controller) -> None:
+    listeners = [LISTENER, Listener("OTHER", "h", 1, 0)]
+    register(controller, listeners=listeners)
+    answer, records = register(controller, listeners=listeners[::-1])
+    assert (answer.error_code, records) == (0, [])
+    assert register(controller, listeners=[LISTENER])[1] != []
+    assert register(controller, listeners=[LISTENER], features=[Feature("metadata.version", 21, 25)])[1] != []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"controller_id": -1},
+        {"incarnation": ZERO_UUID},
+        {"listeners": [LISTENER, LISTENER]},
+        {"listeners": [Listener("", "h", 1, 0)]},
+        {"listeners": [Listener("N", "", 1, 0)]},
+        {"listeners": [Listener("N", "h", 0, 0)]},
+        {"listeners": [Listener("N", "h" * 256, 1, 0)]},
+        {"listeners": [Listener("N", "h", 1, 4)]},
+        {"listeners": [Listener(str(number), "h", 1, 0) for number in range(101)]},
+        {"features": [FEATURE, FEATURE]},
+        {"features": [Feature("metadata.version", 30, 21)]},
+        {"features": [Feature("metadata.version", -1, 21)]},
+        {"features": [Feature("", 0, 1)]},
+    ],
+    ids=repr,
+)
+def test_what_readers_could_not_read_is_not_written(controller: Controller, wrong: dict[str, Any]) -> None:
+    answer, records = register(controller, **wrong)
+    assert (answer.error_code, records) == (ErrorCode.INVALID_REQUEST, [])
+    assert "is not registered: " in answer.error_message
+
+
+def test_unregistering_a_controller_that_is_not_registered_is_an_error(controller: Controller) -> None:
+    answer, records = unregister(controller)
+    assert (answer.error_code, records) == (ErrorCode.CONTROLLER_ID_NOT_REGISTERED, [])
+
+
+def test_a_level_with_the_record_gets_it(controller: Controller) -> None:
+    controller.image.apply(FeatureLevelRecord(METADATA_VERSION, UNREGISTER_SINCE), [])
+    register(controller)
+    answer, records = unregister(controller)
+    assert (answer.error_code, records) == (0, [UnregisterControllerRecord(7)])
+    assert controller.image.controllers == {}
+
+
+def test_below_it_a_vacant_registration_hinders_no_feature(controller: Controller) -> None:
+    """Stock readers halt on a record they do not know, and take a feature that is not named for one at 0 only."""
+    register(controller, features=[FEATURE, Feature("new.version", 0, 3)])
+    answer, records = unregister(controller)
+    (record,) = records
+    assert answer.error_code == 0
+    assert isinstance(record, RegisterControllerRecord)
+    assert (record.incarnation_id, record.end_points) == (ZERO_UUID, [])
+    levels = {f.name: (f.min_supported_version, f.max_supported_version) for f in record.features}
+    assert {"metadata.version", "kraft.version", "new.version"} <= levels.keys()
+    assert set(levels.values()) == {(0, 32_767)}
+    assert controller.image.controllers == {}
+    assert unregister(controller)[0].error_code == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+
+
+def test_a_controller_that_was_unregistered_registers_again(controller: Controller) -> None:
+    register(controller)
+    unregister(controller)
+    register(controller)
+    assert controller.image.controllers[7].incarnation_id == FIRST
+
+
+@pytest.mark.parametrize("level", [25, UNREGISTER_SINCE])
+def test_registrations_are_taken_back_and_snapshotted_as_all_else(controller: Controller, level: int) -> None:
+    image = controller.image
+    image.apply(FeatureLevelRecord(METADATA_VERSION, level), [])
+    register(controller)
+    register(controller, SECOND, controller_id=8)
+    before, registered, hashed = image.fingerprint(), dict(image.controllers), image.hash
+    changes: list[Change] = []
+    for planned in (
+        plan_unregister_controller(controller, UnregisterControllerRequest(7), 0),
+        plan_controller_registration(controller, ControllerRegistrationRequest(8, FIRST), 0),
+    ):
+        for record in planned.records:
+            image.apply(record, changes)
+    assert image.controllers.keys() == {8}
+    assert image.controllers[8].incarnation_id == FIRST
+    loaded = ClusterImage()
+    for frame in frames_of(image):
+        loaded.apply(decode_record(frame), [], frame)
+    assert (loaded.controllers, loaded.hash) == (image.controllers, image.hash)
+    undo(reversed(changes))
+    assert (image.fingerprint(), image.controllers, image.hash) == (before, registered, hashed)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.controller.cluster_image import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
+from quorumd.controller.metadata_versions import (
+    FEATURES,
+    METADATA_VERSIONS,
+    SUPPORTED_FEATURES,
+    changes_records,
+    default_levels,
+    metadata_version_named,
+    missing_needs,
+)
+
+DEFAULTS = {
+    "3.9": (21, 0, 0, 0, 0, 0),
+    "4.0": (25, 0, 1, 0, 0, 2),
+    "4.1": (27, 1, 1, 0, 0, 2),
+    "4.2": (29, 1, 1, 1, 1, 2),
+    "4.3": (30, 1, 1, 1, 1, 2),
+    "4.4": (33, 1, 1, 2, 1, 2),
+}
+"""What `kafka-storage version-mapping --release-version` of Kafka 4.4.0 prints: metadata.version, ELR, group, share,
+streams and transaction."""
+
+
+@pytest.mark.parametrize("release", DEFAULTS)
+def test_a_release_has_the_levels_that_stock_format_gives(release: str) -> None:
+    found = metadata_version_named(release)
+    assert found is not None
+    levels = default_levels(found.level)
+    assert levels.pop(KRAFT_VERSION) == 1
+    names = (METADATA_VERSION, ELR_VERSION, "group.version", "share.version", "streams.version")
+    assert tuple(levels[name] for name in (*names, "transaction.version")) == DEFAULTS[release]
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [("4.1", 27), ("4.1.0", 27), ("4.1.7", 27), ("4.1-IV0", 26), ("4.4-IV2", 33), ("4.5", None), ("4", None)],
+)
+def test_a_metadata_version_has_a_name_and_a_release(text: str, level: int | None) -> None:
+    found = metadata_version_named(text)
+    assert (found.level if found is not None else None) == level
+
+
+def test_levels_follow_on_each_other() -> None:
+    levels = [version.level for version in METADATA_VERSIONS]
+    assert levels == list(range(levels[0], levels[-1] + 1))
+    for feature in FEATURES:
+        assert [each.level for each in feature.levels] == list(range(1, len(feature.levels) + 1))
+    assert len({feature.name for feature in SUPPORTED_FEATURES}) == len(SUPPORTED_FEATURES)
+
+
+def test_defaults_have_what_they_need() -> None:
+    for version in METADATA_VERSIONS:
+        levels = default_levels(version.level)
+        assert [need for name in levels for need in missing_needs(name, levels[name], levels)] == []
+
+
+def test_the_levels_that_brought_other_records() -> None:
+    """Those of which Kafka's MetadataVersion says so."""
+    brought = [
+        version.level for version in METADATA_VERSIONS if changes_records(version.level, version.level - 1)
+    ]
+    assert brought == [23, 30, 32, 33]
+    assert changes_records(33, 21)
+    assert not changes_records(29, 23)
+    assert not changes_records(23, 25)

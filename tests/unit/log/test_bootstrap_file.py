@@ -1,0 +1,52 @@
+"""`bootstrap.checkpoint`: the bytes of `kafka-storage format`, and what is read of them."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+from quorumd.controller.bootstrap_metadata import feature_records, levels_of_new_cluster
+from quorumd.controller.scram_credentials import parse_credential
+from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import headers
+from quorumd.simulator.disk import SimulatedDisk
+
+ARGUMENTS = (
+    'SCRAM-SHA-256=[name=alice,password=alice-secret,salt="N3E="]',
+    'SCRAM-SHA-512=[name=bob,iterations=8192,salt="N3E=",saltedpassword="YCE="]',
+)
+STOCK = b64decode(
+    "AAAAAAAAAAAAAABHAAAAAAIzi+nnACAAAAAAAAABogXGRlUAAAGiBcZGVf//////////////////AAAAASoAAAAIAAAAAxYAAAAA"
+    "AAAAAAAAAAAAAAAAAAAAAQAAAbEAAAAAAuzGeTMAAAAAAAUAAAGiBcZJDgAAAaIFxkkO//////////////////8AAAAGOgAAAAEu"
+    "AQwAEW1ldGFkYXRhLnZlcnNpb24AGwAAWgAAAgFOAQwAIWVsaWdpYmxlLmxlYWRlci5yZXBsaWNhcy52ZXJzaW9uAAEAADQAAAQB"
+    "KAEMAA5ncm91cC52ZXJzaW9uAAEAAEAAAAYBNAEMABR0cmFuc2FjdGlvbi52ZXJzaW9uAAIAALYBAAAIAagBAQsABmFsaWNlAQM3"
+    "cSH9KJi64EpnbFBgFUZN6fqNJ++ERkJ/Da38eyJZFW2VNiFKSMgBwN6+dIJagrK3SjYQFyhkhKfFJarzVwssPRDTnQAAEAAAALIC"
+    "AAAKAaQCAQsABGJvYgIDN3FBcXajSfkesuEdmelXMIE1FvL2RXPfwlrmGKyq6ai/1my6GnQBkALTiDfj8bysiAAVsysjd15xpW2s"
+    "EiappLOxvUFMYXwO3e5axlhfL79QG3zpW0cNa/AfG1ScJjwYobVAbqa4X0jTx9ncxDRy6nBFna5joor0g1pkeLg7EcIPBgwHAAAg"
+    "AAAAAAAAAAAAAAcAAAA/AAAAAALE94WsACAAAAAAAAABogXGSU4AAAGiBcZJTv//////////////////AAAAARoAAAAIAAAABAYA"
+    "AAAA"
+)
+"""With --release-version 4.1 and --add-scram for each of these, as Kafka 4.3.1 writes it."""
+
+
+def frames() -> list[bytes]:
+    credentials = [parse_credential(text, lambda: b"") for text in ARGUMENTS]
+    records = [*feature_records(levels_of_new_cluster("4.1", {})), *credentials]
+    return [encode_record(record, 0) for record in records]
+
+
+def test_it_has_the_bytes_of_the_stock_tool() -> None:
+    """Each of the batches there has a time of its own."""
+    pieces = [
+        (header.position, header.size, encode_bootstrap(frames(), header.max_timestamp_ms))
+        for header in headers(STOCK)
+    ]
+    assert len(pieces) == 3
+    assert b"".join(data[start : start + size] for start, size, data in pieces) == STOCK
+
+
+def test_what_the_stock_tool_wrote_is_read(memory_disk: SimulatedDisk) -> None:
+    memory_disk.make_directory("data")
+    assert load_bootstrap(memory_disk, "data") is None
+    memory_disk.open("data/bootstrap.checkpoint", create=True).write_at(0, STOCK)
+    assert load_bootstrap(memory_disk, "data") == frames()

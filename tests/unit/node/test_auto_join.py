@@ -1,0 +1,86 @@
+"""Nodes that make themselves voters (KIP-1186)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.ids import ReplicaKey
+from quorumd.node.node import Node
+from tests.support.nodes import PORT, Cluster, directory_of, host_of
+
+
+def voters(node: Node) -> list[tuple[int, int]]:
+    """Node ids, and which folder of each has the vote."""
+    found = []
+    for key in (voter.key for voter in node.engine.voters.current.voters):
+        folder = next(
+            folder for folder in range(3) if key == ReplicaKey(key.id, directory_of(key.id, folder))
+        )
+        found.append((key.id, folder))
+    return found
+
+
+def add_observer(cluster: Cluster, node_id: int, **settings: Any) -> None:
+    cluster.format(node_id, folder=0)
+    cluster.make(node_id, bootstrap_voters=(), bootstrap_servers=((host_of(1), PORT),), **settings).start()
+
+
+def replace_disk(cluster: Cluster, node_id: int, **settings: Any) -> None:
+    cluster.kill(node_id)
+    cluster.format(node_id, folder=1)
+    cluster.make(
+        node_id, bootstrap_voters=(), bootstrap_servers=((host_of(1), PORT), (host_of(2), PORT)), **settings
+    ).start()
+
+
+def test_an_observer_becomes_a_voter() -> None:
+    cluster = Cluster(1).start()
+    cluster.leader()
+    add_observer(cluster, 2, auto_join=True)
+    cluster.run_until(lambda: voters(cluster.leader()) == [(1, 0), (2, 0)])
+    cluster.run_until(lambda: cluster.nodes[2].engine.is_voter)
+
+
+def test_without_the_property_it_stays_an_observer() -> None:
+    cluster = Cluster(1).start()
+    cluster.leader()
+    add_observer(cluster, 2)
+    cluster.run(20_000)
+    assert voters(cluster.leader()) == [(1, 0)]
+
+
+def test_several_join_one_after_the_other() -> None:
+    cluster = Cluster(1).start()
+    cluster.leader()
+    for node_id in (2, 3, 4):
+        add_observer(cluster, node_id, auto_join=True)
+    cluster.run_until(lambda: len(voters(cluster.leader())) == 4, limit_ms=60_000)
+
+
+def test_a_replaced_disk_gets_the_vote_of_the_one_before() -> None:
+    """By two changes of the voters that the others commit: until then it has no vote."""
+    cluster = Cluster(3).start()
+    lost = cluster.follower().settings.node_id
+    others = [(node_id, 0) for node_id in (1, 2, 3) if node_id != lost]
+    replace_disk(cluster, lost, auto_join=True)
+    cluster.run_until(lambda: voters(cluster.leader()) == others)
+    assert not cluster.nodes[lost].engine.is_voter
+    cluster.run_until(lambda: voters(cluster.leader()) == sorted([*others, (lost, 1)]))
+
+
+def test_a_replaced_disk_without_the_property_has_no_vote() -> None:
+    cluster = Cluster(3).start()
+    lost = cluster.follower().settings.node_id
+    replace_disk(cluster, lost)
+    cluster.run(20_000)
+    assert voters(cluster.leader()) == [(1, 0), (2, 0), (3, 0)]
+    assert not cluster.nodes[lost].engine.is_voter
+
+
+def test_a_voter_requests_nothing() -> None:
+    cluster = Cluster(3, auto_join=True).start()
+    cluster.leader()
+    cluster.run(1000)
+    offset = cluster.leader().engine.voters_offset
+    cluster.run(20_000)
+    assert cluster.leader().engine.voters_offset == offset

@@ -1,0 +1,117 @@
+"""The readiness decision, in every combination of what it depends on."""
+
+from dataclasses import replace
+from itertools import product
+from math import inf
+
+import pytest
+
+from quorumd.node.readiness import MAX_LAG, SilentPeer, Standing, readiness, report, seconds
+
+READY = Standing(
+    node_id=1,
+    role="follower",
+    epoch=5,
+    leader_id=2,
+    contact_ms=400.0,
+    contact_limit_ms=2500.0,
+    high_watermark=50_000,
+    applied_offset=50_000,
+    max_lag=MAX_LAG,
+    is_voter=True,
+    is_configured_voter=True,
+)
+
+ROLES = ("leader", "follower", "observer", "candidate", "prospective", "unattached", "voted", "resigned")
+CONTACTS = (0.0, 2500.0, 2500.1, inf)
+STATES = ((-1, 0), (50_000, 50_000), (50_000, 50_000 - MAX_LAG), (50_000, 50_000 - MAX_LAG - 1))
+VOTES = tuple(product((True, False), (True, False)))
+
+
+def test_a_node_is_ready_in_just_the_combinations_that_have_everything() -> None:
+    ready = 0
+    obstacles = (None, "no quorum is found")
+    for role, leader_id, contact_ms, state, votes, obstacle, stopping in product(
+        ROLES, (-1, 2), CONTACTS, STATES, VOTES, obstacles, (False, True)
+    ):
+        is_voter, is_configured = votes
+        standing = replace(
+            READY,
+            role=role,
+            leader_id=leader_id,
+            contact_ms=contact_ms,
+            high_watermark=state[0],
+            applied_offset=state[1],
+            is_voter=is_voter,
+            is_configured_voter=is_configured,
+            founding_obstacle=obstacle,
+            is_stopping=stopping,
+        )
+        has_contact = contact_ms <= 2500.0
+        belongs = obstacle is None and (is_voter or not is_configured)
+        has_state = state[0] >= 0 and state[0] - state[1] <= MAX_LAG
+        expected = has_contact and belongs and has_state and not stopping
+        assert readiness(standing).is_ready == expected, standing
+        says_no_contact = not has_contact and (obstacle is None or role == "leader" or leader_id >= 0)
+        assert len(readiness(standing).lacks) == says_no_contact + (not belongs) + (not has_state) + stopping
+        assert report(standing).startswith("ready: " if expected else "not ready: ")
+        ready += expected
+    assert ready > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"contact_ms": 3200.0}, "node 2, the leader, has not served a fetch for 3.2 s"),
+        ({"contact_ms": inf}, "node 2, the leader known last, has not served a fetch"),
+        ({"contact_ms": inf, "leader_id": -1}, "no leader is known"),
+        ({"role": "leader", "contact_ms": 2600.0}, "no majority of the voters has fetched for 2.6 s"),
+        ({"contact_ms": inf, "leader_id": -1, "founding_obstacle": "nobody founds"}, "nobody founds"),
+        ({"high_watermark": -1}, "it is not known how far the log is committed"),
+        ({"applied_offset": 39_999}, "10,001 of 50,000 committed records are not applied yet"),
+        (
+            {"is_joining": True, "is_voter": False},
+            "node 1 has no vote yet and requests one (controller.quorum.auto.join.enable)",
+        ),
+        ({"is_stopping": True}, "the node is shutting down"),
+        ({"loaded_records": 12_300}, "a snapshot is being loaded, 12,300 records so far"),
+        (
+            {"replay_end": 50_100},
+            "100 records that were known to be committed at the start are not applied yet",
+        ),
+    ],
+)
+def test_what_is_lacking_is_named(changes: dict[str, object], text: str) -> None:
+    assert readiness(replace(READY, **changes)).lacks == (text,)  # type: ignore[arg-type]  # fields by name
+
+
+def test_a_node_whose_vote_is_lost_is_told_the_way_back() -> None:
+    (text,) = readiness(replace(READY, is_voter=False)).lacks
+    assert text.startswith(
+        "quorum.voters names node 1, which has no vote; give it one with `quorumd quorum alter"
+    )
+
+
+def test_the_report_names_role_and_silent_peers() -> None:
+    peers = (SilentPeer(3, 34_000.0, "10.0.0.3:9192: connection refused"),)
+    assert report(replace(READY, silent_peers=peers)) == (
+        "ready: follower in epoch 5, leader is node 2\n"
+        "node 3 has not responded for 34 s (10.0.0.3:9192: connection refused)"
+    )
+    lost = replace(READY, role="candidate", epoch=12, leader_id=-1, contact_ms=inf, silent_peers=peers)
+    assert report(lost).splitlines() == [
+        "not ready: candidate in epoch 12, no leader known",
+        "no leader is known",
+        "node 3 has not responded for 34 s (10.0.0.3:9192: connection refused)",
+    ]
+    assert replace(READY, role="leader").summary == "leader of epoch 5"
+
+
+def test_durations_are_for_people() -> None:
+    assert [seconds(ms) for ms in (0.0, 2345.0, 9_949.0, 75_400.0, 3_600_000.0)] == [
+        "0 ms",
+        "2.3 s",
+        "9.9 s",
+        "75 s",
+        "3,600 s",
+    ]

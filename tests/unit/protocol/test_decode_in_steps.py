@@ -1,0 +1,54 @@
+"""Requests that may be large are decoded in steps to the same message, with the same errors."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from quorumd.errors import MalformedMessage
+from quorumd.protocol.apis import APIS, request_class
+from quorumd.protocol.codec import decode_in_steps, decode_prefix, encode
+from quorumd.protocol.wire import Message
+from tests.fuzz.messages import sample
+
+LARGE = [
+    (request_class(key), version)
+    for key, api in APIS.items()
+    for version in range(api.min_version, api.max_version + 1)
+    if request_class(key).DECODE_IN_STEPS
+]
+
+
+def run(steps: Generator[None, None, Any]) -> tuple[int, Any]:
+    """How many steps, and the result."""
+    taken = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return taken, end.value
+        taken += 1
+
+
+@pytest.mark.parametrize(("message_class", "version"), LARGE, ids=str)
+def test_steps_give_the_same_message(message_class: type[Message], version: int) -> None:
+    most = 0
+    for number in range(8):
+        data = b"before" + encode(sample(message_class.NAME, version, number), version)
+        taken, found = run(decode_in_steps(message_class, version, data, 6))
+        assert found == decode_prefix(message_class, version, data, 6)
+        most = max(most, taken)
+    assert most > 0
+
+
+@pytest.mark.parametrize(("message_class", "version"), LARGE, ids=str)
+def test_steps_end_in_the_same_error(message_class: type[Message], version: int) -> None:
+    data = encode(sample(message_class.NAME, version, 3), version)
+    for end in range(len(data)):
+        with pytest.raises(MalformedMessage) as whole:
+            decode_prefix(message_class, version, data[:end])
+        with pytest.raises(MalformedMessage) as in_steps:
+            run(decode_in_steps(message_class, version, data[:end], 0))
+        assert str(in_steps.value) == str(whole.value)

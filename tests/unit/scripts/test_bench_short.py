@@ -1,0 +1,29 @@
+"""Every benchmark that needs neither etcd nor Java runs, in its short form: what breaks one shows here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTS = (
+    "simulator",
+    "replacement",
+    "snapshots",
+    "partitions",
+    "large-log",
+    "pipeline-decode",
+    "pipeline-plan",
+)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_benchmark_prints_its_figures(part: str) -> None:
+    command = [sys.executable, "-m", "scripts.bench", "--short", "--interpreted", "--only", part]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "quorumd: interpreted" in done.stdout
+    assert "written to build/bench/short.json" in done.stdout
