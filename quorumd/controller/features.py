@@ -17,12 +17,14 @@ from quorumd.controller.cluster_image import (
 )
 from quorumd.controller.controller import Controller
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, changes_records, missing_needs
+from quorumd.controller.partition import PartitionId
 from quorumd.controller.plan import Plan
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import update_features_response as wire
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from quorumd.protocol.wire import Message
 
@@ -89,7 +91,7 @@ def _update(
             "unsafe, is not supported."
         )
     if name == ELR_VERSION:
-        return _turn_elr(controller, level, upgrade_type)
+        return _turn_elr(controller, level)
     return [FeatureLevelRecord(name, level)]
 
 
@@ -157,20 +159,13 @@ def _check_direction(current: int, level: int, upgrade_type: UpgradeType, name: 
         raise _Refused(f"{name} is {current}: this is no downgrade.")
 
 
-def _turn_elr(controller: Controller, level: int, upgrade_type: UpgradeType) -> list[Message]:
-    """Off: whoever is only eligible is nothing any more. On: brokers must agree with the controller on what
-    min.insync.replicas is, so all of them have one value, and none of them keeps its own (KIP-966)."""
+def _turn_elr(controller: Controller, level: int) -> list[Message]:
+    """Off: eligible replicas are forgotten where a replica is in sync, for they may miss what is committed from now
+    on. On: brokers must agree with the controller on what min.insync.replicas is, so all of them have one value, and
+    none of them keeps its own (KIP-966)."""
     image = controller.image
     if level == 0:
-        only_eligible = sum(
-            not image.topics[where.topic_id].partitions[where.number].isr for where in image.index.leaderless
-        )
-        if only_eligible and upgrade_type is not UpgradeType.UNSAFE_DOWNGRADE:
-            raise _Refused(
-                f"That would leave {only_eligible} partitions without anyone who may lead: start the brokers that "
-                "are eligible first, or use an unsafe downgrade."
-            )
-        return [FeatureLevelRecord(ELR_VERSION, 0), ClearElrRecord("")]
+        return [FeatureLevelRecord(ELR_VERSION, 0), *_superfluous_elr(image)]
     values = default_min_isr(image, controller.settings.min_insync_replicas)
     values += [
         ConfigRecord(kind, name, MIN_INSYNC_REPLICAS, None)
@@ -178,6 +173,30 @@ def _turn_elr(controller: Controller, level: int, upgrade_type: UpgradeType) -> 
         if kind == ResourceType.BROKER and name and MIN_INSYNC_REPLICAS in configs
     ]
     return [*values, FeatureLevelRecord(ELR_VERSION, level)]
+
+
+def _superfluous_elr(image: ClusterImage) -> list[Message]:
+    """The records that clear every ELR beside an ISR. A partition without an ISR keeps what it has: only its eligible
+    replicas are known to have every committed record, and nothing is committed until one of its replicas leads."""
+    needed: set[PartitionId] = set()
+    superfluous: list[PartitionId] = []
+    for where in dict.fromkeys((*image.index.with_elr, *image.index.leaderless)):
+        partition = image.topics[where.topic_id].partitions[where.number]
+        if not partition.isr and (partition.elr or partition.last_known_elr):
+            needed.add(where)
+        elif partition.elr or partition.last_known_elr:
+            superfluous.append(where)
+    if not needed:
+        return [ClearElrRecord("")]
+    keeping = {where.topic_id for where in needed}
+    clearable = dict.fromkeys(where.topic_id for where in superfluous if where.topic_id not in keeping)
+    records: list[Message] = [ClearElrRecord(image.topics[topic_id].name) for topic_id in clearable]
+    for where in superfluous:
+        if where.topic_id in keeping:
+            record = PartitionChangeRecord(where.number, where.topic_id)
+            record.eligible_leader_replicas = record.last_known_elr = []
+            records.append(record)
+    return records
 
 
 def default_min_isr(image: ClusterImage, value: int) -> list[Message]:

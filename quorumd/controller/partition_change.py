@@ -133,15 +133,14 @@ class _Target:
 
     def settle_eligible_replicas(self) -> None:
         """Whoever left the ISR while it is too small for the high watermark to advance has all that is committed."""
-        if not self._rules.elr_enabled:
-            self.elr = self.last_known_elr = ()
-            if not self.isr:
-                # The last one in sync stays: nothing else would tell who has the committed records.
-                self.isr = tuple(replica for replica in self._before.isr if replica in self.replicas)
-            return
-        if len(self.isr) >= self._min_isr(self.replicas):
+        if not self._rules.elr_enabled and not self.isr:
+            # The last one in sync stays: nothing else would tell who has the committed records.
+            self.isr = tuple(replica for replica in self._before.isr if replica in self.replicas)
+        least = self._min_isr(self.replicas) if self._rules.elr_enabled else 1
+        if len(self.isr) >= least:
             self.elr = self.last_known_elr = ()
             return
+        # With the ELR turned off, only what it held when nobody was in sync is left.
         candidates = dict.fromkeys(self._before.elr + self._before.isr)
         self.elr = tuple(
             replica
@@ -202,7 +201,7 @@ class _Target:
     def _lead(self, leader: int) -> int:
         if not self.isr:
             self.isr = (leader,)
-            is_enough = self._min_isr(self.replicas) <= 1
+            is_enough = not self._rules.elr_enabled or self._min_isr(self.replicas) <= 1
             self.elr = () if is_enough else without(self.elr, self.isr)
         return leader
 

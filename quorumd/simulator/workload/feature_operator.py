@@ -92,8 +92,5 @@ class FeatureOperator:
             kind = down if level < current else UpgradeType.UPGRADE
             if random.random() < 0.15:
                 kind = random.choice(list(UpgradeType))
-            if feature.name == ELR_VERSION and kind is UpgradeType.UNSAFE_DOWNGRADE:
-                # It may leave partitions without anyone who may ever lead.
-                kind = UpgradeType.SAFE_DOWNGRADE
             updates.append(FeatureUpdateKey(feature.name, max(level, -1), False, int(kind)))
         return updates

@@ -15,14 +15,15 @@ from quorumd.controller.cluster_image import (
 )
 from quorumd.controller.controller_registration import plan_unregister_controller
 from quorumd.controller.features import plan_update_features
-from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.register_controller_record import ControllerFeature, RegisterControllerRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.support.partition_world import PartitionWorld
+from tests.support.partition_world import TOPIC_ID, PartitionWorld
 
 INCARNATION = KafkaUuid(b"some incarnation")
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -208,14 +209,44 @@ def test_without_the_elr_nobody_is_eligible() -> None:
     assert (levels(world), world.partition.elr) == ((25, None), ())
 
 
-def test_the_elr_is_not_taken_from_partitions_that_have_nothing_else() -> None:
+@pytest.mark.parametrize("downgrade", [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE])
+def test_partition_without_an_isr_keeps_its_eligible_replicas_when_the_elr_is_turned_off(
+    downgrade: int,
+) -> None:
+    """Kafka's controllers accept it, and elect one of them once it is back."""
     world = cluster()
-    world.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2,), last_known_elr=(2,)))
-    answer = update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE))
-    assert "leave 1 partitions without anyone" in answer.error_message
+    world.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2, 3), last_known_elr=(3,)))
+    world._set(3, is_fenced=True)
+    assert update(world, (ELR_VERSION, 0, downgrade)).error_code == 0
+    assert (world.partition.elr, world.partition.isr) == ((2, 3), ())
+    world.unfence(2)
+    partition = world.partition
+    assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (2, (2,), (), ())
+    assert partition.recovery == 0
+
+
+def test_eligible_replica_that_lost_records_is_not_elected_after_the_elr_is_turned_off() -> None:
+    world = cluster()
+    world.begin(Partition((1, 2, 3), (), NO_LEADER, elr=(2,)))
+    assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
+    world.restart_uncleanly(2)
+    world.unfence(2)
+    assert (world.partition.leader, world.partition.isr, world.partition.elr) == (NO_LEADER, (), ())
+
+
+def test_only_partitions_without_an_isr_keep_their_eligible_replicas() -> None:
+    """Beside an ISR they miss what is committed once the ELR is off."""
+    world = cluster()
+    other_id = KafkaUuid(b"another topic's.")
+    lonely, beside = Partition((1, 2, 3), (), NO_LEADER, elr=(2,)), Partition((1, 2, 3), (1,), 1, elr=(2,))
+    world.begin(lonely)
+    world.apply(record_of(PartitionId(TOPIC_ID, 1), beside))
+    world.apply(TopicRecord("other", other_id), record_of(PartitionId(other_id, 0), beside))
+    assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
+    image = world.controller.image
+    found = [image.partition(where) for where in (PartitionId(TOPIC_ID, 1), PartitionId(other_id, 0))]
+    assert [partition.elr for partition in found if partition is not None] == [(), ()]
     assert world.partition.elr == (2,)
-    assert update(world, (ELR_VERSION, 0, UNSAFE_DOWNGRADE)).error_code == 0
-    assert world.partition.elr == ()
 
 
 @pytest.mark.parametrize(("version", "told"), [(0, [METADATA_VERSION]), (1, [METADATA_VERSION]), (2, [])])

@@ -20,15 +20,15 @@ def _rows(image: ClusterImage, changed: Iterable[PartitionId]) -> Iterable[tuple
 
 
 class IsrAndElrAreValid(BrokerChecker):
-    """Both are replicas, nobody is in both, and with enough in sync, or with the ELR turned off, nobody is in the ELR
-    (S10)."""
+    """Both are replicas, nobody is in both, and with enough in sync, or with anybody while the ELR is turned off,
+    nobody is in the ELR (S10)."""
 
     promise = "ISR and ELR are apart, and of the replicas"
 
     def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
         for where, row in _rows(scene.image, changed):
             in_sync, eligible = set(row.isr), set(row.elr)
-            if not scene.image.elr_enabled and (row.elr or row.last_known_elr):
+            if not scene.image.elr_enabled and row.isr and (row.elr or row.last_known_elr):
                 raise self.broken(f"{named(scene, where)} has an ELR, which is turned off: {row!r}")
             if not in_sync <= set(row.replicas) or not eligible <= set(row.replicas):
                 raise self.broken(f"{named(scene, where)} has others than its replicas: {row!r}")
