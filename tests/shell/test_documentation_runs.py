@@ -26,6 +26,7 @@ NOT_RUN = {
     r"pip install": "needs the network",
     r"docker run": "needs Docker",
     r"systemctl": "needs systemd",
+    r"quorumd cluster (up|down)": "takes fixed ports: tests/shell/test_cluster_command.py",
     r"quorumd start": "runs until SIGTERM; the daemons of this test are started with it",
     r"quorumd quorum (add|remove)-voter": "needs a voter of its own: tests/interop/test_changing_voters.py",
     r"quorumd partitions reassign .* --wait$": "needs brokers that copy data: tests/shell/test_plans_executed.py",
@@ -35,6 +36,7 @@ NOT_RUN = {
 
 INSTEAD = {
     "10.0.0.1:9192": "{address}",
+    "127.0.0.1:9392": "{address}",
     "H:P": "{address}",
     "--voters 0,1,2": "--voters 1,2,3",
     "format --config node-1.properties": "format --config {blank}",
@@ -98,7 +100,7 @@ def test_every_documented_command_runs(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In this process: starting Python is what would cost."""
-    (plan,) = PLAN.findall((ROOT / "README.md").read_text())
+    (plan,) = PLAN.findall((ROOT / "docs/brokers.md").read_text())
     (tmp_path / "move.json").write_text(plan)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "{}:{}".format(*cluster.leader().address))

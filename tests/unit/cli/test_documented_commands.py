@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 LINE = re.compile(r"^ {4}(?:\$ )?(quorumd .*)$", re.MULTILINE)
 IN_TEXT = re.compile(r"`(quorumd [^`]+)`")
+TABLE_CELL = re.compile(r"^\| (`[a-z].*?`) \|", re.MULTILINE)
 TARGET = re.compile(r"(?:^ {4}|`)make ([a-z][a-z-]*)", re.MULTILINE)
 NO_COMMAND = re.compile(r"^quorumd(?: --?[a-z]|$)")
 
@@ -67,6 +68,12 @@ def test_a_documented_command_has_its_options(command: str) -> None:
         }
         wanted = {word.split("=")[0].split("|")[0] for word in rest if re.match(r"--[a-z]", word)}
         assert wanted <= known | {"--help"}, f"{sorted(wanted - known)} of {command!r}"
+
+
+def test_the_readme_lists_every_command() -> None:
+    cells = TABLE_CELL.findall((ROOT / "README.md").read_text())
+    listed = {name for cell in cells for name in re.findall(r"`([a-z]+)", cell)}
+    assert listed == set(quorumd.commands)
 
 
 def test_documented_targets_of_make_are_there() -> None:

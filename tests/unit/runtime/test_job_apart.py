@@ -60,7 +60,7 @@ def test_a_job_works_on_the_same_files_and_its_result_comes_back(run: Run, tmp_p
 def test_it_is_another_process_of_low_priority(run: Run) -> None:
     pid, nice, policy = run(apart_jobs.who)
     assert pid != os.getpid()
-    assert nice == 19
+    assert nice == min(19, os.nice(0) + 19)
     assert policy == (os.SCHED_IDLE if sys.platform == "linux" else -1)
 
 
@@ -73,11 +73,11 @@ def test_it_works_without_a_pause_when_told_to(
     disk: OsDisk, callbacks: SimpleQueue[Callable[[], None]]
 ) -> None:
     outcomes: list[tuple[float, float]] = []
-    disk.run_apart(partial(apart_jobs.compute, 1.0), outcomes.append)  # type: ignore[arg-type] # raises nothing
+    disk.run_apart(partial(apart_jobs.compute, 0.2), outcomes.append)  # type: ignore[arg-type] # raises nothing
     disk.throttle_apart(1.0)
     callbacks.get(timeout=PATIENCE_S)()
     ((computed, took),) = outcomes
-    assert computed >= 1.0
+    assert computed >= 0.2
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert took < 4 * computed or usage.ru_nivcsw > usage.ru_nvcsw, "it paused, and nobody took its processor"
 
