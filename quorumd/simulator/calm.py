@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from quorumd.simulator.checkers import Broken
+from quorumd.simulator.checkers.elections import RESIGNS_WITHIN
 from quorumd.simulator.cluster import Cluster, Machine
 
 TIMEOUTS_WITHOUT_LEADER = 12.0
@@ -20,6 +22,7 @@ class Term(NamedTuple):
     epoch: int
     since_ms: float
     is_newest: bool
+    ended_ms: float = inf
 
 
 class CalmLeadership:
@@ -42,6 +45,11 @@ class CalmLeadership:
             + TIMEOUTS_WITHOUT_LEADER * (options.election_timeout_ms + options.fetch_timeout_ms)
             + REPLAYS_WITHOUT_LEADER * records * options.record_ms
         )
+        # A connection begun while its way was blocked hangs until requests on it are given up: a leader
+        # may miss followers for that long, and resigns within its patience after it.
+        longest_request_ms = options.election_timeout_ms * 2 + options.fetch_timeout_ms / 2
+        patience_ms = longest_request_ms + RESIGNS_WITHIN * options.fetch_timeout_ms
+        self._reached_ms = cluster.heap.now_ms + patience_ms * (1.0 + options.clock_drift)
         leading = [machine.node.engine.epoch for machine in self._core if _leads(machine) and machine.node]
         self._epochs_led = set(leading)
         self._term: Term | None = None
@@ -52,6 +60,7 @@ class CalmLeadership:
         now = cluster.heap.now_ms
         if cluster.voters_changed or self._lives_now() != self._lives:
             return  # Who votes, and who comes back, may well have a reason for another leader.
+        self._see_term_end(now)
         for machine in self._core:
             node = machine.node
             if node is not None and _leads(machine) and node.engine.epoch not in self._epochs_led:
@@ -59,12 +68,20 @@ class CalmLeadership:
         if self._term is None and not self._epochs_led and now > self._deadline_ms:
             raise Broken(self.soon, f"nobody of {[m.node_id for m in self._core]} has led for {now:.0f} ms")
 
+    def _see_term_end(self, now: float) -> None:
+        term = self._term
+        if term is not None and term.ended_ms == inf:
+            machine = self._cluster.machines[term.node_id]
+            if not _leads(machine) or machine.node is None or machine.node.engine.epoch != term.epoch:
+                self._term = term._replace(ended_ms=now)
+
     def _took_office(self, machine: Machine, epoch: int, now: float) -> None:
         self._epochs_led.add(epoch)
         before = self._term
         # Who had waited long for a leader campaigned perhaps before it could hear of that one.
         was_known = before is not None and now - before.since_ms > self._cluster.options.election_timeout_ms
-        if before is not None and was_known and before.is_newest and epoch > before.epoch:
+        was_reached = before is not None and before.ended_ms > self._reached_ms
+        if before is not None and was_known and was_reached and before.is_newest and epoch > before.epoch:
             raise Broken(
                 self.stays,
                 f"node {before.node_id} led epoch {before.epoch} for {now - before.since_ms:.0f} ms, every node ran "

@@ -54,8 +54,8 @@ class Watcher(Protocol):
     def stopped(self, node_id: int, kept: list[Batch]) -> None:
         """A process is gone; its next life must find these batches."""
 
-    def moved(self, node_id: int, folder: int) -> None:
-        """The machine of a node without a process has another data folder (`Machine.folder`)."""
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        """The machine of a node without a process has another data folder."""
 
 
 @dataclass(slots=True)
@@ -200,7 +200,7 @@ class Cluster:
 
     def moved(self, machine: Machine) -> None:
         """A machine without a process has another data folder."""
-        self._watcher.moved(machine.node_id, machine.folder)
+        self._watcher.moved(machine.node_id, machine.directory_id)
         self._watcher.stopped(machine.node_id, machine.kept)
 
     def restart_later(self, node_id: int) -> None:

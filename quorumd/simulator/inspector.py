@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 
 from quorumd.errors import CorruptSnapshot, StorageError
-from quorumd.ids import OffsetAndEpoch
+from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log.meta_properties import partition_folder
 from quorumd.node.node import Node
 from quorumd.raft.roles import Role
@@ -116,7 +116,7 @@ class _View:
             self._end_offset, self._disk_changes = node.log.end_offset, machine.disk.changes
             if engine.voters is not self._voters:
                 self._voters = engine.voters
-                seen.voters = tuple(voter.key.id for voter in self._voters.current.voters)
+                seen.voters = tuple(voter.key for voter in self._voters.current.voters)
                 changed |= FETCHES
         if changed & LEADERSHIP:
             self._role, seen.role = engine.role, engine.role.value
@@ -159,7 +159,7 @@ class _View:
         seen, machine = self._seen, self._machine
         own_ms = machine.time.offset_ms + now_ms * machine.time.rate
         seen.last_fetches_ms_ago = {
-            voter.key.id: voter.last_fetch_ms_ago
+            voter.key: voter.last_fetch_ms_ago
             for voter in node.engine.describe(own_ms).voters
             if voter.key.id != machine.node_id
         }
@@ -223,11 +223,13 @@ class Inspector:
         """From now on, note what becomes durable on this machine."""
         node_id = machine.node_id
         self._disks[node_id] = machine.durable_log
+        for checker in self.checkers:
+            checker.moved(node_id, machine.directory_id)
 
         def quorum_state_saved(data: bytes) -> None:
             state = json.loads(data.partition(b"\n")[0])
             voters = tuple(voter["voterId"] for voter in state["currentVoters"])
-            vote = SavedVote(node_id, state["leaderEpoch"], state["votedId"])
+            vote = SavedVote(node_id, state["leaderEpoch"], state["votedId"], machine.directory_id)
             self._saved.append((vote, SavedVoters(node_id, state["appliedOffset"], voters)))
 
         def checkpoint_saved(data: bytes) -> None:
@@ -283,12 +285,12 @@ class Inspector:
         for checker in self.checkers:
             checker.stopped(node_id, kept)
 
-    def moved(self, node_id: int, folder: int) -> None:
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
         """A node's machine has another data folder, and nothing of what was in the one before."""
         self._tell_saved()
         self._files[node_id].forget()
         for checker in self.checkers:
-            checker.moved(node_id, folder)
+            checker.moved(node_id, directory_id)
         self.stopped(node_id, [])
 
     def acknowledged(self, value: str) -> None:

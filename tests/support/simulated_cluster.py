@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from quorumd.ids import KafkaUuid
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.disk import PowerLost
 from quorumd.simulator.entropy import Streams
@@ -18,7 +19,7 @@ class Nobody:
 
     def stopped(self, node_id: int, kept: list[Batch]) -> None: ...
 
-    def moved(self, node_id: int, folder: int) -> None: ...
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None: ...
 
 
 def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: object) -> Cluster:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from quorumd.ids import OffsetAndEpoch
+from quorumd.ids import ZERO_UUID, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.simulator.log_mirror import Batch
 
 
@@ -44,8 +44,8 @@ class Observation:
     is_leader: bool = False
     high_watermark: int = -1
     """-1 while it is not known."""
-    voters: tuple[int, ...] = ()
-    voters_before: tuple[int, ...] = ()
+    voters: tuple[ReplicaKey, ...] = ()
+    voters_before: tuple[ReplicaKey, ...] = ()
     """At the look before this one: what was committed meanwhile may have been counted with them."""
     log: Sequence[Batch] = ()
     """The whole log; the same list every time, changed in place."""
@@ -63,7 +63,7 @@ class Observation:
     awake_since_ms: float = 0.0
     """Since when the process has had all the time it needs; inf while it is slow."""
     fetch_timeout_ms: float = 0.0
-    last_fetches_ms_ago: Mapping[int, float] | None = None
+    last_fetches_ms_ago: Mapping[ReplicaKey, float] | None = None
     """What a leader knows of the other voters: how long ago each fetched, inf for not yet in this epoch. None while
     nobody has looked."""
 
@@ -74,6 +74,12 @@ class SavedVote(NamedTuple):
     node_id: int
     epoch: int
     voted_id: int
+    directory_id: KafkaUuid = ZERO_UUID
+    """Of the data folder that the file is in."""
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.node_id, self.directory_id)
 
 
 class SavedVoters(NamedTuple):
@@ -83,6 +89,29 @@ class SavedVoters(NamedTuple):
     applied_offset: int
     """All voter records below it are reflected."""
     voters: tuple[int, ...]
+
+
+class Directories:
+    """Which data folder each node began with, and which one it has now."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, KafkaUuid] = {}
+        self._current: dict[int, KafkaUuid] = {}
+
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        self._first.setdefault(node_id, directory_id)
+        self._current[node_id] = directory_id
+
+    def current(self, node_id: int) -> ReplicaKey:
+        return ReplicaKey(node_id, self._current.get(node_id, ZERO_UUID))
+
+    def first(self, node_id: int) -> ReplicaKey:
+        return ReplicaKey(node_id, self._first.get(node_id, ZERO_UUID))
+
+    def named(self, voter: ReplicaKey) -> ReplicaKey:
+        """The replica that is meant by a voter. One without a directory id is the folder that its node began with:
+        operators replace none before voter records name it."""
+        return voter if voter.directory_id != ZERO_UUID else self.first(voter.id)
 
 
 class Checker:
@@ -110,9 +139,9 @@ class Checker:
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
         """A node's process is gone; `kept` is the prefix of its log that its next life must find."""
 
-    def moved(self, node_id: int, folder: int) -> None:
-        """A node whose process is gone has another data folder from now on. 0 is the one it began with, which
-        is the voter's; every other is another replica, which has promised nothing yet (KIP-853)."""
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        """A node without a process has this data folder from now on, at first the one that it begins with. Another
+        folder is another replica, which has promised nothing yet (KIP-853)."""
 
     def acknowledged(self, value: str) -> None:
         """A client was told that the write of this value is done."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from quorumd.ids import NO_NODE
+from quorumd.ids import NO_NODE, KafkaUuid, ReplicaKey
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
 from quorumd.protocol.record_batch import headers, records
@@ -14,6 +14,7 @@ from quorumd.simulator.checkers.base import (
     LEADERSHIP,
     LOG,
     Checker,
+    Directories,
     Observation,
     SavedVote,
 )
@@ -60,20 +61,15 @@ class OneVotePerEpoch(Checker):
     looks_at = 0
 
     def __init__(self) -> None:
-        self._votes: dict[tuple[int, int, int], int] = {}
-        """By node, data folder and epoch."""
-        self._folders: dict[int, int] = {}
-
-    def moved(self, node_id: int, folder: int) -> None:
-        self._folders[node_id] = folder
+        self._votes: dict[tuple[ReplicaKey, int], int] = {}
+        """By replica and epoch."""
 
     def saved(self, vote: SavedVote) -> None:
-        key = (vote.node_id, self._folders.get(vote.node_id, 0), vote.epoch)
-        before = self._votes.get(key, NO_NODE)
+        before = self._votes.get((vote.key, vote.epoch), NO_NODE)
         if before not in (NO_NODE, vote.voted_id):
             now = "forgot that" if vote.voted_id == NO_NODE else f"votes for {vote.voted_id}"
             raise self.broken(f"in epoch {vote.epoch} node {vote.node_id} voted for {before} and now {now}")
-        self._votes[key] = vote.voted_id
+        self._votes[vote.key, vote.epoch] = vote.voted_id
 
 
 class VotesAreDurable(Checker):
@@ -84,17 +80,17 @@ class VotesAreDurable(Checker):
     looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
-        self._votes: set[tuple[int, int, int]] = set()
+        self._votes: set[tuple[ReplicaKey, int, int]] = set()
+        """Who voted in which epoch for which node."""
         self._unproved: dict[int, tuple[int, int]] = {}
         """By leader: its epoch and where the first batch of it ends, while its own vote is not seen on disk."""
-        self._folders: dict[int, int] = {}
+        self._directories = Directories()
 
-    def moved(self, node_id: int, folder: int) -> None:
-        self._folders[node_id] = folder
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        self._directories.moved(node_id, directory_id)
 
     def saved(self, vote: SavedVote) -> None:
-        if not self._folders.get(vote.node_id):
-            self._votes.add(vote)
+        self._votes.add((vote.key, vote.epoch, vote.voted_id))
 
     def observed(self, seen: Observation) -> None:
         if not seen.is_leader:
@@ -110,17 +106,19 @@ class VotesAreDurable(Checker):
         epoch, end_offset = self._unproved.get(seen.node_id, (-1, -1))
         if epoch == seen.epoch and seen.high_watermark >= end_offset:
             del self._unproved[seen.node_id]
-            self._check(seen, seen.node_id)
+            self._check(seen, self._directories.current(seen.node_id))
 
     def _check_others(self, seen: Observation, message: LeaderChangeMessage) -> None:
-        for voter in message.granting_voters:
-            if voter.voter_id != seen.node_id:
-                self._check(seen, voter.voter_id)
+        voters = {voter.id: voter for voter in seen.voters}
+        for granting in message.granting_voters:
+            if granting.voter_id != seen.node_id:
+                voter = voters.get(granting.voter_id, ReplicaKey(granting.voter_id))
+                self._check(seen, self._directories.named(voter))
 
-    def _check(self, seen: Observation, voter_id: int) -> None:
-        if (voter_id, seen.epoch, seen.node_id) not in self._votes:
+    def _check(self, seen: Observation, voter: ReplicaKey) -> None:
+        if (voter, seen.epoch, seen.node_id) not in self._votes:
             raise self.broken(
-                f"node {seen.node_id} leads epoch {seen.epoch} with the vote of node {voter_id}, "
+                f"node {seen.node_id} leads epoch {seen.epoch} with the vote of node {voter.id}, "
                 "whose disk does not have it"
             )
 
@@ -133,27 +131,24 @@ class EpochNeverDecreases(Checker):
 
     def __init__(self) -> None:
         self._in_memory: dict[tuple[int, int], int] = {}
-        self._on_disk: dict[tuple[int, int], int] = {}
-        """By node and data folder."""
-        self._folders: dict[int, int] = {}
+        self._on_disk: dict[ReplicaKey, int] = {}
+        self._directories = Directories()
 
-    def moved(self, node_id: int, folder: int) -> None:
-        self._folders[node_id] = folder
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        self._directories.moved(node_id, directory_id)
 
     def observed(self, seen: Observation) -> None:
-        before = self._in_memory.get((seen.node_id, seen.life), self._saved_by(seen.node_id))
+        saved = self._on_disk.get(self._directories.current(seen.node_id), 0)
+        before = self._in_memory.get((seen.node_id, seen.life), saved)
         if seen.epoch < before:
             raise self.broken(f"node {seen.node_id} went from epoch {before} to {seen.epoch}")
         self._in_memory[seen.node_id, seen.life] = seen.epoch
 
     def saved(self, vote: SavedVote) -> None:
-        before = self._saved_by(vote.node_id)
+        before = self._on_disk.get(vote.key, 0)
         if vote.epoch < before:
             raise self.broken(f"the quorum-state of node {vote.node_id} went from {before} to {vote.epoch}")
-        self._on_disk[vote.node_id, self._folders.get(vote.node_id, 0)] = vote.epoch
-
-    def _saved_by(self, node_id: int) -> int:
-        return self._on_disk.get((node_id, self._folders.get(node_id, 0)), 0)
+        self._on_disk[vote.key] = vote.epoch
 
 
 class OnlyCandidatesBeginEpochs(Checker):
@@ -189,23 +184,24 @@ class EpochsAreDurable(Checker):
     looks_at = LEADERSHIP | FETCHES
 
     def __init__(self) -> None:
-        self._on_disk: dict[int, int] = {}
-        self._folders: dict[int, int] = {}
+        self._on_disk: dict[ReplicaKey, int] = {}
+        self._directories = Directories()
 
-    def moved(self, node_id: int, folder: int) -> None:
-        self._folders[node_id] = folder
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        self._directories.moved(node_id, directory_id)
 
     def saved(self, vote: SavedVote) -> None:
-        # Leaders remember fetches of the voter, which had the node's first folder.
-        if not self._folders.get(vote.node_id):
-            self._on_disk[vote.node_id] = vote.epoch
+        self._on_disk[vote.key] = vote.epoch
 
     def observed(self, seen: Observation) -> None:
         for voter, ms_ago in (seen.last_fetches_ms_ago or {}).items():
-            if ms_ago != inf and self._on_disk.get(voter, 0) < seen.epoch:
+            if ms_ago == inf:
+                continue
+            saved = self._on_disk.get(self._directories.named(voter), 0)
+            if saved < seen.epoch:
                 raise self.broken(
-                    f"node {voter} fetches from node {seen.node_id} in epoch {seen.epoch}, and has epoch "
-                    f"{self._on_disk.get(voter, 0)} on its disk"
+                    f"node {voter.id} fetches from node {seen.node_id} in epoch {seen.epoch}, and has epoch "
+                    f"{saved} on its disk"
                 )
 
 
@@ -229,7 +225,7 @@ class LeaderHearsOfMajority(Checker):
             self._overdue_since.pop(seen.node_id, None)
             return
         ages = [0.0 if age == inf else age for age in seen.last_fetches_ms_ago.values()]
-        if seen.node_id in seen.voters:
+        if any(voter.id == seen.node_id for voter in seen.voters):
             ages.append(0.0)
         # What passed before it last woke it does not count as the silence of others.
         silent_ms = min(sorted(ages)[len(ages) // 2], seen.now_ms - seen.awake_since_ms)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
-from quorumd.simulator.checkers.base import HIGH_WATERMARK, LEADERSHIP, LOG, Checker, Observation
+from quorumd.ids import KafkaUuid, ReplicaKey
+from quorumd.simulator.checkers.base import HIGH_WATERMARK, LEADERSHIP, LOG, Checker, Directories, Observation
 from quorumd.simulator.log_mirror import Batch, DurableLog
 
 UNKNOWN = -1
@@ -176,20 +177,15 @@ class CommittedOnMajority(Checker):
         self._committed = committed
         self._disks = disks
         self._checked = 0
-        self._kept: dict[int, Sequence[Batch]] = {}
-        """By node: what its voter's folder had when its last process ended."""
-        self._lost: dict[int, Sequence[Batch]] = {}
-        """The same, of those that have another folder now."""
+        self._kept: dict[ReplicaKey, Sequence[Batch]] = {}
+        """What each replica had when its last process ended."""
+        self._directories = Directories()
 
     def stopped(self, node_id: int, kept: Sequence[Batch]) -> None:
-        if node_id not in self._lost:
-            self._kept[node_id] = kept
+        self._kept[self._directories.current(node_id)] = kept
 
-    def moved(self, node_id: int, folder: int) -> None:
-        if folder == 0:
-            self._lost.pop(node_id, None)
-        else:
-            self._lost.setdefault(node_id, self._kept.get(node_id, ()))
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        self._directories.moved(node_id, directory_id)
 
     def observed(self, seen: Observation) -> None:
         batches = self._committed.batches
@@ -198,13 +194,13 @@ class CommittedOnMajority(Checker):
         if self._majority_holds(seen.voters, batches) or self._majority_holds(seen.voters_before, batches):
             self._checked = len(batches)
             return
-        holding = [voter for voter in seen.voters if self._holds(voter, batches)]
+        holding = [voter.id for voter in seen.voters if self._holds(voter, batches)]
         raise self.broken(
             f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
-            f"of the voters {_ids(seen.voters)} only {_ids(holding)} have it on disk"
+            f"of the voters {_ids([voter.id for voter in seen.voters])} only {_ids(holding)} have it on disk"
         )
 
-    def _majority_holds(self, voters: Sequence[int], batches: Sequence[Batch]) -> bool:
+    def _majority_holds(self, voters: Sequence[ReplicaKey], batches: Sequence[Batch]) -> bool:
         missing = len(voters) // 2 + 1
         for voter in voters:
             missing -= self._holds(voter, batches)
@@ -212,11 +208,12 @@ class CommittedOnMajority(Checker):
                 return True
         return False
 
-    def _holds(self, voter: int, batches: Sequence[Batch]) -> bool:
-        lost = self._lost.get(voter)
-        if lost is not None:
-            return len(lost) >= len(batches) and lost[len(batches) - 1] == batches[-1]
-        return voter in self._disks and self._disks[voter].holds(batches) == len(batches)
+    def _holds(self, voter: ReplicaKey, batches: Sequence[Batch]) -> bool:
+        replica = self._directories.named(voter)
+        if replica == self._directories.current(voter.id):
+            return voter.id in self._disks and self._disks[voter.id].holds(batches) == len(batches)
+        lost = self._kept.get(replica, ())
+        return len(lost) >= len(batches) and lost[len(batches) - 1] == batches[-1]
 
 
 class CheckpointIsDurable(Checker):

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from quorumd.ids import KafkaUuid
 from quorumd.node.voter_records import voter_records
 from quorumd.protocol.record_batch import headers
 from quorumd.raft.membership import changed_voters
@@ -16,6 +17,7 @@ from quorumd.simulator.checkers.base import (
     LEADERSHIP,
     LOG,
     Checker,
+    Directories,
     Observation,
     SavedVote,
 )
@@ -135,7 +137,7 @@ class WhoStaysIsInTouch(Checker):
             self._check(seen, record)
 
     def _check(self, seen: Observation, record: VotersInLog) -> None:
-        ages = seen.last_fetches_ms_ago or {}
+        ages = {voter.id: age for voter, age in (seen.last_fetches_ms_ago or {}).items()}
         limit_ms = IN_TOUCH_WITHIN * seen.fetch_timeout_ms
         in_touch = [voter for voter in record.voters.ids if ages.get(voter, 0.0) <= limit_ms]
         if not record.voters.is_majority(in_touch):
@@ -223,13 +225,13 @@ class BlankDisksDoNotVote(Checker):
     def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
         self._committed = committed
         self._disks = disks
-        self._folders: dict[int, int] = {}
+        self._directories = Directories()
 
-    def moved(self, node_id: int, folder: int) -> None:
-        self._folders[node_id] = folder
+    def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
+        self._directories.moved(node_id, directory_id)
 
     def saved(self, vote: SavedVote) -> None:
-        if vote.voted_id < 0 or self._folders.get(vote.node_id, 0) == 0:
+        if vote.voted_id < 0 or vote.key == self._directories.first(vote.node_id):
             return
         first = self._committed.batches[:1]
         if first and self._disks[vote.node_id].holds(first) == 0:

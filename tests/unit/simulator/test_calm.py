@@ -4,7 +4,8 @@ import pytest
 
 from quorumd.simulator.calm import TIMEOUTS_WITHOUT_LEADER, CalmLeadership
 from quorumd.simulator.checkers import Broken
-from tests.support.simulated_cluster import make_cluster, run
+from quorumd.simulator.cluster import Cluster
+from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
 
 PAUSE_MS = 60_000.0
 
@@ -33,3 +34,40 @@ def test_a_majority_that_is_paused_has_as_long_from_when_it_wakes_up() -> None:
     run(cluster, 200.0)
     with pytest.raises(Broken, match="nobody of"):
         calm.look()
+
+
+def replace_leader(cluster: Cluster, calm: CalmLeadership) -> None:
+    """Cut the leader off until another one leads, and tell `calm` of all that."""
+    first = leader_of(cluster)
+    assert first is not None
+    calm.look()
+    ways = [(first.host, other.host) for other in cluster.machines.values() if other is not first]
+    for source, target in ways:
+        cluster.network.block(source, target)
+        cluster.network.block(target, source)
+    run(cluster, 20_000.0, lambda: first.node is not None and not first.node.engine.is_leader)
+    calm.look()
+    cluster.network.heal()
+    elect(cluster)
+    calm.look()
+
+
+def test_a_leader_that_loses_followers_amid_the_calm_should_have_stayed() -> None:
+    cluster = make_cluster(voters=3)
+    calm = CalmLeadership(cluster, [1, 2, 3])
+    elect(cluster)
+    calm.look()
+    run(cluster, 20_000.0)
+    with pytest.raises(Broken, match="a leader whose followers can reach it stays"):
+        replace_leader(cluster, calm)
+
+
+def test_a_leader_may_lose_followers_whose_connections_hang_since_before_the_calm() -> None:
+    """It took office right after the last fault, and resigned before they gave their requests up."""
+    cluster = make_cluster(voters=3)
+    calm = CalmLeadership(cluster, [1, 2, 3])
+    first = elect(cluster)
+    replace_leader(cluster, calm)
+    second = leader_of(cluster)
+    assert second is not None
+    assert second is not first

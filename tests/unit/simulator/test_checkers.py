@@ -1,11 +1,12 @@
 """Every checker fires on a history that breaks its promise, and is quiet on the nearest one that does not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from random import Random
 
 import pytest
 
+from quorumd.ids import ZERO_UUID, KafkaUuid, ReplicaKey
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
 from quorumd.protocol.messages.voters_record import Voter as VotersRecordVoter
@@ -55,6 +56,15 @@ def seen(node_id: int, epoch: int, log: Sequence[Batch] = (), **more: object) ->
         assert hasattr(observation, name)
         setattr(observation, name, value)
     return observation
+
+
+def voter_keys(*ids: int) -> tuple[ReplicaKey, ...]:
+    return tuple(ReplicaKey(node_id) for node_id in ids)
+
+
+def fetched(ages: Mapping[int, float]) -> dict[ReplicaKey, float]:
+    """What a leader knows of voters without directory ids."""
+    return {ReplicaKey(node_id): age for node_id, age in ages.items()}
 
 
 def breaks(checker: Checker, *observations: Observation) -> bool:
@@ -146,16 +156,64 @@ def test_an_epoch_that_nobody_campaigned_for() -> None:
 def test_a_fetch_in_an_epoch_that_is_not_durable() -> None:
     checker = EpochsAreDurable()
     checker.saved(SavedVote(2, 5, -1))
-    fetches = {2: 10.0, 3: inf}
+    fetches = fetched({2: 10.0, 3: inf})
     assert not breaks(checker, leader(1, 5, last_fetches_ms_ago=fetches))
     assert breaks(checker, leader(1, 6, last_fetches_ms_ago=fetches))
-    assert breaks(checker, leader(1, 5, last_fetches_ms_ago={2: 10.0, 3: 10.0}))
+    assert breaks(checker, leader(1, 5, last_fetches_ms_ago=fetched({2: 10.0, 3: 10.0})))
+
+
+FIRST, SECOND = KafkaUuid(bytes([1]) * 16), KafkaUuid(bytes([2]) * 16)
+"""Data folders that a node has one after the other."""
+
+
+@pytest.mark.parametrize(("voter", "saved", "broken"), [
+    (SECOND, {FIRST: 1, SECOND: 5}, False),
+    (SECOND, {FIRST: 5, SECOND: 1}, True),
+    (FIRST, {FIRST: 5, SECOND: 1}, False),
+    (ZERO_UUID, {FIRST: 5, SECOND: 1}, False),
+    (ZERO_UUID, {FIRST: 1, SECOND: 5}, True),
+])  # fmt: skip
+def test_the_epoch_on_the_disk_that_votes_counts(
+    voter: KafkaUuid, saved: dict[KafkaUuid, int], broken: bool
+) -> None:
+    checker = EpochsAreDurable()
+    for directory_id, epoch in saved.items():
+        checker.moved(2, directory_id)
+        checker.saved(SavedVote(2, epoch, -1, directory_id))
+    fetches = {ReplicaKey(2, voter): 10.0}
+    assert breaks(checker, leader(1, 5, last_fetches_ms_ago=fetches)) is broken
+
+
+def test_the_vote_of_a_later_disk_counts_where_that_is_the_voter() -> None:
+    for voter in (FIRST, SECOND):
+        checker = VotesAreDurable()
+        for directory_id in (FIRST, SECOND):
+            checker.moved(2, directory_id)
+        checker.saved(SavedVote(1, 5, 1))
+        checker.saved(SavedVote(2, 5, 1, SECOND))
+        observation = elected(1, 5, [1, 2])
+        observation.voters = (ReplicaKey(1), ReplicaKey(2, voter))
+        assert breaks(checker, observation) is (voter == FIRST)
+
+
+def test_another_disk_begins_in_any_epoch_and_votes_anew() -> None:
+    epochs, votes = EpochNeverDecreases(), OneVotePerEpoch()
+    for checker in (epochs, votes):
+        checker.moved(2, FIRST)
+        checker.saved(SavedVote(2, 5, 1, FIRST))
+        checker.moved(2, SECOND)
+        checker.saved(SavedVote(2, 5, 3, SECOND))
+    assert not breaks(epochs, seen(2, 5, life=2))
+    epochs.moved(2, FIRST)
+    epochs.saved(SavedVote(2, 6, -1, FIRST))
+    assert breaks(epochs, seen(2, 5, life=3))
 
 
 def lonely(now_ms: float, fetches: dict[int, float], **more: object) -> Observation:
     return leader(
-        1, 5, voters=(1, 2, 3), now_ms=now_ms, fetch_timeout_ms=100.0, last_fetches_ms_ago=fetches, **more
-    )
+        1, 5, voters=voter_keys(1, 2, 3), now_ms=now_ms, fetch_timeout_ms=100.0,
+        last_fetches_ms_ago=fetched(fetches), **more,
+    )  # fmt: skip
 
 
 def test_a_leader_that_no_majority_fetches_from() -> None:
@@ -277,9 +335,39 @@ def test_committed_data_that_is_not_on_a_majority_of_disks() -> None:
             3: disk_with(log, synced=third_is_synced),
         }
         committed = CommittedNeverChanges()
-        observation = leader(1, 1, log, high_watermark=2, voters=(1, 2, 3))
+        observation = leader(1, 1, log, high_watermark=2, voters=voter_keys(1, 2, 3))
         committed.observed(observation)
         assert breaks(CommittedOnMajority(committed, disks), observation) is not third_is_synced
+
+
+@pytest.mark.parametrize(("voter", "broken"), [(FIRST, False), (SECOND, True), (ZERO_UUID, False)])
+def test_a_lost_disk_counts_with_what_it_had_where_that_is_the_voter(voter: KafkaUuid, broken: bool) -> None:
+    log = [batch(0, 1), batch(1, 1)]
+    committed = CommittedNeverChanges()
+    disks = {1: disk_with(log, synced=True), 2: disk_with([], synced=True), 3: disk_with([], synced=True)}
+    checker = CommittedOnMajority(committed, disks)
+    checker.moved(2, FIRST)
+    checker.stopped(2, log)
+    checker.moved(2, SECOND)
+    checker.stopped(2, [])
+    voters = (ReplicaKey(1), ReplicaKey(2, voter), ReplicaKey(3))
+    observation = leader(1, 1, log, high_watermark=2, voters=voters)
+    committed.observed(observation)
+    assert breaks(checker, observation) is broken
+
+
+def test_a_disk_that_is_the_voter_now_counts_with_what_it_has() -> None:
+    log = [batch(0, 1), batch(1, 1)]
+    committed = CommittedNeverChanges()
+    disks = {1: disk_with(log, synced=True), 2: disk_with(log, synced=True), 3: disk_with([], synced=True)}
+    checker = CommittedOnMajority(committed, disks)
+    for directory_id in (FIRST, SECOND):
+        checker.moved(2, directory_id)
+        checker.stopped(2, [])
+    voters = (ReplicaKey(1), ReplicaKey(2, SECOND), ReplicaKey(3))
+    observation = leader(1, 1, log, high_watermark=2, voters=voters)
+    committed.observed(observation)
+    assert not breaks(checker, observation)
 
 
 def test_durable_logs_are_followed_over_segments_truncation_and_rewriting() -> None:

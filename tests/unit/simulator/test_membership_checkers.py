@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.ids import KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.log.atomic_file import read_whole
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.voters_record import Voter, VotersRecord
@@ -118,7 +118,7 @@ def test_a_voter_record_that_was_cut_off_is_not_compared_with() -> None:
 def test_who_stays_is_in_touch(after: tuple[int, ...], ages: dict[int, float], broken: bool) -> None:
     log = [FIRST, data(1, 1), voters(2, 1, *after)]
     last = leader(log, 1, 2)
-    last.last_fetches_ms_ago = ages
+    last.last_fetches_ms_ago = {ReplicaKey(voter): age for voter, age in ages.items()}
     assert breaks(WhoStaysIsInTouch(), leader(log[:2], 2, 1), last) is broken
 
 
