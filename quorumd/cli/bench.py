@@ -9,9 +9,11 @@ import click
 from quorumd.cli import options
 from quorumd.cli.asking import ask
 from quorumd.cli.output import columns, print_json, progress
+from quorumd.errors import RequestFailed
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
+    from quorumd.client.admin import AdminClient
     from quorumd.client.load import LoadReport
 
 COLUMNS = (
@@ -57,10 +59,10 @@ def bench(
     """Write configs to the leader as fast as it commits them.
 
     Each write is one request, answered once a majority has it on disk. It changes the config "metrics" of a
-    client-metrics resource "quorumd-load-...", one for each write in flight; the last values stay behind.
+    client-metrics resource "quorumd-load-...", one for each write in flight; at the end these are deleted.
     The generator takes its share of this machine's CPU. Where the leader changes, the load goes on at the
     new one: Failed counts writes without a response, LongestPauseMs is the longest time in which no write
-    succeeded. Ctrl-C shows what was measured so far.
+    succeeded. Ctrl-C shows what was measured so far; a second one leaves the resources behind.
 
     A stock Kafka controller can be measured too. It handles one request per connection at a time, so use as
     many connections as writes in flight.
@@ -101,6 +103,7 @@ async def _run(
     from quorumd.client.admin import AdminClient
     from quorumd.client.load import Load
 
+    written: set[str] = set()
     with progress("starting") as show:
         async with AdminClient(servers, timeout_ms=options.timeout_s() * 1000) as admin:
 
@@ -109,22 +112,41 @@ async def _run(
                 show(f"{in_flight} in flight for {seconds:g} s at the leader, {found.host}:{found.port}")
                 return found.host, found.port
 
-            for in_flight in levels:
-                load = Load(
-                    leader,
-                    in_flight=in_flight,
-                    seconds=seconds,
-                    connections=connections,
-                    value_bytes=value_bytes,
-                )
-                try:
-                    await load.run()
-                except asyncio.CancelledError:
-                    if load.report().writes:
-                        reports.append(load.report())
-                    return False
-                reports.append(load.report())
+            try:
+                for in_flight in levels:
+                    load = Load(
+                        leader,
+                        in_flight=in_flight,
+                        seconds=seconds,
+                        connections=connections,
+                        value_bytes=value_bytes,
+                        written=written,
+                    )
+                    try:
+                        await load.run()
+                    except asyncio.CancelledError:
+                        if load.report().writes:
+                            reports.append(load.report())
+                        return False
+                    reports.append(load.report())
+            finally:
+                show("deleting what was written")
+                await _remove(admin, written)
     return True
+
+
+async def _remove(admin: AdminClient, written: set[str]) -> None:
+    """Delete what the load wrote, or tell how to."""
+    from quorumd.client.load import remove_written
+
+    try:
+        await remove_written(admin, written)
+    except RequestFailed as error:
+        click.echo(
+            f"warning: {len(written)} client-metrics resources such as {min(written)} are left: {error}; the next "
+            "run with as many writes in flight and connections deletes them",
+            err=True,
+        )
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

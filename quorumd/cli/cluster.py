@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from quorumd.cli import node_view, options
+from quorumd.cli.initial_features import bootstrap_content, feature_options
 from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
 from quorumd.cli.node_view import NodeView
 from quorumd.cli.output import Progress, columns, print_json, progress
@@ -52,8 +53,16 @@ def cluster() -> None:
 @click.option(
     "--base-port", type=click.IntRange(1, 65300), help="Node i listens on this port + i.  [default: 9192]"
 )
+@feature_options
 @click.option("--detach", is_flag=True, help="Leave the nodes running and return once a leader is elected.")
-def up(folder: Path, nodes: int | None, base_port: int | None, detach: bool) -> None:
+def up(
+    folder: Path,
+    nodes: int | None,
+    base_port: int | None,
+    release: str | None,
+    features: Sequence[tuple[str, int]],
+    detach: bool,
+) -> None:
     """Make the cluster if it is not there, start every node that is not running, show its state.
 
     Node i listens on 127.0.0.1, port base + i, and serves metrics on port base + 100 + i. Without --detach
@@ -63,13 +72,17 @@ def up(folder: Path, nodes: int | None, base_port: int | None, detach: bool) -> 
     Examples:
       quorumd cluster up --dir run/demo
       quorumd cluster up --dir run/five --nodes 5 --base-port 9300 --detach
+      quorumd cluster up --dir run/old --release-version 4.1 --feature share.version=1
     """
+    bootstrap = bootstrap_content(release, features) if release is not None or features else None
     local = LocalCluster.planned(folder, nodes, base_port)
+    if bootstrap is not None:
+        local.check_is_new()
     stopped = [node for node in local.nodes if node.pid() is None]
     if not stopped:
         click.echo(f"all {len(local.nodes)} nodes are running already")
     local.check_addresses(stopped)
-    local.make()
+    local.make(bootstrap)
     with _stop_signals_as_interrupt():
         try:
             started = {node.id: local.start(node) for node in stopped}

@@ -10,7 +10,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.initial_controllers import founders_for, initial_controllers
-from quorumd.cli.initial_features import bootstrap_content, feature_level, scram_credential
+from quorumd.cli.initial_features import bootstrap_content, feature_options, scram_credential
 from quorumd.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -62,20 +62,7 @@ class Formatted(NamedTuple):
 @click.option(
     "--no-initial-controllers", is_flag=True, help="Never let this node found a quorum: it joins one."
 )
-@click.option(
-    "--release-version",
-    "release",
-    metavar="RELEASE",
-    help="Begin a new cluster with the features of this Kafka release, such as 4.1.  [default: the newest]",
-)
-@click.option(
-    "--feature",
-    "features",
-    type=feature_level,
-    multiple=True,
-    metavar="NAME=LEVEL",
-    help="Begin a new cluster with this level of a feature, such as group.version=1; may be repeated.",
-)
+@feature_options
 @click.option(
     "--add-scram",
     "credentials",

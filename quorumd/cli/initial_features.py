@@ -1,11 +1,11 @@
-"""`--release-version`, `--feature` and `--add-scram` of `quorumd format`: what a new cluster begins with."""
+"""`--release-version`, `--feature` and `--add-scram`: what a new cluster begins with."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 SALT_BYTES = 24
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def feature_level(text: str) -> tuple[str, int]:
@@ -31,6 +33,28 @@ def scram_credential(text: str) -> UserScramCredentialRecord:
         return parse_credential(text, lambda: secrets.token_bytes(SALT_BYTES))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def feature_options(command: F) -> F:
+    """`--release-version` and `--feature`, as `release` and `features`."""
+    for option in (
+        click.option(
+            "--feature",
+            "features",
+            type=feature_level,
+            multiple=True,
+            metavar="NAME=LEVEL",
+            help="Begin a new cluster with this level of a feature, such as group.version=1; may be repeated.",
+        ),
+        click.option(
+            "--release-version",
+            "release",
+            metavar="RELEASE",
+            help="Begin a new cluster with the features of this Kafka release, such as 4.1.  [default: the newest]",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def named_levels(features: Sequence[tuple[str, int]]) -> dict[str, int]:

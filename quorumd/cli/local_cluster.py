@@ -124,11 +124,26 @@ class LocalCluster:
             )
         return existing
 
-    def make(self) -> None:
+    @property
+    def is_new(self) -> bool:
+        """Whether no node has a data folder yet."""
+        return not any((node.folder / "data").exists() for node in self.nodes)
+
+    def check_is_new(self) -> None:
+        """Raises ConfigError for a cluster whose features were chosen when it was made."""
+        if not self.is_new:
+            raise ConfigError(
+                f"{self.folder}: the cluster there has its features; change them with `quorumd features upgrade` and "
+                "`downgrade`, leave --release-version and --feature out, or choose another --dir"
+            )
+
+    def make(self, bootstrap: bytes | None = None) -> None:
         """Write the properties files and `cluster.json`; what is there already stays as it is. Nodes that are all new
-        are formatted to found a quorum together; one that lost its folder later joins the others."""
-        if not any((node.folder / "data").exists() for node in self.nodes):
-            format_together({node.id: (node.folder / "data", node.port) for node in self.nodes})
+        are formatted to found a quorum together, which begins with `bootstrap`; one that lost its folder later joins
+        the others."""
+        if self.is_new:
+            data_folders = {node.id: (node.folder / "data", node.port) for node in self.nodes}
+            format_together(data_folders, bootstrap)
         for node in self.nodes:
             node.folder.mkdir(parents=True, exist_ok=True)
             if not node.config.exists():

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorumd.cli import pipeline_options
+from quorumd.cli import options, pipeline_options
 from quorumd.cli.asking import ask
 from quorumd.cli.partitions_reassign import begin, check_finished, report_refused, wait_until_done
 from quorumd.cli.pipeline_output import print_rows
-from quorumd.cli.pipeline_plan_state import PATIENCE_MS, ask_cluster, bootstrap
+from quorumd.cli.pipeline_plan_state import ask_cluster, bootstrap
 from quorumd.cli.reassignment_progress import PartitionProgress, State, progress_of
 from quorumd.errors import ConfigError, InputIncomplete, QuorumdError
 
@@ -46,13 +46,13 @@ def _execution_options(command: click.decorators.FC) -> click.decorators.FC:
             "--force", is_flag=True, help="Also partitions that were changed since the plan was made."
         ),
         click.option(
-            "--timeout",
-            "timeout_s",
-            type=click.FloatRange(min=0, min_open=True),
-            default=WAIT_S,
+            "--wave-timeout",
+            "wave_s",
+            type=options.duration,
+            default=f"{WAIT_S:g}s",
             show_default=True,
-            metavar="SECONDS",
-            help="How long to wait for a wave.",
+            metavar="DURATION",
+            help="Stop where a wave is not done after this long.",
         ),
         click.option("--wave", type=click.IntRange(min=1), metavar="N", help="This wave only."),
         click.option("--execute", is_flag=True, help="Do it; without it only say what there is to do."),
@@ -70,7 +70,7 @@ def apply(
     servers: Addresses,
     execute: bool,
     wave: int | None,
-    timeout_s: float,
+    wave_s: float,
     force: bool,
     output: str,
 ) -> None:
@@ -90,7 +90,7 @@ def apply(
 
     numbers = _numbers(folder, wave)
     waves = [(number, wave_file(folder, number), rollback_file(folder, number)) for number in numbers]
-    _run(waves, servers, execute, timeout_s, force, output)
+    _run(waves, servers, execute, wave_s, force, output)
 
 
 @click.command()
@@ -100,7 +100,7 @@ def rollback(
     servers: Addresses,
     execute: bool,
     wave: int | None,
-    timeout_s: float,
+    wave_s: float,
     force: bool,
     output: str,
 ) -> None:
@@ -115,7 +115,7 @@ def rollback(
 
     numbers = _numbers(folder, wave)[::-1]
     waves = [(number, rollback_file(folder, number), wave_file(folder, number)) for number in numbers]
-    _run(waves, servers, execute, timeout_s, force, output)
+    _run(waves, servers, execute, wave_s, force, output)
 
 
 def _numbers(folder: Path, wave: int | None) -> list[int]:
@@ -140,7 +140,7 @@ def _run(
     waves: list[tuple[int, Path, Path]],
     servers: Addresses,
     execute: bool,
-    timeout_s: float,
+    wave_s: float,
     force: bool,
     output: str,
 ) -> None:
@@ -149,7 +149,7 @@ def _run(
         wave = Wave(number, _assignment(target), _assignment(before))
         progress = _progress(servers, wave)
         if execute:
-            progress = _execute(wave, progress, servers, timeout_s, force)
+            progress = _execute(wave, progress, servers, wave_s, force)
             click.echo(f"wave {number}: {len(progress)} partitions are done", err=True)
         rows.append(_row(wave, progress))
     print_rows(rows, output, ("wave", "partitions", "done", "moving", "to_do", "changed_since", "missing"))
@@ -198,7 +198,7 @@ def _drifted(wave: Wave, progress: list[PartitionProgress]) -> list[PartitionPro
 
 
 def _execute(
-    wave: Wave, progress: list[PartitionProgress], servers: Addresses, timeout_s: float, force: bool
+    wave: Wave, progress: list[PartitionProgress], servers: Addresses, wave_s: float, force: bool
 ) -> list[PartitionProgress]:
     """Begin what is not begun and wait. Raises Drifted, Refused or NotFinished."""
     drifted = _drifted(wave, progress)
@@ -219,7 +219,7 @@ def _execute(
         report_refused(to_begin, begin(servers, to_begin, False), "cannot be moved")
     if not there:
         return []
-    done = wait_until_done(servers, there, timeout_s)
+    done = wait_until_done(servers, there, wave_s)
     check_finished(done)
     _elect(servers, list(there))
     return done
@@ -230,12 +230,7 @@ def _elect(servers: Addresses, partitions: list[TopicPartition]) -> None:
     from quorumd.client.admin import ElectionType
     from quorumd.errors import ErrorCode
 
-    answers = ask(
-        servers,
-        lambda admin: admin.elect_leaders(ElectionType.PREFERRED, partitions),
-        PATIENCE_MS,
-        silent=True,
-    )
+    answers = ask(servers, lambda admin: admin.elect_leaders(ElectionType.PREFERRED, partitions), silent=True)
     failed = {
         where: error
         for where, error in answers.items()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-PATIENCE_MS = 60_000
+REQUEST_LIMIT = "60s"
 """For one page of two thousand partitions, however busy the node is."""
 
 
@@ -44,8 +44,8 @@ def state_options(command: F) -> F:
 
 
 def bootstrap(*, required: bool) -> Callable[[F], F]:
-    """`--bootstrap`, by its name elsewhere too: a live cluster."""
-    return click.option(
+    """`--bootstrap`, by its name elsewhere too: a live cluster; and `--timeout`."""
+    option = click.option(
         "--bootstrap",
         "--bootstrap-server",
         "servers",
@@ -56,12 +56,13 @@ def bootstrap(*, required: bool) -> Callable[[F], F]:
         required=required,
         help="A cluster at work: any node, or several separated by commas.",
     )
+    return lambda command: option(options.timeout(REQUEST_LIMIT)(command))
 
 
 def ask_cluster(servers: Addresses, question: Callable[[AdminClient], Awaitable[T]]) -> T:
-    """The answer to `question`, however long the cluster is at it. That none is there is told soon."""
-    ask(servers, lambda admin: admin.describe_cluster())
-    return ask(servers, question, PATIENCE_MS)
+    """The response to `question`. A cluster that is not there is reported soon, whatever --timeout says."""
+    ask(servers, lambda admin: admin.describe_cluster(), 1000 * min(options.timeout_s(), options.TIMEOUT_S))
+    return ask(servers, question)
 
 
 def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:

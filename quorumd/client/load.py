@@ -1,8 +1,9 @@
 """A load of config writes on the leader: what it commits in a second, how long a write waits, how long none succeeds.
 
-    load = Load(leader, in_flight=64, seconds=5)       # `leader` finds the address of the leader
+    load = Load(leader, in_flight=64, seconds=5, written=names)     # `leader` finds the address of the leader
     await load.run()
     load.report().writes_per_second, .percentile_ms(99), .longest_pause_ms
+    await remove_written(admin, names)
 
 Every write is one IncrementalAlterConfigs request with one value; it is answered after commit, so a write
 counts once a majority has it on disk. `in_flight` writes are kept going, spread evenly over `connections`
@@ -17,20 +18,23 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from time import perf_counter
 from typing import cast
 
-from quorumd.client.cluster_client import ASK_AGAIN, Address
+from quorumd.client.cluster_client import ASK_AGAIN, Address, ClusterClient, raise_for
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import encode
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 
 CLIENT_METRICS = 16
 RESOURCE_NAME = "quorumd-load"
@@ -44,6 +48,13 @@ WARM_UP_S = 0.5
 STALLED_S = 3.0
 """A leader that responds to nothing for this long is taken for gone."""
 RETRY_BACKOFF_S = 0.05
+REMOVED_AT_ONCE = 500
+"""Resources per request."""
+REMOVALS = 3
+"""A write that was under way when its connection was closed may be carried out after a removal."""
+_SET, _DELETE = 0, 1
+_OF_RESOURCE = 7
+"""DescribeConfigs' source of what a client-metrics resource itself has."""
 
 _REQUEST_START = Struct(">ihhi")
 """Size of the rest, API key, version, correlation id."""
@@ -105,7 +116,8 @@ class _Tally:
 
 
 class Load:
-    """One run against whichever node leads. `report` may be called at any time, also after a run was cancelled."""
+    """One run against whichever node leads. `report` may be called at any time, also after a run was cancelled. The
+    names of resources that may have been written are added to `written`, for `remove_written`."""
 
     def __init__(
         self,
@@ -116,6 +128,7 @@ class Load:
         connections: int = 1,
         value_bytes: int = 200,
         warm_up_s: float = WARM_UP_S,
+        written: set[str] | None = None,
     ) -> None:
         self._leader = leader
         self._in_flight = in_flight
@@ -124,6 +137,7 @@ class Load:
         start = perf_counter() + warm_up_s
         self._tally = _Tally(start, start + seconds)
         self._runs = 0
+        self._written = set() if written is None else written
 
     async def run(self) -> None:
         """Write until the time is over, at one leader after the other.
@@ -168,7 +182,9 @@ class Load:
         transports: list[asyncio.Transport] = []
         for number in range(self._connections):
             shares = self._in_flight // self._connections + (number < self._in_flight % self._connections)
-            requests = [self._requests(resource_name(number, slot)) for slot in range(shares)]
+            names = [resource_name(number, slot) for slot in range(shares)]
+            self._written.update(names)
+            requests = [self._requests(name) for name in names]
             writers.append(_Writer(requests, self._tally, loop.create_future()))
         try:
             for writer in writers:
@@ -209,11 +225,45 @@ def resource_name(connection: int, slot: int) -> str:
 
 def write_request(resource: str, value_bytes: int, filling: str = FILLINGS[0]) -> bytes:
     """The frame that sets the config of one of the load's own resources, with correlation id 0."""
-    change = AlterableConfig(CONFIG, 0, filling * value_bytes)
+    change = AlterableConfig(CONFIG, _SET, filling * value_bytes)
     message = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, resource, [change])])
     body = Struct(">h").pack(len(CLIENT_ID)) + CLIENT_ID + b"\0" + encode(message, API_VERSION)
     size = _REQUEST_START.size - 4 + len(body)
     return _REQUEST_START.pack(size, IncrementalAlterConfigsRequest.API_KEY, API_VERSION, 0) + body
+
+
+async def remove_written(client: ClusterClient, names: Iterable[str]) -> None:
+    """Delete the config of these resources, which is all they have. Raises RequestFailed."""
+    left = sorted(names)
+    for _ in range(REMOVALS):
+        left = [
+            name
+            for first in range(0, len(left), REMOVED_AT_ONCE)
+            for name in await _removed(client, left[first : first + REMOVED_AT_ONCE])
+        ]
+        if not left:
+            return
+    raise RequestFailed(f"{left[0]} is written by another load")
+
+
+async def _removed(client: ClusterClient, names: Sequence[str]) -> list[str]:
+    """Delete, and return those that have been written since."""
+    change = AlterableConfig(CONFIG, _DELETE, None)
+    request = IncrementalAlterConfigsRequest(
+        [AlterConfigsResource(CLIENT_METRICS, name, [change]) for name in names]
+    )
+    altered = await client.ask(request, IncrementalAlterConfigsResponse, "leader")
+    for answer in altered.responses:
+        raise_for(answer.error_code, answer.error_message, answer.resource_name)
+    asked = DescribeConfigsRequest(
+        [DescribeConfigsResource(CLIENT_METRICS, name, [CONFIG]) for name in names]
+    )
+    described = await client.ask(asked, DescribeConfigsResponse, "leader")
+    return [
+        result.resource_name
+        for result in described.results
+        if any(config.config_source == _OF_RESOURCE for config in result.configs)
+    ]
 
 
 async def _connect(writer: _Writer, host: str, port: int) -> asyncio.Transport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -9,7 +10,9 @@ import sys
 import time
 from typing import Any
 
-from quorumd.client.load import WARM_UP_S
+from quorumd.cli.options import addresses
+from quorumd.client.admin import AdminClient, ResourceType
+from quorumd.client.load import WARM_UP_S, resource_name
 from tests.support.daemons import PATIENCE_S, QUICK, Cluster, wait_for
 from tests.support.requests import set_register
 
@@ -24,6 +27,17 @@ def _bench(cluster: Cluster, seconds: int) -> subprocess.Popen[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for("the load", lambda: cluster.leader_says().high_watermark > before + 200)
     return process
+
+
+def _left_behind(cluster: Cluster) -> list[str]:
+    """The resources of the load that have a config."""
+
+    async def asked() -> list[str]:
+        async with AdminClient(addresses(cluster.bootstrap)) as admin:
+            names = [resource_name(0, slot) for slot in range(5)]
+            return [name for name in names if await admin.describe_configs(ResourceType.CLIENT_METRICS, name)]
+
+    return asyncio.run(asked())
 
 
 def _outcome(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
@@ -44,14 +58,17 @@ def test_the_load_goes_on_when_the_leader_is_killed(own_cluster: Cluster) -> Non
     assert row["reconnections"] >= 1
     assert row["failed"] <= 4 * (row["reconnections"] + 1)
     assert row["longestPauseMs"] >= 10
+    assert _left_behind(own_cluster) == []
 
 
-def test_interrupted_it_shows_what_was_measured(cluster: Cluster) -> None:
+def test_interrupted_it_shows_what_was_measured_and_deletes_what_it_wrote(cluster: Cluster) -> None:
     process = _bench(cluster, 1000)
     time.sleep(2 * WARM_UP_S)
+    assert _left_behind(cluster) == [f"quorumd-load-0-{slot}" for slot in range(4)]
     process.send_signal(signal.SIGINT)
     code, row, err = _outcome(process)
     assert code == 130
     assert row["seconds"] < 1000
     assert row["writes"] > 0
     assert err.splitlines()[-1] == "error: interrupted"
+    assert _left_behind(cluster) == []

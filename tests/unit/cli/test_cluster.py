@@ -16,6 +16,11 @@ from quorumd.cli.cluster import leader_of
 from quorumd.cli.local_cluster import LocalCluster, LocalNode
 from quorumd.cli.node_view import NodeView
 from quorumd.cli.root import run
+from quorumd.controller.bootstrap_metadata import levels_in
+from quorumd.controller.cluster_image import KRAFT_VERSION
+from quorumd.controller.metadata_versions import NEWEST, default_levels
+from quorumd.node.bootstrap_records import load_bootstrap_records
+from quorumd.runtime.disk import OsDisk
 
 LEADER = NodeView("leader", 1, 4, 10, 12)
 FOLLOWER = NodeView("follower", 1, 4, 9, 12)
@@ -56,8 +61,8 @@ def daemons(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIns]:
         process.wait()
 
 
-def up(folder: Path) -> int:
-    return run(["cluster", "up", "--dir", str(folder), "--base-port", "9300", "--detach"])
+def up(folder: Path, *options: str) -> int:
+    return run(["cluster", "up", "--dir", str(folder), "--base-port", "9300", "--detach", *options])
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,51 @@ def test_a_leader_is_one_that_all_agree_on_and_that_has_committed(
     views: list[NodeView | None], leader: int | None
 ) -> None:
     assert leader_of(views) == leader
+
+
+def levels_of(folder: Path) -> list[dict[str, int]]:
+    """What each of three nodes begins a new log with."""
+    disk = OsDisk(lambda callback: None)
+    try:
+        return [
+            levels_in(load_bootstrap_records(disk, str(folder / f"node-{node}" / "data")))
+            for node in range(3)
+        ]
+    finally:
+        disk.close()
+
+
+def levels_of_release(metadata_version: int) -> dict[str, int]:
+    """Those that have records: none of features that are off, nor of the quorum's own."""
+    levels = default_levels(metadata_version)
+    return {name: level for name, level in levels.items() if level and name != KRAFT_VERSION}
+
+
+def test_new_cluster_begins_with_the_features_of_a_release(tmp_path: Path, daemons: StandIns) -> None:
+    assert up(tmp_path, "--release-version", "4.1", "--feature", "share.version=1") == 0
+    assert levels_of(tmp_path) == [{**levels_of_release(27), "share.version": 1}] * 3
+
+
+def test_cluster_without_a_release_begins_with_the_newest(tmp_path: Path, daemons: StandIns) -> None:
+    assert up(tmp_path) == 0
+    assert levels_of(tmp_path) == [levels_of_release(NEWEST.level)] * 3
+
+
+def test_features_of_a_cluster_that_exists_are_not_chosen_again(
+    tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up(tmp_path) == 0
+    assert up(tmp_path, "--release-version", "4.1") == 2
+    assert "quorumd features upgrade" in capsys.readouterr().err
+    assert levels_of(tmp_path) == [levels_of_release(NEWEST.level)] * 3
+
+
+def test_release_that_is_not_known_makes_no_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up(tmp_path / "new", "--release-version", "2.8") == 2
+    assert "'2.8' is not known" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_up_starts_all_status_shows_them_down_stops_them(

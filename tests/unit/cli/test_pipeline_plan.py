@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from quorumd.cli import pipeline_plan_state, root
+from quorumd.cli import options, pipeline_plan_execution, pipeline_plan_state, root
 from quorumd.cli.pipeline_plan import factor, racked_brokers
+from quorumd.cli.reassignment_progress import PartitionProgress, State
+from quorumd.client.admin import TopicPartition
 from quorumd.errors import RequestFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from scripts.uneven_states import uneven_state
@@ -192,7 +194,39 @@ def test_a_cluster_that_does_not_answer_is_incomplete_input(
     monkeypatch.setattr(pipeline_plan_state, "ask", nobody)
     run("make", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
-    assert asked == [1.0]
+    assert asked == [10_000.0], "as soon as other commands report it"
+
+
+@pytest.mark.parametrize("command", ["apply", "rollback"])
+def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
+    command: str,
+    history: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "plan"
+    run("make", "--state", history, "--remove", "5", "--out", folder)
+    [planned, *_] = json.loads((folder / "waves" / "0001.json").read_text())["partitions"]
+    where = TopicPartition(planned["topic"], planned["partition"])
+    moving = PartitionProgress(where, tuple(planned["replicas"]), State.MOVING)
+    requests_s: list[float] = []
+    waves_s: list[float] = []
+
+    def ask_cluster(servers: Any, question: Any) -> list[PartitionProgress]:
+        requests_s.append(options.timeout_s())
+        return [moving]
+
+    def wait_until_done(servers: Any, plan: Any, wait_s: float) -> list[PartitionProgress]:
+        waves_s.append(wait_s)
+        return [moving._replace(state=State.DONE)]
+
+    monkeypatch.setattr(pipeline_plan_execution, "ask_cluster", ask_cluster)
+    monkeypatch.setattr(pipeline_plan_execution, "wait_until_done", wait_until_done)
+    monkeypatch.setattr(pipeline_plan_execution, "ask", lambda *arguments, **others: {})
+    live = ("--bootstrap", "127.0.0.1:1", "--execute", "--wave", "1")
+    run(command, folder, *live, "--timeout", "3s", "--wave-timeout", "2m")
+    run(command, folder, *live)
+    assert (requests_s, waves_s) == ([3.0, 60.0], [120.0, 3600.0])
 
 
 def test_a_wave_to_show_is_one_of_the_plan(

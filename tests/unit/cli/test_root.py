@@ -73,7 +73,7 @@ def test_every_help_has_an_example_that_is_a_command(
     assert max(map(len, text.splitlines())) <= 110
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if path[0] != "pipeline"], ids=" ".join)
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_every_command_that_talks_to_nodes_takes_the_same_timeout(
     path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,16 +6,23 @@ import asyncio
 import socket
 import struct
 from array import array
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from itertools import count, repeat
+from typing import Any, cast
 
 import pytest
 
 from quorumd.client import load as load_generator
-from quorumd.client.load import Load, LoadReport, write_request
+from quorumd.client.cluster_client import ClusterClient
+from quorumd.client.load import Load, LoadReport, remove_written, write_request
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from quorumd.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
@@ -127,6 +134,78 @@ def test_every_write_in_flight_changes_a_config_of_its_own() -> None:
 
     asyncio.run(load(reply, in_flight=4, connections=2))
     assert names == {b"0-0", b"0-1", b"1-0", b"1-1"}
+
+
+class Leader:
+    """Keeps the names of resources with a value; `late` are written again after the first removal."""
+
+    def __init__(
+        self, names: Iterable[str], late: Iterable[str] = (), error: ErrorCode = ErrorCode.NONE
+    ) -> None:
+        self.left, self.late, self.error = set(names), set(late), error
+        self.sizes: list[int] = []
+
+    async def ask(self, message: Any, response_class: type, node: str) -> Any:
+        assert node == "leader"
+        if isinstance(message, IncrementalAlterConfigsRequest):
+            self.sizes.append(len(message.resources))
+            for resource in message.resources:
+                assert [(c.name, c.config_operation) for c in resource.configs] == [("metrics", 1)]
+                self.left.discard(resource.resource_name)
+            self.left |= self.late
+            self.late = set()
+            results = [
+                AlterConfigsResourceResponse(self.error, None, 16, r.resource_name) for r in message.resources
+            ]
+            return IncrementalAlterConfigsResponse(0, results)
+        found = []
+        for asked in message.resources:
+            source = 7 if asked.resource_name in self.left else 5
+            config = DescribeConfigsResourceResult("metrics", "x", False, source, False)
+            found.append(DescribeConfigsResult(0, None, 16, asked.resource_name, [config]))
+        return DescribeConfigsResponse(0, found)
+
+
+def test_what_was_written_is_removed_in_parts() -> None:
+    names = {f"quorumd-load-0-{slot}" for slot in range(501)}
+    leader = Leader([*names, "another"])
+    asyncio.run(remove_written(cast(ClusterClient, leader), names))
+    assert (leader.left, leader.sizes) == ({"another"}, [500, 1])
+
+
+def test_write_that_was_under_way_is_removed_too() -> None:
+    leader = Leader(["a", "b"], late=["b"])
+    asyncio.run(remove_written(cast(ClusterClient, leader), ["a", "b"]))
+    assert (leader.left, leader.sizes) == (set(), [2, 1])
+
+
+def test_resources_that_cannot_be_removed_are_an_error() -> None:
+    with pytest.raises(RequestFailed):
+        asyncio.run(
+            remove_written(
+                cast(ClusterClient, Leader(["a"], error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)), ["a"]
+            )
+        )
+
+
+def test_resources_that_a_load_may_have_written_are_known() -> None:
+    written = {"quorumd-load-0-0"}
+
+    async def run() -> None:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                writer.write(answer(struct.unpack_from(">i", await reader.readexactly(size), 4)[0]))
+
+        async with listening(handle) as port:
+
+            async def leader() -> tuple[str, int]:
+                return "127.0.0.1", port
+
+            await Load(leader, in_flight=3, connections=2, seconds=0.1, warm_up_s=0, written=written).run()
+
+    asyncio.run(run())
+    assert written == {"quorumd-load-0-0", "quorumd-load-0-1", "quorumd-load-1-0"}
 
 
 def test_a_write_that_no_leader_would_accept_ends_the_run() -> None:
