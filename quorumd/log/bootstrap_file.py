@@ -1,31 +1,43 @@
-"""`bootstrap.checkpoint`: the records with which the first leader begins the log, as `format` decided them.
+"""The records with which the first leader begins the log, as `format` decided them, and the first voters.
 
     <data folder>/bootstrap.checkpoint
+    <data folder>/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint
 
-It is in the format of a snapshot with no log behind it, as Kafka's tools write it. Only in an empty log it counts:
-a node whose log has begun, or that joins a quorum which exists, goes by the log.
+Both are in the format of a snapshot with no log behind it. quorumd and Kafka's tools up to 4.3 write the records to
+the first; the second has the voters if the tool was told any, and since Kafka 4.4 the records too (KIP-1170). They
+count only in an empty log: a node whose log has begun, or that joins a quorum which exists, goes by the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorumd.errors import CorruptLog, CorruptSnapshot, UnknownRecord
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import BOOTSTRAP_FILE
-from quorumd.log.snapshot_file import check_snapshot, read_batches
+from quorumd.log.meta_properties import BOOTSTRAP_FILE, partition_folder
+from quorumd.log.snapshot_file import check_snapshot, file_name, read_batches
 from quorumd.ports import Disk
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch, values
 
 _NO_LOG: Final = OffsetAndEpoch(0, 0)
 
 
+class Bootstrap(NamedTuple):
+    """The content of one of the files: the frames of metadata records, and the voters, None if it names none."""
+
+    path: str
+    frames: list[bytes]
+    voters: VotersRecord | None
+
+
 def encode_bootstrap(frames: Sequence[bytes], wall_ms: int) -> bytes:
-    """The content of a file with these frames of metadata records, at least one. `format_folder` writes it."""
+    """The content of a `bootstrap.checkpoint` with these frames of metadata records, at least one, which
+    `format_folder` writes."""
     header = encode_control(SnapshotHeaderRecord(0, 0))
     footer = encode_control(SnapshotFooterRecord(0))
     batches = (
@@ -36,21 +48,30 @@ def encode_bootstrap(frames: Sequence[bytes], wall_ms: int) -> bytes:
     return b"".join(batches)
 
 
-def load_bootstrap(disk: Disk, data_folder: str) -> list[bytes] | None:
-    """The frames in the file; None if there is none. Raises CorruptLog for a file that cannot be used, StorageError
-    for one that cannot be read."""
-    path = f"{data_folder}/{BOOTSTRAP_FILE}"
+def load_bootstrap(disk: Disk, data_folder: str) -> Bootstrap | None:
+    """What is in `bootstrap.checkpoint`; None if it is not there. Raises CorruptLog for a file that cannot be used,
+    StorageError for one that cannot be read."""
+    return _load(disk, f"{data_folder}/{BOOTSTRAP_FILE}")
+
+
+def load_bootstrap_snapshot(disk: Disk, data_folder: str) -> Bootstrap | None:
+    """As `load_bootstrap`, of the checkpoint that ends at offset 0."""
+    return _load(disk, f"{partition_folder(data_folder)}/{file_name(_NO_LOG)}")
+
+
+def _load(disk: Disk, path: str) -> Bootstrap | None:
     if not disk.exists(path):
         return None
     try:
-        check_snapshot(disk, path, _NO_LOG, with_records=True)
+        summary = check_snapshot(disk, path, _NO_LOG, with_records=True)
     except (CorruptSnapshot, UnknownRecord) as fault:
         raise CorruptLog(
             f"{fault}: restore the file; in a cluster that has metadata already, remove it"
         ) from None
-    return [
+    frames = [
         value
         for data, header in read_batches(disk, path, _NO_LOG)
         if not header.is_control
         for value in values(data, header)
     ]
+    return Bootstrap(path, frames, summary.voters)

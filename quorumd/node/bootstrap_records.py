@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from quorumd.controller.assignment import Change
 from quorumd.controller.bootstrap_metadata import check_levels, feature_records, levels_in
@@ -10,34 +12,72 @@ from quorumd.controller.cluster_image import METADATA_VERSION
 from quorumd.controller.features import default_min_isr
 from quorumd.controller.metadata_versions import NEWEST, default_levels
 from quorumd.controller.record_versions import encode_at
-from quorumd.errors import CorruptLog
-from quorumd.log.bootstrap_file import load_bootstrap
-from quorumd.log.meta_properties import BOOTSTRAP_FILE
+from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.bootstrap_file import Bootstrap, load_bootstrap, load_bootstrap_snapshot
 from quorumd.node.proposals import Proposals
 from quorumd.node.state_machine import StateMachine
+from quorumd.node.voter_records import snapshot_voters
 from quorumd.ports import Disk
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.wire import Message
+from quorumd.raft.voters import VoterSet
+
+logger = logging.getLogger("quorumd.node")
 
 
-def load_bootstrap_records(disk: Disk, data_folder: str) -> list[Message]:
+class NewCluster(NamedTuple):
+    """What a node begins a new cluster with: the records of an empty log, and the voters if `format` named them."""
+
+    records: list[Message]
+    voters: VoterSet | None = None
+
+
+def load_new_cluster(disk: Disk, data_folder: str, *, log_is_empty: bool) -> NewCluster:
     """What `format` decided; in a folder without that, the features of the newest release.
 
-    Blocks. Raises CorruptLog for a file that is damaged, or asks for what is not supported.
+    Blocks. Raises CorruptLog for a file that is damaged, or asks for what is not supported. Kafka's tools leave one
+    of the files in the folder for good: where the log has begun, that one is not needed, and no reason to stop.
     """
-    frames = load_bootstrap(disk, data_folder)
-    if frames is None:
-        return [*feature_records(default_levels(NEWEST.level))]
-    records = [decode_record(frame) for frame in frames]
+    legacy = load_bootstrap(disk, data_folder)
+    try:
+        found = load_bootstrap_snapshot(disk, data_folder)
+        voters = _voters(found) if found is not None and log_is_empty else None
+        newer = _records(found) if found is not None and found.frames and legacy is None else None
+    except CorruptLog as fault:
+        if log_is_empty:
+            raise
+        logger.info("not read, the log has begun: %s", fault)
+        voters = newer = None
+    if legacy is not None:
+        return NewCluster(_records(legacy), voters)
+    if newer is not None:
+        return NewCluster(newer, voters)
+    return NewCluster([*feature_records(default_levels(NEWEST.level))], voters)
+
+
+def _records(bootstrap: Bootstrap) -> list[Message]:
+    """Raises CorruptLog for levels that are not supported."""
+    records = [decode_record(frame) for frame in bootstrap.frames]
     try:
         check_levels(levels_in(records))
     except ValueError as fault:
         raise CorruptLog(
-            f"{data_folder}/{BOOTSTRAP_FILE} cannot be used: {fault}; start it with the version that wrote it, or, "
+            f"{bootstrap.path} cannot be used: {fault}; start it with the version that wrote it, or, "
             "in a cluster that has metadata already, remove the file"
         ) from None
     return records
+
+
+def _voters(bootstrap: Bootstrap) -> VoterSet | None:
+    """Raises CorruptLog for voters that are none."""
+    if bootstrap.voters is None:
+        return None
+    try:
+        return snapshot_voters(OffsetAndEpoch(0, 0), bootstrap.voters).assignment.current
+    except MalformedMessage as fault:
+        raise CorruptLog(f"{bootstrap.path}: {fault}: restore the file") from None
 
 
 def propose_bootstrap_records(

@@ -160,7 +160,7 @@ class Node:
         self.engine = RaftEngine(
             settings.raft, own, saved.quorum_state, self.log, history, self._entropy.below
         )
-        self.founding = Founding(own, settings, self.engine, self.identity, saved.founders)
+        self.founding = Founding(own, settings, self.engine, self.identity, self._files.founders)
         self.state_machine = StateMachine(self.log, clock, self._a_moment_later, self._soon)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
         known, folder = saved.known_high_watermark, settings.data_directory

@@ -19,7 +19,7 @@ from quorumd.cli.root import run
 from quorumd.controller.bootstrap_metadata import levels_in
 from quorumd.controller.cluster_image import KRAFT_VERSION
 from quorumd.controller.metadata_versions import NEWEST, default_levels
-from quorumd.node.bootstrap_records import load_bootstrap_records
+from quorumd.node.bootstrap_records import load_new_cluster
 from quorumd.runtime.disk import OsDisk
 
 LEADER = NodeView("leader", 1, 4, 10, 12)
@@ -88,7 +88,9 @@ def levels_of(folder: Path) -> list[dict[str, int]]:
     disk = OsDisk(lambda callback: None)
     try:
         return [
-            levels_in(load_bootstrap_records(disk, str(folder / f"node-{node}" / "data")))
+            levels_in(
+                load_new_cluster(disk, str(folder / f"node-{node}" / "data"), log_is_empty=True).records
+            )
             for node in range(3)
         ]
     finally:

@@ -11,7 +11,7 @@ import pytest
 from quorumd.cli.root import run
 from quorumd.controller.bootstrap_metadata import levels_in
 from quorumd.log.folder_lock import lock_folder
-from quorumd.node.bootstrap_records import load_bootstrap_records
+from quorumd.node.bootstrap_records import load_new_cluster
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
 from quorumd.runtime.disk import OsDisk
@@ -70,7 +70,9 @@ def formatted(tmp_path: Path, *arguments: str) -> tuple[int, list[Message]]:
     code = run(["format", "--config", str(config), *arguments])
     disk = OsDisk(lambda callback: None)
     try:
-        return code, load_bootstrap_records(disk, f"{tmp_path}/data") if code == 0 else []
+        return code, load_new_cluster(
+            disk, f"{tmp_path}/data", log_is_empty=True
+        ).records if code == 0 else []
     finally:
         disk.close()
 

@@ -6,10 +6,11 @@ from base64 import b64decode
 
 from quorumd.controller.bootstrap_metadata import feature_records, levels_of_new_cluster
 from quorumd.controller.scram_credentials import parse_credential
-from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap
+from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap, load_bootstrap_snapshot
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import headers
 from quorumd.simulator.disk import SimulatedDisk
+from tests.support import stock_folder
 
 ARGUMENTS = (
     'SCRAM-SHA-256=[name=alice,password=alice-secret,salt="N3E="]',
@@ -49,4 +50,17 @@ def test_what_the_stock_tool_wrote_is_read(memory_disk: SimulatedDisk) -> None:
     memory_disk.make_directory("data")
     assert load_bootstrap(memory_disk, "data") is None
     memory_disk.open("data/bootstrap.checkpoint", create=True).write_at(0, STOCK)
-    assert load_bootstrap(memory_disk, "data") == frames()
+    assert load_bootstrap(memory_disk, "data") == ("data/bootstrap.checkpoint", frames(), None)
+
+
+def test_what_newer_stock_tools_wrote_is_read(memory_disk: SimulatedDisk) -> None:
+    memory_disk.make_directory("data")
+    assert load_bootstrap_snapshot(memory_disk, "data") is None
+    stock_folder.write_checkpoint(memory_disk, "data")
+    found = load_bootstrap_snapshot(memory_disk, "data")
+    assert found is not None
+    records = feature_records(levels_of_new_cluster("4.1", {}))
+    assert found.frames == [encode_record(record, 0) for record in records]
+    assert found.voters is not None
+    voters = [(voter.voter_id, voter.voter_directory_id) for voter in found.voters.voters]
+    assert voters == [(1, stock_folder.DIRECTORY_ID)]

@@ -8,8 +8,9 @@ import pytest
 from quorumd.controller.bootstrap_metadata import feature_records, levels_of_new_cluster
 from quorumd.controller.cluster_image import ALL_BROKERS, ELR_VERSION, METADATA_VERSION, ClusterImage
 from quorumd.errors import CorruptLog
+from quorumd.ids import ReplicaKey
 from quorumd.log.bootstrap_file import encode_bootstrap
-from quorumd.node.bootstrap_records import load_bootstrap_records, propose_bootstrap_records
+from quorumd.node.bootstrap_records import load_new_cluster, propose_bootstrap_records
 from quorumd.node.proposals import Proposals
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
@@ -20,6 +21,7 @@ from quorumd.protocol.metadata_record import decode_record, encode_record
 from quorumd.protocol.wire import Message
 from quorumd.simulator.disk import SimulatedDisk
 from quorumd.simulator.event_heap import EventHeap, Process
+from tests.support import stock_folder
 from tests.support.state_machines import state_machine_of
 
 LEVELS = {METADATA_VERSION: 25, ELR_VERSION: 1, "group.version": 1}
@@ -127,12 +129,12 @@ def folder(*records: Message) -> SimulatedDisk:
 
 def test_what_format_decided_is_what_an_empty_log_begins_with() -> None:
     records = [*feature_records(levels_of_new_cluster("4.0", {})), ALICE]
-    assert load_bootstrap_records(folder(*records), "data") == records
+    assert load_new_cluster(folder(*records), "data", log_is_empty=True).records == records
 
 
 def test_a_folder_of_an_earlier_version_begins_with_the_newest_release() -> None:
     newest = feature_records(levels_of_new_cluster(None, {}))
-    assert load_bootstrap_records(empty_folder(), "data") == [*newest]
+    assert load_new_cluster(empty_folder(), "data", log_is_empty=True).records == [*newest]
 
 
 @pytest.mark.parametrize(
@@ -145,11 +147,36 @@ def test_a_folder_of_an_earlier_version_begins_with_the_newest_release() -> None
 )
 def test_a_file_that_asks_for_what_is_not_supported_is_refused(records: list[Message], reason: str) -> None:
     with pytest.raises(CorruptLog, match=reason):
-        load_bootstrap_records(folder(*records), "data")
+        load_new_cluster(folder(*records), "data", log_is_empty=True)
 
 
 def test_a_damaged_file_is_refused_and_says_what_to_do() -> None:
     disk = folder(FeatureLevelRecord(METADATA_VERSION, 30))
     disk.open("data/bootstrap.checkpoint").write_at(100, b"?")
     with pytest.raises(CorruptLog, match="restore the file"):
-        load_bootstrap_records(disk, "data")
+        load_new_cluster(disk, "data", log_is_empty=True)
+
+
+def test_what_newer_stock_tools_decided_is_what_an_empty_log_begins_with() -> None:
+    disk = empty_folder()
+    stock_folder.write_checkpoint(disk, "data")
+    found = load_new_cluster(disk, "data", log_is_empty=True)
+    assert found.records == feature_records(levels_of_new_cluster("4.1", {}))
+    assert found.voters is not None
+    assert [voter.key for voter in found.voters.voters] == [ReplicaKey(1, stock_folder.DIRECTORY_ID)]
+
+
+def test_file_of_quorumd_goes_before_that_of_newer_stock_tools() -> None:
+    records = [*feature_records(levels_of_new_cluster("4.0", {}))]
+    disk = folder(*records)
+    stock_folder.write_checkpoint(disk, "data")
+    assert load_new_cluster(disk, "data", log_is_empty=True).records == records
+
+
+def test_file_of_stock_tools_counts_only_where_the_log_is_empty() -> None:
+    disk = empty_folder()
+    stock_folder.write_checkpoint(disk, "data", stock_folder.CHECKPOINT[:-1])
+    with pytest.raises(CorruptLog, match="restore the file"):
+        load_new_cluster(disk, "data", log_is_empty=True)
+    found = load_new_cluster(disk, "data", log_is_empty=False)
+    assert found == ([*feature_records(levels_of_new_cluster(None, {}))], None)

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from quorumd.controller.bootstrap_metadata import feature_records, levels_in
+from quorumd.controller.metadata_versions import default_levels
 from quorumd.errors import StorageError
-from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
-from quorumd.log.meta_properties import partition_folder
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
+from quorumd.log.meta_properties import format_folder, partition_folder
 from quorumd.protocol.messages import alter_quorum_request as wire
+from quorumd.simulator.disk import SimulatedDisk
+from tests.support import stock_folder
 from tests.support.nodes import FOLDER, Cluster, directory_of
 
 
@@ -31,6 +37,28 @@ def test_replaced_disk_rejoins_without_a_vote_and_says_what_to_do() -> None:
     assert str(directory_of(3)) in obstacle
     assert str(directory_of(3, folder=1)) in obstacle
     assert "quorumd quorum alter --voters 1,2,3 --wait" in obstacle
+
+
+def test_folder_that_stock_tools_formatted_founds_the_quorum_that_they_named() -> None:
+    """Kafka 4.4 writes voters and features to a snapshot that ends at offset 0 (KIP-1170)."""
+    cluster = Cluster(1, founds=False)
+    disk = cluster.disks[1] = SimulatedDisk(cluster.heap, Random(1))
+    format_folder(disk, FOLDER, node_id=1, directory_id=stock_folder.DIRECTORY_ID)
+    stock_folder.write_checkpoint(disk, FOLDER)
+    leader = cluster.start(1).leader()
+    assert leader.state_machine.image.features == levels_in(feature_records(default_levels(27)))
+    (voter,) = leader.engine.voters.current.voters
+    assert voter.key == ReplicaKey(1, stock_folder.DIRECTORY_ID)
+    cluster.kill(1)
+    assert cluster.start(1).leader().state_machine.image.metadata_version == 27
+
+
+def test_folder_that_stock_tools_formatted_for_other_voters_founds_nothing() -> None:
+    cluster = Cluster(1, founds=False)
+    stock_folder.write_checkpoint(cluster.disks[1], FOLDER)
+    cluster.start(1).run(5000)
+    assert cluster.nodes[1].log.end_offset == 0
+    assert "joins" in (cluster.nodes[1].founding_obstacle or "")
 
 
 def test_blank_voters_found_a_quorum_once_all_of_them_say_that_they_are_blank() -> None:
