@@ -1,4 +1,4 @@
-"""`quorumd pipeline report`: a page with plots."""
+"""`quorumd pipeline report`: an HTML page with charts."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ import click
 
 
 @click.command()
-@click.option("--history", type=click.Path(path_type=Path), help="A folder of `history build`.")
-@click.option("--plan", type=click.Path(path_type=Path), help="A folder of `plan make`.")
-@click.option("--audit", type=click.Path(path_type=Path), help="A file of `audit --report`.")
+@click.option(
+    "--history", type=click.Path(path_type=Path), help="Include the history in this folder (`history build`)."
+)
+@click.option(
+    "--plan", type=click.Path(path_type=Path), help="Include the plan in this folder (`plan make`)."
+)
+@click.option(
+    "--audit", type=click.Path(path_type=Path), help="Include the audit in this file (`audit --report`)."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("report.html"),
     show_default=True,
-    help="The page.",
+    help="Write the page to this file.",
 )
 def report(history: Path | None, plan: Path | None, audit: Path | None, out: Path) -> None:
-    """Make one HTML page of a history, a plan and an audit, or of some of them.
+    """Write an HTML page about a history, a plan and an audit, or some of them.
 
-    Leader and ISR churn, partitions in trouble, epochs, brokers and lag over time; what brokers have before and
-    after a plan; what an audit found. The page needs nothing but itself: send it, or keep it. Making it takes a
-    second or two and neither Java nor Spark.
+    It shows leader and ISR churn, degraded partitions, epochs, brokers and lag over time, the brokers before and
+    after the plan, and the findings of the audit. The page is self-contained: its charts zoom and explain
+    themselves without a network. Needs neither Java nor Spark.
 
     \b
     Examples:
@@ -33,9 +39,9 @@ def report(history: Path | None, plan: Path | None, audit: Path | None, out: Pat
     """
     if history is None and plan is None and audit is None:
         raise click.UsageError("give at least one of --history, --plan and --audit")
-    from quorumd.pipeline.java import need_extra
+    from quorumd.pipeline.java import REPORT_MODULES, need_extra
 
-    need_extra()
+    need_extra(REPORT_MODULES)
     from quorumd.pipeline.report.report import write_report
 
     write_report(history, plan, audit, out, datetime.now(UTC))

@@ -19,7 +19,8 @@ INSTALL_JAVA = (
     f"install one (Debian, Ubuntu: apt install openjdk-{OLDEST_JAVA}-jre-headless) or set JAVA_HOME to it"
 )
 INSTALL_EXTRA = "pip install 'quorumd[pipeline]'"
-NEEDED_MODULES = ("pyspark", "pyarrow", "numpy", "pandas")
+SPARK_MODULES = ("pyspark", "pyarrow", "numpy", "pandas")
+REPORT_MODULES = ("altair", "jinja2", "numpy", "pyarrow", "vl_convert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,9 @@ def feature_version(version: str) -> int:
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
-def need_extra() -> None:
-    """Raises JobFailed if a package of the extra `pipeline` is missing."""
-    missing = [name for name in NEEDED_MODULES if find_spec(name) is None]
+def need_extra(modules: tuple[str, ...] = SPARK_MODULES) -> None:
+    """Raise JobFailed if one of these modules of the extra `pipeline` is missing."""
+    missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise JobFailed(f"the data pipeline needs {', '.join(missing)}: {INSTALL_EXTRA}")
 

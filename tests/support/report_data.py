@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from quorumd.pipeline.report.history_part import HistoryData
+from quorumd.pipeline.report.history_sections import HistoryData
 from quorumd.pipeline.report.measures import STATE_COLUMNS
-from quorumd.pipeline.report.plan_part import PlanData
+from quorumd.pipeline.report.plan_section import PlanData
 from quorumd.pipeline.schemas import (
     BROKERS,
     EPOCHS,

@@ -1,12 +1,13 @@
-"""One self-contained HTML page: what happened in a cluster, what an audit found, and what a plan makes of it.
+"""One self-contained HTML page: a cluster's history, the findings of an audit, and the effect of a plan.
 
-    write_report(history, plan, audit, out)     folders and files to a page; without Spark, which would take longer
-    measures    pure: Arrow tables to the few rows that are drawn
-    axes        pure: ticks of numbers and times, and how numbers are written
-    svg         pure: elements as text
-    plots       pure: rows to SVG: bars over time, lanes, lines, brokers before and after
-    page        sections, tables and plots to HTML, with page.html, page.css and page.js in it
+    report             folders and files to a page; needs no Spark
+    measures           Arrow tables to the few rows that are drawn
+    formatting         numbers, sizes, times and durations as text
+    charts             rows to Altair charts, as Vega-Lite specifications
+    vega               the JavaScript that draws them
+    page               sections, tables and charts to HTML, with the Jinja template page.html, page.css and page.js
+    history_sections, audit_section, plan_section
 
-Nothing in the page comes from elsewhere, and nothing of it is fetched when it is opened. Each mark says in a title
-what it stands for; each plot that has nothing to show says why.
+The page fetches nothing, and its security policy forbids it. Each chart has tooltips and a time axis that zooms; a
+chart or table that has nothing to show says why.
 """

@@ -1,4 +1,4 @@
-"""What the plots of a history show, out of its tables: a few rows each, whatever the size of the history."""
+"""What the charts of a history show, computed from its tables: a few rows, whatever the size of the history."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorumd.pipeline.report.axes import counted, duration_text, moment_text, time_step
-from quorumd.pipeline.report.plots import Line, Segment
+from quorumd.pipeline.report.charts import Line, Segment
+from quorumd.pipeline.report.formatting import format_duration, format_time
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-MOST_BINS = 160
-NODE_STYLES = 8
+MAX_STEPS = 160
+MAX_LAG_LINES = 8
+TIME_STEPS_S = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
+    *(86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400, 91 * 86_400, 364 * 86_400),
+)
 STATE_COLUMNS = (
     *("topic", "partition", "from_ts", "to_ts", "leader", "leader_before", "isr_left", "isr_joined"),
     *("cause", "under_replicated", "under_min_isr"),
 )
-"""Of partition_states and partition_current: what is read for a report."""
+"""Columns of partition_states and partition_current that a report reads."""
 NO_CHANGE = ("created", "snapshot", "deleted")
-"""Causes of states that are no change of a partition that was there and stays."""
+"""Causes of states that do not change an existing partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """How often things happened in steps of time that begin at `starts_s`."""
+    """Leader and ISR changes per step of time; steps begin at `starts_s`."""
 
     starts_s: list[float]
     step_s: float
@@ -42,23 +47,23 @@ class Churn:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """How many partitions were in trouble at most within each step of time: (seconds, partitions)."""
+class Degraded:
+    """The maximum of degraded partitions in each step of time: (seconds, partitions)."""
 
     under_replicated: list[tuple[float, float]]
     under_min_isr: list[tuple[float, float]]
     offline: list[tuple[float, float]]
 
 
-def seconds(column: pa.ChunkedArray, otherwise: float = np.nan) -> Floats:
-    """Times as seconds since 1970; `otherwise` for those that are null."""
+def seconds(column: pa.ChunkedArray, default: float = np.nan) -> Floats:
+    """Return times as seconds since 1970, `default` for those that are null."""
     micros = pc.cast(pc.cast(column, pa.timestamp("us", "UTC")), pa.int64())
     filled: Floats = pc.cast(micros, pa.float64()).to_numpy() / 1e6
-    return np.where(np.isnan(filled), otherwise, filled)
+    return np.where(np.isnan(filled), default, filled)
 
 
 def span_of(times: Sequence[Floats]) -> tuple[float, float] | None:
-    """First and last of all times; None where there are none."""
+    """Return the first and the last of all times; None if there are none."""
     known = [part[~np.isnan(part)] for part in times]
     together = np.concatenate(known) if known else np.zeros(0)
     if not len(together):
@@ -68,14 +73,15 @@ def span_of(times: Sequence[Floats]) -> tuple[float, float] | None:
 
 
 def steps_of(span_s: tuple[float, float]) -> tuple[list[float], float]:
-    """Begins of the steps that a span is divided into, and their length."""
-    step = time_step(span_s[1] - span_s[0], MOST_BINS)
+    """Divide a span into at most MAX_STEPS steps of a usual length; return their starts and the length."""
+    length = span_s[1] - span_s[0]
+    step = next((each for each in TIME_STEPS_S if length / each <= MAX_STEPS), TIME_STEPS_S[-1])
     first = int(span_s[0] // step)
     return [i * step for i in range(first, int(span_s[1] // step) + 1)], step
 
 
 def churn(states: pa.Table, span_s: tuple[float, float]) -> Churn:
-    """Leader changes and ISR changes over time."""
+    """Count leader changes and ISR changes over time."""
     starts, step = steps_of(span_s)
     index = np.clip((seconds(states["from_ts"]) - starts[0]) // step, 0, len(starts) - 1).astype(np.int64)
     change = ~_is_in(states["cause"], NO_CHANGE)
@@ -98,27 +104,27 @@ def churn(states: pa.Table, span_s: tuple[float, float]) -> Churn:
     )
 
 
-def trouble(states: pa.Table, span_s: tuple[float, float]) -> Trouble:
-    """Partitions that lacked replicas in sync, too many of them, or a leader, over time."""
-    lives = ~_is_in(states["cause"], ("deleted",))
+def degraded(states: pa.Table, span_s: tuple[float, float]) -> Degraded:
+    """Count partitions over time that lack in-sync replicas, fall below min.insync.replicas, or lack a leader."""
+    exists = ~_is_in(states["cause"], ("deleted",))
     start = seconds(states["from_ts"])
     end = seconds(states["to_ts"], np.inf)
 
     def over_time(flags: Flags) -> list[tuple[float, float]]:
-        return _most_at_once(start[flags & lives], end[flags & lives], span_s)
+        return _max_concurrent(start[flags & exists], end[flags & exists], span_s)
 
-    return Trouble(
+    return Degraded(
         over_time(_flags(states["under_replicated"])),
         over_time(_flags(states["under_min_isr"])),
         over_time(_numbers(states["leader"]) < 0),
     )
 
 
-def _most_at_once(start: Floats, end: Floats, span_s: tuple[float, float]) -> list[tuple[float, float]]:
-    """How many intervals [start, end) hold at once, at most, within each step."""
+def _max_concurrent(start: Floats, end: Floats, span_s: tuple[float, float]) -> list[tuple[float, float]]:
+    """Return the maximum number of concurrent intervals [start, end) in each step."""
     times = np.concatenate([start, end])
     deltas = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
-    # What ends where another one begins is not there together with it.
+    # An interval that ends where another begins does not overlap it.
     order = np.lexsort((deltas, times))
     times, running = times[order], np.cumsum(deltas[order])
     starts, step = steps_of(span_s)
@@ -133,7 +139,7 @@ def _most_at_once(start: Floats, end: Floats, span_s: tuple[float, float]) -> li
 
 
 def top_partitions(states: pa.Table, end_s: float, limit: int) -> list[dict[str, Any]]:
-    """Partitions with the most changes of leader and ISR, the most first."""
+    """Return the partitions with the most leader and ISR changes, most first."""
     change = ~_is_in(states["cause"], NO_CHANGE)
     leader = _numbers(states["leader"])
     under = _flags(states["under_min_isr"])
@@ -168,68 +174,68 @@ def top_partitions(states: pa.Table, end_s: float, limit: int) -> list[dict[str,
 
 
 def epoch_segments(epochs: pa.Table, end_s: float) -> list[Segment]:
-    """Each epoch in the lane of its leader."""
-    found = []
+    """Return each epoch in the lane of its leader."""
+    segments = []
     for row in epochs.sort_by("epoch").to_pylist():
         if row["start_ts"] is None:
             continue
         start = row["start_ts"].timestamp()
-        stop = row["end_ts"].timestamp() if row["end_ts"] is not None else max(end_s, start)
+        end = row["end_ts"].timestamp() if row["end_ts"] is not None else max(end_s, start)
         last = "the end" if row["end_offset"] is None else f"{row['end_offset']:,}"
-        said = [
-            f"epoch {row['epoch']}, leader {row['leader_id']}",
-            f"{moment_text(start)}, for {duration_text(stop - start)}",
-            f"{counted(row['records'] or 0, 'record')} in {counted(row['batches'] or 0, 'batch', 'batches')}",
-            f"offsets {row['start_offset']:,} to {last}",
-        ]
-        lane = str(row["leader_id"])
-        found.append(Segment(lane, start, stop, "epoch", "\n".join(said), f"{row['epoch']}"))
-    return found
+        details = {
+            "Epoch": f"{row['epoch']}",
+            "Leader": f"{row['leader_id']}",
+            "From": format_time(start),
+            "Duration": format_duration(end - start),
+            "Offsets": f"{row['start_offset']:,} to {last}",
+            "Records": f"{row['records'] or 0:,}",
+            "Batches": f"{row['batches'] or 0:,}",
+        }
+        segments.append(Segment(str(row["leader_id"]), start, end, "epoch", details, f"{row['epoch']}"))
+    return segments
 
 
 def broker_segments(brokers: pa.Table, end_s: float) -> list[Segment]:
-    """When each broker was registered (style `active`), and over that when it was fenced or shutting down."""
-    found: list[Segment] = []
-    there: dict[str, Segment] = {}
+    """Return when each broker was registered, followed by when it was fenced or shutting down."""
+    registered: list[Segment] = []
+    degraded: list[Segment] = []
     for row in brokers.sort_by([("broker_id", "ascending"), ("from_offset", "ascending")]).to_pylist():
         if row["event"] == "unregister" or row["from_ts"] is None:
             continue
         start = row["from_ts"].timestamp()
-        stop = row["to_ts"].timestamp() if row["to_ts"] is not None else max(end_s, start)
-        lane = str(row["broker_id"])
-        run = there.get(lane)
-        since = run.start_s if run is not None and start - run.end_s < 1e-6 else start
-        if run is not None and since == start:
-            found.append(run)
-        title = f"broker {lane}: registered\n{moment_text(since)}, for {duration_text(stop - since)}"
-        there[lane] = Segment(lane, since, stop, "active", title)
-        style = "stopping" if row["event"] == "shutdown" else "fenced" if row["fenced"] else None
-        if style is not None:
-            said = f"broker {lane}: {style}\n{moment_text(start)}, for {duration_text(stop - start)}"
-            found.append(_longer(found, Segment(lane, start, stop, style, said)))
-    return [*there.values(), *found]
+        end = row["to_ts"].timestamp() if row["to_ts"] is not None else max(end_s, start)
+        broker = str(row["broker_id"])
+        _extend(registered, broker, start, end, "registered")
+        if row["event"] == "shutdown":
+            _extend(degraded, broker, start, end, "shutting down")
+        elif row["fenced"]:
+            _extend(degraded, broker, start, end, "fenced")
+    return [*registered, *degraded]
 
 
-def _longer(found: list[Segment], segment: Segment) -> Segment:
-    """The segment, together with the one before it where that is the same and ends as it begins."""
-    last = found[-1] if found else segment
-    same = (last.lane, last.style) == (segment.lane, segment.style)
-    if last is segment or not same or segment.start_s - last.end_s >= 1e-6:
-        return segment
-    found.pop()
-    length = duration_text(segment.end_s - last.start_s)
-    title = f"broker {segment.lane}: {segment.style}\n{moment_text(last.start_s)}, for {length}"
-    return Segment(segment.lane, last.start_s, segment.end_s, segment.style, title)
+def _extend(segments: list[Segment], broker: str, start_s: float, end_s: float, kind: str) -> None:
+    """Append a segment, joined with the last one if that is of the same broker and kind and ends where it begins."""
+    last = segments[-1] if segments else None
+    if last is not None and (last.lane, last.kind) == (broker, kind) and start_s - last.end_s < 1e-6:
+        start_s = last.start_s
+        segments.pop()
+    details = {
+        "Broker": broker,
+        "State": kind,
+        "From": format_time(start_s),
+        "Duration": format_duration(end_s - start_s),
+    }
+    segments.append(Segment(broker, start_s, end_s, kind, details))
 
 
-def lag_lines(lag: pa.Table, most: int = NODE_STYLES) -> tuple[list[Line], int]:
-    """How far each node was behind, over time: the `most` that were farthest; and how many are left out."""
+def lag_lines(lag: pa.Table, limit: int = MAX_LAG_LINES) -> tuple[list[Line], int]:
+    """Return the lag over time of the `limit` nodes that were farthest behind, and how many nodes are left out."""
     by_node: dict[int, list[tuple[float, float]]] = {}
     for row in lag.sort_by("ts").to_pylist():
         if row["ts"] is not None and row["lag"] is not None:
             by_node.setdefault(row["node_id"], []).append((row["ts"].timestamp(), float(row["lag"])))
-    worst = sorted(by_node, key=lambda node: (-max(value for _, value in by_node[node]), node))[:most]
-    rows = [Line(f"node {node}", f"node-{i}", by_node[node]) for i, node in enumerate(sorted(worst))]
+    worst = sorted(by_node, key=lambda node: (-max(value for _, value in by_node[node]), node))[:limit]
+    rows = [Line(f"node {node}", f"n{i}", by_node[node]) for i, node in enumerate(sorted(worst))]
     return rows, len(by_node) - len(rows)
 
 

@@ -1,35 +1,65 @@
 "use strict";
-// Titles of marks, shown at once and readable: browsers show them late and small.
-const tip = document.getElementById("tip");
-for (const title of document.querySelectorAll("svg title")) {
-  const mark = title.parentNode;
-  mark.dataset.tip = title.textContent;
-  mark.setAttribute("aria-label", title.textContent);
-  title.remove();
+// Charts: each is drawn from the specification in its element, in the colors of the page, again when the theme changes.
+const charts = [...document.querySelectorAll(".chart")].map((element) => ({
+  element,
+  spec: element.querySelector("script").textContent,
+  view: null,
+}));
+
+function colorsOfPage() {
+  const style = getComputedStyle(document.documentElement);
+  const names = ["ink", "paper", "muted", "line", "blue", "orange", "teal", "red", "violet", "pale", "calm", "onMark"];
+  for (let i = 0; i < 8; i++) names.push("n" + i);
+  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
 }
-document.addEventListener("pointermove", (event) => {
-  const mark = event.target.closest ? event.target.closest("[data-tip]") : null;
-  tip.hidden = !mark;
-  if (!mark) return;
-  tip.textContent = mark.dataset.tip;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = Math.max(6, Math.min(event.clientX + 14, innerWidth - box.width - 6)) + "px";
-  tip.style.top = (event.clientY + box.height + 22 > innerHeight ? event.clientY - box.height - 12 : event.clientY + 16) + "px";
-});
-document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
-// A click on a header sorts by that column; numbers are compared by what they mean, in data-value.
+
+function configOf(colors) {
+  const labels = { labelColor: colors.muted, titleColor: colors.muted, labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500 };
+  return {
+    background: null,
+    font: "system-ui, sans-serif",
+    padding: { left: 0, right: 8, top: 4, bottom: 0 },
+    view: { stroke: null },
+    axis: { ...labels, gridColor: colors.line, domainColor: colors.line, tickColor: colors.line },
+    legend: { ...labels, symbolType: "square", symbolSize: 110, labelFontSize: 13, offset: 10 },
+  };
+}
+
+async function drawCharts() {
+  const colors = colorsOfPage();
+  for (const chart of charts) {
+    const spec = JSON.parse(chart.spec);
+    spec.params.find((param) => param.name === "colors").value = colors;
+    if (chart.view) chart.view.finalize();
+    const options = {
+      actions: { export: true, source: false, compiled: false, editor: false },
+      config: configOf(colors),
+      renderer: "svg",
+      tooltip: { theme: "page" },
+    };
+    chart.view = await vegaEmbed(chart.element, spec, options);
+  }
+}
+
+if (charts.length) {
+  drawCharts();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
+}
+
+// A click on a column's head sorts by it; numbers are compared by their value, in data-value.
 for (const header of document.querySelectorAll("th[aria-sort]")) {
   header.addEventListener("click", () => {
     const body = header.closest("table").tBodies[0];
     const column = header.cellIndex;
-    const up = header.getAttribute("aria-sort") === "descending";
-    for (const other of header.parentNode.cells) if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none");
-    header.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const ascending = header.getAttribute("aria-sort") === "descending";
+    for (const other of header.parentNode.cells) other.setAttribute("aria-sort", "none");
+    header.setAttribute("aria-sort", ascending ? "ascending" : "descending");
     const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
     const compare = (a, b) => {
       const [x, y] = [value(a), value(b)];
-      const order = x !== "" && y !== "" && !isNaN(x) && !isNaN(y) ? x - y : x.localeCompare(y, undefined, { numeric: true });
-      return up ? order : -order;
+      const numbers = x !== "" && y !== "" && !isNaN(x) && !isNaN(y);
+      const order = numbers ? x - y : x.localeCompare(y, undefined, { numeric: true });
+      return ascending ? order : -order;
     };
     body.append(...[...body.rows].sort(compare));
   });

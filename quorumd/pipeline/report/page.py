@@ -1,120 +1,123 @@
-"""The page around the plots: tiles, sections, tables, legends, and the files that make it one."""
+"""The page around the charts: its parts as data, and the Jinja template that renders them."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
+from typing import ClassVar, TypeAlias
 
-from quorumd.pipeline.report.axes import count_text
-from quorumd.pipeline.report.svg import Markup, joined, tag, text
+import jinja2
+from markupsafe import Markup
+
+from quorumd.pipeline.report.chart_parts import Spec
+from quorumd.pipeline.report.formatting import format_count
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number that says it all. `style` is good, warn, bad or nothing."""
+    """A figure at the top of the page. `style` is good, warn, bad or empty."""
 
     name: str
     value: str
-    more: str = ""
+    detail: str = ""
     style: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of the page with an entry in its menu; `id` is where that leads."""
-
-    id: str
-    name: str
-    lead: str
-    parts: list[Markup] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: what it shows, and by what it is sorted if that is something else."""
+    """A cell of a table: its text, and what it is sorted by if that differs."""
 
-    shown: str
+    text: str
     value: float | None = None
     style: str = ""
 
 
-def number(value: float | None, shown: str | None = None) -> Cell:
-    """A cell with a number, `shown` as given or with commas; a dash for None."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table, sorted by clicking on a column."""
+
+    kind: ClassVar[str] = "table"
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A Vega-Lite specification under its title."""
+
+    kind: ClassVar[str] = "chart"
+    title: str
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A paragraph: a remark (`lead`), or the reason why there is nothing to show (`empty`)."""
+
+    kind: ClassVar[str] = "note"
+    text: str
+    style: str = "lead"
+    title: str = ""
+
+
+Part: TypeAlias = Table | Chart | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the page with an entry in its menu; `id` is its anchor."""
+
+    id: str
+    name: str
+    lead: str
+    parts: Sequence[Part] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything on the page."""
+
+    title: str
+    about: str
+    tiles: Sequence[Tile]
+    sections: Sequence[Section]
+    footer: str
+
+
+def number(value: float | None, text: str | None = None) -> Cell:
+    """Return a cell with a number, formatted with commas unless `text` is given; a dash for None."""
     if value is None:
         return Cell("-", None, "number")
-    return Cell(count_text(value) if shown is None else shown, value, "number")
+    return Cell(format_count(value) if text is None else text, value, "number")
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Markup:
-    """A table that a click on a header sorts."""
-    styles = [cell.style for cell in rows[0]] if rows else []
-    head = [
-        tag("th", name, aria_sort="none", class_="number" if style == "number" else None)
-        for name, style in zip(header, styles, strict=True)
-    ]
-    body = [
-        tag("tr", *(tag("td", c.shown, data_value=c.value, class_=c.style or None) for c in row))
-        for row in rows
-    ]
-    inside = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
-    return tag("div", inside, class_="scroll")
+def empty(reason: str, title: str = "") -> Note:
+    """Return what stands in place of a chart or a table that has nothing to show."""
+    return Note(reason, "empty", title)
 
 
-def legend(keys: Sequence[tuple[str, str]]) -> Markup:
-    """Names of series beside the colours of their styles."""
-    return tag("ul", *(tag("li", tag("span", class_=f"key {s}"), name) for name, s in keys), class_="legend")
+def render(page: Page, vega_script: str) -> str:
+    """Render the page as HTML. The template escapes everything that comes from data."""
+    loader = jinja2.PackageLoader("quorumd.pipeline.report", ".")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    has_charts = any(part.kind == "chart" for section in page.sections for part in section.parts)
+    own_script = loader.get_source(environment, "page.js")[0]
+    scripts = [vega_script, own_script] if has_charts else [own_script]
+    html: str = environment.get_template("page.html").render(
+        page=page,
+        # Rows of tiles are full where there is room for them.
+        columns=len(page.tiles) if len(page.tiles) <= 6 else -(-len(page.tiles) // 2),
+        scripts=[Markup(script) for script in scripts],
+        script_sources=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
+    )
+    return html
 
 
-def plot(name: str, drawn: Markup, keys: Sequence[tuple[str, str]] = ()) -> Markup:
-    """A plot under its name, with a legend."""
-    return joined([tag("h3", name), legend(keys) if keys else Markup(), tag("div", drawn, class_="plot")])
-
-
-def empty(why: str) -> Markup:
-    """In place of a plot or a table that has nothing to show."""
-    return tag("p", why, class_="empty")
-
-
-def badge(word: str) -> Markup:
-    return tag("span", word, class_=f"badge {word.lower()}")
-
-
-def render(title: str, about: str, tiles: Sequence[Tile], sections: Sequence[Section], footer: str) -> str:
-    """The whole page as HTML."""
-    shown = [
-        tag(
-            "div",
-            tag("div", tile.name, class_="name"),
-            tag("div", tile.value, class_="value"),
-            tag("div", tile.more, class_="more"),
-            class_=f"tile {tile.style}".rstrip(),
-        )
-        for tile in tiles
-    ]
-    # Rows of tiles are full where there is room for them.
-    columns = len(tiles) if len(tiles) <= 6 else -(-len(tiles) // 2)
-    content = [tag("div", *shown, class_="tiles", style=f"--columns: {columns}")]
-    for each in sections:
-        head = [tag("h2", each.name), tag("p", each.lead, class_="lead")]
-        content.append(tag("section", *head, *each.parts, id=each.id))
-    nav = joined([tag("a", each.name, href=f"#{each.id}") for each in sections])
-    parts = {
-        "title": text(f"quorumd report: {title}"),
-        "heading": text(title),
-        "about": text(about),
-        "nav": nav,
-        "content": joined(content),
-        "footer": text(footer),
-        "style": _file("page.css"),
-        "script": _file("page.js"),
-    }
-    whole, *rest = _file("page.html").split("{{")
-    for piece in rest:
-        name, after = piece.split("}}", 1)
-        whole += parts[name] + after
-    return whole
-
-
-def _file(name: str) -> str:
-    return files("quorumd.pipeline.report").joinpath(name).read_text(encoding="utf-8")
+def _digest(script: str) -> str:
+    """The hash by which the page's security policy allows this script; Vega itself needs eval."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

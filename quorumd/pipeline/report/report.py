@@ -1,4 +1,4 @@
-"""Folders of the pipeline to a page, read here and now: a report has no need of Spark."""
+"""Reads the folders and files that the pipeline wrote, without Spark, and makes a page of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from pydantic import BaseModel, ValidationError
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.pipeline.history.history import History, open_history
 from quorumd.pipeline.plan.files import read_plan_folder
-from quorumd.pipeline.report.audit_part import audit_part
-from quorumd.pipeline.report.history_part import HistoryData, about_history, history_part
+from quorumd.pipeline.report.audit_section import audit_section
+from quorumd.pipeline.report.history_sections import HistoryData, about_history, history_sections
 from quorumd.pipeline.report.measures import STATE_COLUMNS
-from quorumd.pipeline.report.page import Section, Tile, render
-from quorumd.pipeline.report.plan_part import PlanData, plan_part
+from quorumd.pipeline.report.page import Page, Section, Tile, render
+from quorumd.pipeline.report.plan_section import PlanData, plan_section
+from quorumd.pipeline.report.vega import vega_script
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a report is made of; what was not given is None."""
+    """The data of a report; None for what was not given."""
 
     history: HistoryData | None = None
     plan: PlanData | None = None
@@ -51,7 +52,7 @@ class _Pair(BaseModel):
 
 
 class _Audit(BaseModel):
-    """What the page needs of an audit's report, which has more."""
+    """The fields of an audit's report that the page uses."""
 
     findings: list[_Finding]
     nodes: list[_Copy] = []
@@ -62,13 +63,13 @@ class _Audit(BaseModel):
 def write_report(
     history: Path | None, plan: Path | None, audit: Path | None, out: Path, now: datetime
 ) -> None:
-    """Read what is given and write the page, whole or not at all. Raises InputIncomplete, ConfigError, JobFailed."""
+    """Read the inputs and write the page atomically. Raises InputIncomplete, ConfigError, JobFailed."""
     inputs = Inputs(
         None if history is None else read_history(history),
         None if plan is None else read_plan(plan),
         None if audit is None else read_audit(audit),
     )
-    content = page_of(inputs, now)
+    content = render_report(inputs, now)
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         temporary.write_text(content, encoding="utf-8")
@@ -78,34 +79,34 @@ def write_report(
         raise JobFailed(f"{out} cannot be written: {error.strerror}") from None
 
 
-def page_of(inputs: Inputs, now: datetime) -> str:
-    """The page as HTML."""
+def render_report(inputs: Inputs, now: datetime) -> str:
+    """Render the page as HTML."""
     tiles: list[Tile] = []
     sections: list[Section] = []
-    title, about = "Cluster history", []
+    title, about = "Reassignment plan" if inputs.audit is None else "Audit", ""
+    parts = []
     if inputs.history is not None:
-        more_tiles, more_sections = history_part(inputs.history)
-        tiles += more_tiles
-        sections += more_sections
-        about.append(about_history(inputs.history))
+        parts.append(history_sections(inputs.history))
+        about = about_history(inputs.history)
+        title = "Cluster history"
         if inputs.history.cluster_id:
             title = f"Cluster {inputs.history.cluster_id}"
     if inputs.audit is not None:
-        more_tiles, more_sections = audit_part(inputs.audit)
-        tiles += more_tiles
-        sections += more_sections
+        parts.append(audit_section(inputs.audit))
     if inputs.plan is not None:
-        more_tiles, more_sections = plan_part(inputs.plan)
+        parts.append(plan_section(inputs.plan))
+    for more_tiles, more_sections in parts:
         tiles += more_tiles
         sections += more_sections
-    if inputs.history is None:
-        title = "Audit" if inputs.plan is None else "Reassignment plan"
-    footer = f"Made by quorumd pipeline report on {now:%Y-%m-%d at %H:%M} UTC. All times are UTC."
-    return render(title, "; ".join(about), tiles, sections, footer)
+    footer = (
+        f"Made by quorumd pipeline report on {now:%Y-%m-%d at %H:%M} UTC. All times are UTC. In a chart over time, "
+        "drag to move, use Ctrl and the wheel to zoom, and double-click to reset."
+    )
+    return render(Page(title, about, tiles, sections, footer), vega_script(os.environ))
 
 
 def read_history(folder: Path) -> HistoryData:
-    """The tables that a report needs, of those states only the columns. Raises InputIncomplete, ConfigError."""
+    """Read the tables that a report uses. Raises InputIncomplete, ConfigError."""
     try:
         history = open_history(folder)
         epochs, brokers, topics, lag = (history.read(name) for name in ("epochs", "brokers", "topics", "lag"))
@@ -131,23 +132,25 @@ def _gaps(history: History) -> tuple[tuple[int, int], ...]:
 
 
 def read_plan(folder: Path) -> PlanData:
-    """Moves, brokers and figures of a plan. Raises InputIncomplete."""
+    """Read the moves, brokers and figures of a plan. Raises InputIncomplete."""
     plan = read_plan_folder(folder)
     return PlanData(plan.moves, plan.brokers, plan.figures)
 
 
 def read_audit(file: Path) -> dict[str, Any]:
-    """What `audit --report` wrote. Raises InputIncomplete."""
+    """Read what `audit --report` wrote. Raises InputIncomplete."""
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputIncomplete(f"{file} is no report of `quorumd pipeline audit --report`: {error}") from None
+        raise InputIncomplete(
+            f"{file} is not a report of `quorumd pipeline audit --report`: {error}"
+        ) from None
     try:
         _Audit.model_validate(document)
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"])) or "all of it"
         raise InputIncomplete(
-            f"{file} is no report of `quorumd pipeline audit --report`: {place}: {problem['msg']}"
+            f"{file} is not a report of `quorumd pipeline audit --report`: {place}: {problem['msg']}"
         ) from None
     return cast("dict[str, Any]", document)

@@ -14,7 +14,7 @@ from pyspark.errors import ParseException
 
 from quorumd.cli import root
 from quorumd.cli.pipeline_options import SparkOptions
-from quorumd.pipeline.report.history_part import about_history, span_of_history
+from quorumd.pipeline.report.history_sections import about_history, span_of_history
 from quorumd.pipeline.report.report import read_history
 from tests.support.history_logs import history
 from tests.support.history_writing import write

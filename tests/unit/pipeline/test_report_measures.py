@@ -42,20 +42,20 @@ def test_churn_counts_each_thing_in_its_step() -> None:
     assert when(found.joined) == {90: 2}
 
 
-def test_trouble_is_the_most_at_once_in_each_step() -> None:
+def test_degraded_partitions_is_the_most_at_once_in_each_step() -> None:
     short = state(at(5.2), at(5.3), under_replicated=True)
     other = state(at(5.25), at(5.4), under_replicated=True, partition=1)
     follows = state(at(5.4), at(7), under_replicated=True, partition=2, leader=-1)
     gone = state(at(50), None, "deleted", under_replicated=True, leader=-1)
-    found = measures.trouble(states([short, other, follows, gone]), SPAN)
+    found = measures.degraded(states([short, other, follows, gone]), SPAN)
     by_second = {round(when - T0): count for when, count in found.under_replicated}
     assert [by_second[second] for second in (4, 5, 6, 7, 8, 60)] == [0, 2, 1, 0, 0, 0]
     assert max(count for _, count in found.offline) == 1
     assert max(count for _, count in found.under_min_isr) == 0
 
 
-def test_trouble_that_lasts_reaches_the_end() -> None:
-    found = measures.trouble(states([state(at(40), None, under_min_isr=True)]), SPAN)
+def test_degraded_partitions_that_lasts_reaches_the_end() -> None:
+    found = measures.degraded(states([state(at(40), None, under_min_isr=True)]), SPAN)
     assert found.under_min_isr[0][1] == 0
     assert found.under_min_isr[-1] == (SPAN[1], 1)
 
@@ -85,7 +85,7 @@ def test_an_epoch_that_lasts_ends_with_the_history() -> None:
         ("3", "1", 0, 60),
         ("1", "2", 60, 90),
     ]
-    assert found[1].title.splitlines()[2:] == ["5 records in 1 batch", "offsets 10 to the end"]
+    assert [found[1].details[key] for key in ("Records", "Batches", "Offsets")] == ["5", "1", "10 to the end"]
 
 
 def test_a_broker_is_one_run_with_what_was_wrong_over_it() -> None:
@@ -106,13 +106,18 @@ def test_a_broker_is_one_run_with_what_was_wrong_over_it() -> None:
         row(70, None, "register", False),
     ]
     found = measures.broker_segments(table(BROKERS, rows), T0 + 90)
-    spans = sorted((each.style, round(each.start_s - T0), round(each.end_s - T0)) for each in found)
-    assert spans == [("active", 0, 60), ("active", 70, 90), ("fenced", 0, 9), ("stopping", 50, 60)]
+    spans = sorted((each.kind, round(each.start_s - T0), round(each.end_s - T0)) for each in found)
+    assert spans == [
+        ("fenced", 0, 9),
+        ("registered", 0, 60),
+        ("registered", 70, 90),
+        ("shutting down", 50, 60),
+    ]
 
 
 def test_of_many_nodes_the_farthest_behind_are_kept() -> None:
     rows = [{"ts": at(0), "node_id": node, "lag": node} for node in range(12)]
-    lines, left_out = measures.lag_lines(table(LAG, rows), most=3)
+    lines, left_out = measures.lag_lines(table(LAG, rows), limit=3)
     assert [line.name for line in lines] == ["node 9", "node 10", "node 11"]
     assert left_out == 9
 

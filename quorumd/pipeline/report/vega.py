@@ -1,0 +1,45 @@
+"""The JavaScript of Vega-Embed in one file, which draws the charts of a page without a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+from quorumd.pipeline.warm import cache_folder
+
+
+def vega_script(environment: Mapping[str, str]) -> str:
+    """Return the script, from the cache of the user if it is there: bundling takes seconds."""
+    import vl_convert
+
+    cached = cache_folder(environment) / f"vega-embed-{version('vl-convert-python')}.js"
+    try:
+        script = cached.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        script = ""
+    if script.endswith(_END):
+        return script
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # It would end the script element of the page.
+    script = bundle.replace("</script", r"<\/script") + _END
+    _save(cached, script)
+    return script
+
+
+_END = "\n// end of Vega-Embed\n"
+"""A cached file without it was cut off."""
+
+
+def _save(path: Path, script: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(script, encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        # Without a cache the next page takes as long again.
+        with suppress(OSError):
+            temporary.unlink()
