@@ -76,13 +76,13 @@ class ReplicaKey(NamedTuple):
 class OffsetAndEpoch(NamedTuple):
     """A position in a log: `offset` is exclusive (an end offset), `epoch` that of the record before it.
 
-    Positions of different logs compare by `(epoch, offset)`, see `at_least`.
+    Positions of different logs compare by `(epoch, offset)`, see `is_at_least`.
     """
 
     offset: int
     epoch: int
 
-    def at_least(self, other: OffsetAndEpoch) -> bool:
+    def is_at_least(self, other: OffsetAndEpoch) -> bool:
         """Raft paper 5.4.1: this log is as up to date as `other` or more."""
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 

@@ -16,7 +16,7 @@ from quorumd.ids import KafkaUuid
 
 T = TypeVar("T")
 
-LOWEST_DUTY_CYCLE = 0.1
+MIN_DUTY_CYCLE = 0.1
 """How much of the time a job that runs apart works, where nobody is in a hurry."""
 
 
@@ -48,7 +48,7 @@ class Clock(Protocol):
 
 
 class Entropy(Protocol):
-    def below(self, bound: int) -> int:
+    def randrange(self, bound: int) -> int:
         """A uniform integer in [0, bound). `bound` is at least 1."""
 
     def uuid(self) -> KafkaUuid:
@@ -116,16 +116,16 @@ class Disk(Protocol):
         or the exception it raised.
         """
 
-    def run_apart(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
+    def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
         """Run a long job on these files beside the node, at low priority, in a process of its own.
 
         `job` is given a Disk of its own, on which it must not lock; it is a module-level function or a
         `functools.partial` of one with plain values, and so is what it returns or raises. One job at a time.
         `done` is called on the event thread, as by `submit`; a job whose process died is an OSError.
-        It works LOWEST_DUTY_CYCLE of the time, until `throttle_apart` says otherwise.
+        It works MIN_DUTY_CYCLE of the time, until `throttle_subprocess` says otherwise.
         """
 
-    def throttle_apart(self, duty_cycle: float) -> None:
+    def throttle_subprocess(self, duty_cycle: float) -> None:
         """How much of the time the job that runs apart may work from now on, up to 1; nothing without one."""
 
 

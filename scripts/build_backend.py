@@ -100,7 +100,8 @@ def compiled_files() -> list[str]:
     files = []
     for path in named:
         if os.path.isdir(path):
-            files += [f"{path}/{name}" for name in sorted(os.listdir(path)) if name.endswith(".py")]
+            for folder, _, names in sorted(os.walk(path)):
+                files += [f"{folder}/{name}" for name in sorted(names) if name.endswith(".py")]
         else:
             files.append(path)
     return files

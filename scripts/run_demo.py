@@ -21,7 +21,7 @@ import click
 import kafka
 from kafka.admin import ConfigResource, KafkaAdminClient
 
-from quorumd.cli.cluster import stay, stop, wait_for_leader
+from quorumd.cli.cluster import stop, wait_for_exit, wait_for_leader
 from quorumd.cli.local_cluster import HOST, METRICS_PORT_OFFSET, LocalCluster, is_free
 from quorumd.cli.output import progress
 from quorumd.cli.root import exit_code_of
@@ -51,7 +51,7 @@ def main() -> int:
     try:
         started = show(cluster)
         click.echo("\nThe cluster runs until Ctrl-C.")
-        stay(cluster, started)
+        wait_for_exit(cluster, started)
     except KeyboardInterrupt:
         click.echo()
     except QuorumdError as error:
@@ -87,9 +87,9 @@ def fresh_cluster() -> LocalCluster:
 def show(cluster: LocalCluster) -> list[subprocess.Popen[bytes]]:
     """Start the cluster, print what it does, and return its processes."""
     begun = time.monotonic()
-    with progress(f"starting {NODES} nodes in {FOLDER}") as tell:
+    with progress(f"starting {NODES} nodes in {FOLDER}") as echo:
         started = {node.id: cluster.start(node) for node in cluster.nodes}
-        leader = wait_for_leader(cluster, started, tell)
+        leader = wait_for_leader(cluster, started, echo)
     click.echo(
         f"{NODES} nodes run, node {leader} leads; {time.monotonic() - begun:.1f} s from the first start."
     )

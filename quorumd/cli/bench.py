@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import columns, print_json, progress
 from quorumd.errors import RequestFailed
 
@@ -76,7 +76,7 @@ def bench(
 
     import uvloop
 
-    ask(servers, lambda admin: admin.find_leader())
+    run_admin(servers, lambda admin: admin.find_leader())
     reports: list[LoadReport] = []
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         is_complete = runner.run(_run(servers, in_flight, connections, value_bytes, seconds, reports))

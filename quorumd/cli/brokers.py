@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import columns, fields, print_json
 from quorumd.errors import QuorumdError
 
@@ -21,7 +21,7 @@ COLUMNS = ("Id", "State", "Leads", "Rack", "Epoch", "Listeners")
 _broker_id = click.argument("broker_id", metavar="ID", type=click.IntRange(0, 2**31 - 1))
 
 
-class BrokerRefused(QuorumdError):
+class BrokerError(QuorumdError):
     """What was asked for a broker makes no sense as things are."""
 
 
@@ -50,7 +50,7 @@ def list_command(servers: Addresses, output: str) -> None:
       quorumd brokers list --bootstrap-server 127.0.0.1:9192
       quorumd brokers list --bootstrap-server 127.0.0.1:9192 --output json
     """
-    rows = [broker_row(broker) for broker in ask(servers, registered)]
+    rows = [broker_row(broker) for broker in run_admin(servers, registered_brokers)]
     if output == "json":
         print_json(rows)
     elif rows:
@@ -75,7 +75,7 @@ def describe(broker_id: int, servers: Addresses, output: str) -> None:
     Example:
       quorumd brokers describe 7 --bootstrap-server 127.0.0.1:9192
     """
-    row = broker_row(ask(servers, lambda admin: found(admin, broker_id)))
+    row = broker_row(run_admin(servers, lambda admin: find_broker(admin, broker_id)))
     if output == "json":
         print_json(row)
         return
@@ -101,19 +101,19 @@ def unregister(broker_id: int, force: bool, servers: Addresses, output: str) -> 
     """
 
     async def unregister_broker(admin: AdminClient) -> None:
-        broker = await found(admin, broker_id)
+        broker = await find_broker(admin, broker_id)
         if not broker.is_fenced and not force:
-            raise BrokerRefused(f"broker {broker_id} is {state_of(broker)}: stop it first, or use --force")
+            raise BrokerError(f"broker {broker_id} is {broker_state(broker)}: stop it first, or use --force")
         await admin.unregister_broker(broker_id)
 
-    ask(servers, unregister_broker)
+    run_admin(servers, unregister_broker)
     if output == "json":
         print_json({"id": broker_id, "registered": False})
     else:
         click.echo(f"committed: broker {broker_id} is not registered any more")
 
 
-async def registered(admin: AdminClient) -> list[DescribeClusterBroker]:
+async def registered_brokers(admin: AdminClient) -> list[DescribeClusterBroker]:
     """The brokers among all that can be asked: nodes of the quorum have no broker epoch."""
     cluster = await admin.describe_brokers()
     return sorted(
@@ -122,21 +122,21 @@ async def registered(admin: AdminClient) -> list[DescribeClusterBroker]:
     )
 
 
-async def found(admin: AdminClient, broker_id: int) -> DescribeClusterBroker:
-    """The registered broker of this id. Raises BrokerRefused where there is none."""
-    known = await registered(admin)
+async def find_broker(admin: AdminClient, broker_id: int) -> DescribeClusterBroker:
+    """The registered broker of this id. Raises BrokerError where there is none."""
+    known = await registered_brokers(admin)
     for broker in known:
         if broker.broker_id == broker_id:
             return broker
     ids = ", ".join(str(broker.broker_id) for broker in known) or "none"
-    raise BrokerRefused(f"broker {broker_id} is not registered; these are: {ids}")
+    raise BrokerError(f"broker {broker_id} is not registered; these are: {ids}")
 
 
 def broker_row(broker: DescribeClusterBroker) -> dict[str, Any]:
     """One broker of `--output json`."""
     return {
         "id": broker.broker_id,
-        "state": state_of(broker),
+        "state": broker_state(broker),
         "leads": broker.leader_count,
         "rack": broker.rack,
         "epoch": broker.broker_epoch,
@@ -147,7 +147,7 @@ def broker_row(broker: DescribeClusterBroker) -> dict[str, Any]:
     }
 
 
-def state_of(broker: DescribeClusterBroker) -> str:
+def broker_state(broker: DescribeClusterBroker) -> str:
     """In one word."""
     if broker.is_fenced:
         return "fenced"

@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from quorumd.cli import node_view, options
+from quorumd.cli import metrics_view, options
 from quorumd.cli.initial_features import bootstrap_content, feature_options
 from quorumd.cli.local_cluster import HOST, LocalCluster, LocalNode
-from quorumd.cli.node_view import NodeView
+from quorumd.cli.metrics_view import MetricsView
 from quorumd.cli.output import Progress, columns, print_json, progress
-from quorumd.cli.status import ask_nodes, text_of
+from quorumd.cli.status import fetch_node_views, render
 from quorumd.errors import QuorumdError
 
-ELECTION_PATIENCE_S = 15.0
+ELECTION_TIMEOUT_S = 15.0
 POLL_S = 0.1
 VIEW_TIMEOUT_MS = 2000.0
 
@@ -92,7 +92,7 @@ def up(
             click.echo(f"bootstrap servers: {local.bootstrap}")
             if not detach:
                 click.echo("running until Ctrl-C")
-                stay(local, started.values())
+                wait_for_exit(local, started.values())
         except KeyboardInterrupt:
             stop(local)
             if detach:
@@ -117,14 +117,14 @@ def status(folder: Path, output: str) -> None:
       quorumd cluster status --dir run/demo --output json | jq '.[] | select(.role == "leader").node'
     """
     local = LocalCluster.open(folder)
-    views = observe(local)
+    views = fetch_views(local)
     if output == "json":
         print_json([_row(node, views[node.id]) for node in local.nodes])
     else:
         click.echo(status_table(local, views))
         running = [(HOST, node.port) for node in local.nodes if node.pid() is not None]
         if running:
-            click.echo(f"\n{text_of(ask_nodes(running, VIEW_TIMEOUT_MS, others=False))}")
+            click.echo(f"\n{render(fetch_node_views(running, VIEW_TIMEOUT_MS, others=False))}")
     if leader_of(list(views.values())) is None:
         raise click.exceptions.Exit(1)
 
@@ -142,15 +142,15 @@ def down(folder: Path) -> None:
     stop(local)
 
 
-def observe(local: LocalCluster) -> dict[int, NodeView | None]:
+def fetch_views(local: LocalCluster) -> dict[int, MetricsView | None]:
     """How each node that answers sees the quorum."""
     return {
-        node.id: node_view.ask(HOST, node.metrics_port) if node.pid() is not None else None
+        node.id: metrics_view.fetch(HOST, node.metrics_port) if node.pid() is not None else None
         for node in local.nodes
     }
 
 
-def leader_of(views: list[NodeView | None]) -> int | None:
+def leader_of(views: list[MetricsView | None]) -> int | None:
     """The leader that all nodes agree on, and that has committed something in its epoch."""
     leaders = {(view.leader, view.epoch) if view is not None else None for view in views}
     if len(leaders) != 1 or None in leaders:
@@ -162,15 +162,15 @@ def leader_of(views: list[NodeView | None]) -> int | None:
 
 def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[bytes]], show: Progress) -> int:
     """Wait until all nodes agree on a leader and return it. Raises QuorumdError with the end of the logs."""
-    deadline = time.monotonic() + ELECTION_PATIENCE_S
+    deadline = time.monotonic() + ELECTION_TIMEOUT_S
     while time.monotonic() < deadline:
         exited = [node for node in local.nodes if node.id in started and started[node.id].poll() is not None]
         if exited:
             codes = ", ".join(
                 f"node {node.id} exited with code {started[node.id].returncode}" for node in exited
             )
-            raise QuorumdError(f"{codes}; {_log_ends(exited)}")
-        views = list(observe(local).values())
+            raise QuorumdError(f"{codes}; {_log_tails(exited)}")
+        views = list(fetch_views(local).values())
         leader = leader_of(views)
         if leader is not None:
             return leader
@@ -179,10 +179,10 @@ def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[byt
             f"{up_now} of {len(views)} nodes are up" + (", electing a leader" if up_now == len(views) else "")
         )
         time.sleep(POLL_S)
-    raise QuorumdError(f"no leader within {ELECTION_PATIENCE_S:.0f} s; {_log_ends(local.nodes)}")
+    raise QuorumdError(f"no leader within {ELECTION_TIMEOUT_S:.0f} s; {_log_tails(local.nodes)}")
 
 
-def stay(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]]) -> None:
+def wait_for_exit(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]]) -> None:
     """Return when no node runs any more; tell of each that goes and comes. Ctrl-C raises
     KeyboardInterrupt."""
     running = {node.id for node in local.nodes}
@@ -193,7 +193,7 @@ def stay(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]]) -> Non
         now = {node.id for node in local.nodes if node.pid() is not None}
         for node in local.nodes:
             if node.id in running - now:
-                click.echo(f"node {node.id} is gone; {_log_ends([node])}", err=True)
+                click.echo(f"node {node.id} is gone; {_log_tails([node])}", err=True)
             if node.id in now - running:
                 click.echo(f"node {node.id} is back", err=True)
         running = now
@@ -208,15 +208,15 @@ def stop(local: LocalCluster) -> None:
     click.echo(f"stopped: node {names}" if stopped else "nothing was running")
 
 
-def status_table(local: LocalCluster, views: dict[int, NodeView | None] | None = None) -> str:
+def status_table(local: LocalCluster, views: dict[int, MetricsView | None] | None = None) -> str:
     """The state of all nodes as columns."""
-    views = observe(local) if views is None else views
+    views = fetch_views(local) if views is None else views
     rows = [list(_row(node, views[node.id]).values()) for node in local.nodes]
     header = ["Node", "Address", "Pid", "State", "Role", "Epoch", "HighWatermark", "LogEndOffset"]
     return columns(header, [["-" if cell is None else cell for cell in row] for row in rows])
 
 
-def _row(node: LocalNode, view: NodeView | None) -> dict[str, Any]:
+def _row(node: LocalNode, view: MetricsView | None) -> dict[str, Any]:
     pid = node.pid()
     state = "stopped" if pid is None else "running" if view is not None else "not answering"
     known = asdict(view) if view is not None else {}
@@ -232,7 +232,7 @@ def _row(node: LocalNode, view: NodeView | None) -> dict[str, Any]:
     }
 
 
-def _log_ends(nodes: list[LocalNode]) -> str:
+def _log_tails(nodes: list[LocalNode]) -> str:
     tails = "\n".join(
         "\n".join([f"{node.log}:", *(f"  {line}" for line in node.log_tail())]) for node in nodes
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import print_json
 from quorumd.errors import RequestFailed
 
@@ -33,7 +33,7 @@ SOURCES = {
 
 OWN_SOURCES = {"topic": 1, "broker": 2, "client-metrics": 7, "group": 8}
 """The source of what is set on the resource itself."""
-DEFAULT_OF_BROKERS = 3
+CLUSTER_DEFAULT_SOURCE = 3
 
 
 def _resource(command: F) -> F:
@@ -72,7 +72,7 @@ def get(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output:
       quorumd configs get --bootstrap-server 127.0.0.1:9192 --type group --name orders
       quorumd configs get --bootstrap-server 127.0.0.1:9192 --type broker --name 1 --output json
     """
-    found = ask(servers, lambda admin: admin.describe_configs(TYPES[kind], name, list(keys) or None))
+    found = run_admin(servers, lambda admin: admin.describe_configs(TYPES[kind], name, list(keys) or None))
     rows = [
         {
             "name": config.name,
@@ -107,8 +107,8 @@ def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str
         consumer.session.timeout.ms=45000 consumer.heartbeat.interval.ms=5000
       quorumd configs set --bootstrap-server 127.0.0.1:9192 --type broker --name "" log.cleaner.threads=2
     """
-    changes = assigned(assignments)
-    ask(servers, lambda admin: admin.alter_configs(TYPES[kind], name, changes))
+    changes = parse_assignments(assignments)
+    run_admin(servers, lambda admin: admin.alter_configs(TYPES[kind], name, changes))
     if output == "json":
         print_json({"type": kind, "name": name, "set": changes})
     else:
@@ -127,20 +127,20 @@ def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], outp
       quorumd configs delete --bootstrap-server 127.0.0.1:9192 --type group --name orders \\
         consumer.session.timeout.ms
     """
-    found = ask(servers, lambda admin: admin.describe_configs(TYPES[kind], name, list(keys)))
+    found = run_admin(servers, lambda admin: admin.describe_configs(TYPES[kind], name, list(keys)))
     # A value that holds because it is set elsewhere, or by default, is not this resource's to delete.
-    own = OWN_SOURCES[kind] if name or kind != "broker" else DEFAULT_OF_BROKERS
+    own = OWN_SOURCES[kind] if name or kind != "broker" else CLUSTER_DEFAULT_SOURCE
     missing = sorted(set(keys) - {config.name for config in found if config.config_source == own})
     if missing:
         raise RequestFailed(f"{kind} {name!r} has not set {', '.join(missing)}: nothing is deleted")
-    ask(servers, lambda admin: admin.alter_configs(TYPES[kind], name, dict.fromkeys(keys)))
+    run_admin(servers, lambda admin: admin.alter_configs(TYPES[kind], name, dict.fromkeys(keys)))
     if output == "json":
         print_json({"type": kind, "name": name, "deleted": list(keys)})
     else:
         click.echo(f"committed: {kind} {name!r}, deleted {', '.join(keys)}")
 
 
-def assigned(assignments: Sequence[str]) -> dict[str, str | None]:
+def parse_assignments(assignments: Sequence[str]) -> dict[str, str | None]:
     """KEY=VALUE texts as a mapping; a value may be empty or hold further '='."""
     changes: dict[str, str | None] = {}
     for assignment in assignments:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import columns, print_json
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def list_command(servers: Addresses, output: str) -> None:
       quorumd controllers list --bootstrap-server 127.0.0.1:9192
       quorumd controllers list --bootstrap-server 127.0.0.1:9192 --output json
     """
-    rows = ask(servers, controller_rows)
+    rows = run_admin(servers, controller_rows)
     if output == "json":
         print_json(rows)
     else:
@@ -64,7 +64,7 @@ def unregister(controller_id: int, servers: Addresses, output: str) -> None:
     Example:
       quorumd controllers unregister 7 --bootstrap-server 127.0.0.1:9192
     """
-    ask(servers, lambda admin: admin.unregister_controller(controller_id))
+    run_admin(servers, lambda admin: admin.unregister_controller(controller_id))
     if output == "json":
         print_json({"id": controller_id, "registered": False})
     else:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
-from quorumd.cli.initial_features import feature_level, named_levels
+from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.initial_features import feature_level, levels_by_name
 from quorumd.cli.options import F
 from quorumd.cli.output import columns, print_json
 
@@ -22,7 +22,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 METADATA_VERSION = "metadata.version"
 
 
-class Change(NamedTuple):
+class FeatureChange(NamedTuple):
     """The level of a feature, before and after."""
 
     feature: str
@@ -77,13 +77,13 @@ def describe(servers: Addresses, output: str) -> None:
     Example:
       quorumd features describe --bootstrap-server 127.0.0.1:9192
     """
-    from quorumd.controller.metadata_versions import metadata_version_of
+    from quorumd.controller.metadata_versions import metadata_version_for_level
 
-    found = ask(servers, lambda admin: admin.describe_features())
+    found = run_admin(servers, lambda admin: admin.describe_features())
     rows = []
     for name, (lowest, highest) in sorted(found.supported.items()):
         level = found.finalized.get(name, 0)
-        version = metadata_version_of(level) if name == METADATA_VERSION else None
+        version = metadata_version_for_level(level) if name == METADATA_VERSION else None
         label = version.name if version is not None else None
         rows.append(
             {"feature": name, "finalized": level, "lowest": lowest, "highest": highest, "name": label}
@@ -113,7 +113,7 @@ def upgrade(
       quorumd features upgrade --release-version 4.4 --bootstrap-server 127.0.0.1:9192
       quorumd features upgrade --feature share.version=1 --dry-run --bootstrap-server 127.0.0.1:9192
     """
-    _change(servers, _wanted(release, features), UPGRADE, dry_run, output)
+    _change(servers, _target_levels(release, features), UPGRADE, dry_run, output)
 
 
 @features.command()
@@ -138,11 +138,15 @@ def downgrade(
       quorumd features downgrade --release-version 4.1 --dry-run --bootstrap-server 127.0.0.1:9192
     """
     _change(
-        servers, _wanted(release, features), UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE, dry_run, output
+        servers,
+        _target_levels(release, features),
+        UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE,
+        dry_run,
+        output,
     )
 
 
-def _wanted(release: str | None, features: Sequence[tuple[str, int]]) -> dict[str, int]:
+def _target_levels(release: str | None, features: Sequence[tuple[str, int]]) -> dict[str, int]:
     """Raises UsageError for options that contradict each other."""
     from quorumd.controller.bootstrap_metadata import release_level
     from quorumd.controller.metadata_versions import default_levels
@@ -151,21 +155,21 @@ def _wanted(release: str | None, features: Sequence[tuple[str, int]]) -> dict[st
         problem = "cannot be combined" if features else "are both missing: give one of the two"
         raise click.UsageError(f"--release-version and --feature {problem}")
     if release is None:
-        return named_levels(features)
+        return levels_by_name(features)
     try:
         return default_levels(release_level(release))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
-def _change(servers: Addresses, wanted: dict[str, int], kind: int, dry_run: bool, output: str) -> None:
-    async def update(admin: AdminClient) -> list[Change]:
+def _change(servers: Addresses, targets: dict[str, int], kind: int, dry_run: bool, output: str) -> None:
+    async def update(admin: AdminClient) -> list[FeatureChange]:
         before = (await admin.describe_features()).finalized
-        await admin.update_features(wanted, kind, validate_only=dry_run)
-        levels = [Change(name, before.get(name, 0), level) for name, level in sorted(wanted.items())]
+        await admin.update_features(targets, kind, validate_only=dry_run)
+        levels = [FeatureChange(name, before.get(name, 0), level) for name, level in sorted(targets.items())]
         return [change for change in levels if change.before != change.after]
 
-    changes = ask(servers, update)
+    changes = run_admin(servers, update)
     if output == "json":
         rows: list[dict[str, Any]] = [change._asdict() for change in changes]
         print_json({"dryRun": dry_run, "changes": rows})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 
-class Formatted(NamedTuple):
+class FormatResult(NamedTuple):
     """What became of a data folder."""
 
     folder: str
@@ -130,7 +130,7 @@ def format_data_folder(
     ignore_formatted: bool = False,
     founders: tuple[Founder, ...] | None = None,
     bootstrap: bytes | None = None,
-) -> Formatted:
+) -> FormatResult:
     """Format the folder of `settings` if it is not yet; `bootstrap` is what its cluster begins with if it is new.
     Raises StorageError, also while a node runs on it."""
     from quorumd.ids import ZERO_UUID
@@ -163,4 +163,4 @@ def format_data_folder(
     outcome = (
         "formatted" if before is None else "was formatted already" if before == meta else "cluster id added"
     )
-    return Formatted(folder, outcome, meta)
+    return FormatResult(folder, outcome, meta)

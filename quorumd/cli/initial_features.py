@@ -57,7 +57,7 @@ def feature_options(command: F) -> F:
     return command
 
 
-def named_levels(features: Sequence[tuple[str, int]]) -> dict[str, int]:
+def levels_by_name(features: Sequence[tuple[str, int]]) -> dict[str, int]:
     """Raises UsageError for a feature that is named twice."""
     levels = dict(features)
     if len(levels) < len(features):
@@ -71,12 +71,12 @@ def bootstrap_content(
     credentials: Sequence[UserScramCredentialRecord] = (),
 ) -> bytes:
     """The content of `bootstrap.checkpoint`. Raises UsageError for levels that no cluster can begin with."""
-    from quorumd.controller.bootstrap_metadata import feature_records, levels_of_new_cluster
+    from quorumd.controller.bootstrap_metadata import feature_records, initial_feature_levels
     from quorumd.log.bootstrap_file import encode_bootstrap
     from quorumd.protocol.metadata_record import encode_record
 
     try:
-        levels = levels_of_new_cluster(release, named_levels(features))
+        levels = initial_feature_levels(release, levels_by_name(features))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     frames = [encode_record(record, 0) for record in (*feature_records(levels), *credentials)]

@@ -30,7 +30,7 @@ METRICS_PORT_OFFSET = 100
 STOP_TIMEOUT_S = 10.0
 
 
-class AddressTaken(QuorumdError):
+class AddressInUse(QuorumdError):
     """Another process listens where a node should."""
 
 
@@ -69,7 +69,7 @@ class LocalNode:
             pid = int(self.pid_file.read_text())
         except (FileNotFoundError, ValueError):
             return None
-        return pid if _runs_from(pid, self.config) else None
+        return pid if _is_daemon_of(pid, self.config) else None
 
     def log_tail(self, lines: int = 8) -> list[str]:
         """The last lines the daemon wrote."""
@@ -143,7 +143,7 @@ class LocalCluster:
         the others."""
         if self.is_new:
             data_folders = {node.id: (node.folder / "data", node.port) for node in self.nodes}
-            format_together(data_folders, bootstrap)
+            format_nodes(data_folders, bootstrap)
         for node in self.nodes:
             node.folder.mkdir(parents=True, exist_ok=True)
             if not node.config.exists():
@@ -194,16 +194,16 @@ class LocalCluster:
         return process
 
     def check_addresses(self, nodes: Iterable[LocalNode]) -> None:
-        """Raises AddressTaken if a node that is to be started could not bind its ports."""
+        """Raises AddressInUse if a node that is to be started could not bind its ports."""
         for node in nodes:
             for port in (node.port, node.metrics_port):
                 if not is_free(port):
-                    raise AddressTaken(
+                    raise AddressInUse(
                         f"{HOST}:{port}, an address of node {node.id}, is taken by another process; "
                         f"stop that, or choose another --base-port"
                     )
 
-    def stop(self, tell: Callable[[str], None]) -> list[LocalNode]:
+    def stop(self, report: Callable[[str], None]) -> list[LocalNode]:
         """Ask every running node to stop, wait, and return those that did; one that will not is killed."""
         running = [(node, pid) for node in self.nodes if (pid := node.pid()) is not None]
         for _, pid in running:
@@ -213,13 +213,13 @@ class LocalCluster:
             time.sleep(0.02)
         for node, pid in running:
             if node.pid() == pid:
-                tell(f"node {node.id} (pid {pid}) did not stop within {STOP_TIMEOUT_S:.0f} s: killed")
+                report(f"node {node.id} (pid {pid}) did not stop within {STOP_TIMEOUT_S:.0f} s: killed")
                 _signal(pid, signal.SIGKILL)
             node.pid_file.unlink(missing_ok=True)
         return [node for node, _ in running]
 
 
-def format_together(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None = None) -> None:
+def format_nodes(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None = None) -> None:
     """Format the data folders of nodes on this machine, given with their ports, as `quorumd format` does with
     --initial-controllers: they found one quorum, which begins with `bootstrap`. Raises StorageError."""
     from quorumd.log.meta_properties import format_folder
@@ -261,7 +261,7 @@ def _signal(pid: int, number: int) -> None:
         return
 
 
-def _runs_from(pid: int, config: Path) -> bool:
+def _is_daemon_of(pid: int, config: Path) -> bool:
     """Whether `pid` is a daemon started from this configuration file: process ids are used again."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

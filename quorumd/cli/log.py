@@ -64,11 +64,11 @@ def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
     if output in ("jsonl", "csv"):
         if headers_only:
             raise click.UsageError(f"--headers-only leaves nothing to show for --output {output}")
-        _end_with(_flat_rows(files, output))
+        _exit_with(_flat_rows(files, output))
         return
     with _json_array() if output == "json" else nullcontext(_show_text) as show:
         faults = [fault for file in files for fault in _dump_file(file, headers_only, show)]
-    _end_with(faults)
+    _exit_with(faults)
 
 
 def _flat_rows(files: list[Path], output: str) -> list[str]:
@@ -77,7 +77,7 @@ def _flat_rows(files: list[Path], output: str) -> list[str]:
     return list(dump_rows((file for file in files if has_records(file)), output))
 
 
-def _end_with(faults: list[str]) -> None:
+def _exit_with(faults: list[str]) -> None:
     """Say what is wrong; exit code 1 if anything is."""
     for fault in faults:
         click.echo(f"error: {fault}", err=True)
@@ -87,9 +87,9 @@ def _end_with(faults: list[str]) -> None:
 
 def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
     """Show one file; yields where and why for each thing that is wrong with it."""
-    from quorumd.cli.log_files import KINDS, Batch, Fault, kind_of, read_file
+    from quorumd.cli.log_files import KINDS, Batch, Fault, file_kind, read_file
 
-    kind = KINDS[kind_of(file) or ""]
+    kind = KINDS[file_kind(file) or ""]
     show({"kind": "file", "file": str(file), "type": kind, "size": file.stat().st_size})
     for piece in read_file(file, headers_only):
         show(_row(piece))

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import IO, Any, TypeAlias
 
 from quorumd.errors import ConfigError, MalformedMessage, UnsupportedVersion
-from quorumd.log.snapshot_file import PART, SUFFIX, snapshot_of
+from quorumd.log.snapshot_file import PART, SUFFIX, parse_snapshot_name
 from quorumd.protocol import record_batch
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.json_values import plain
@@ -93,7 +93,7 @@ class Fault:
 Piece: TypeAlias = Batch | IndexEntry | Preallocated | Incomplete | Fault
 
 
-def kind_of(path: Path) -> str | None:
+def file_kind(path: Path) -> str | None:
     """The end of the name that tells what the file is, a key of KINDS; None for a file not known here."""
     return next((kind for kind in KINDS if path.name.endswith(kind)), None)
 
@@ -105,22 +105,23 @@ def files_of(path: Path) -> list[Path]:
     """
     if path.is_dir():
         inside = [path, *(sub for sub in path.iterdir() if sub.is_dir())]
-        found = [file for folder in inside for file in folder.iterdir() if kind_of(file)]
+        found = [file for folder in inside for file in folder.iterdir() if file_kind(file)]
         if not found:
             raise ConfigError(f"{path}: no {', '.join(KINDS)} files in this folder")
         return sorted(
-            found, key=lambda file: (str(file.parent), _number(file), list(KINDS).index(kind_of(file) or ""))
+            found,
+            key=lambda file: (str(file.parent), _number(file), list(KINDS).index(file_kind(file) or "")),
         )
     if not path.exists():
         raise ConfigError(f"{path}: no such file; give files or folders of a metadata log")
-    if kind_of(path) is None:
+    if file_kind(path) is None:
         raise ConfigError(f"{path}: not a kind of file known here; known are {', '.join(KINDS)}")
     return [path]
 
 
 def read_file(path: Path, headers_only: bool = False) -> Iterator[Piece]:
     """The pieces of one file in order. Raises OSError when it cannot be read."""
-    kind = kind_of(path)
+    kind = file_kind(path)
     with path.open("rb") as stream:
         size = path.stat().st_size
         if kind == ".log":
@@ -141,7 +142,7 @@ def _number(path: Path) -> int:
 
 def _read_snapshot(stream: IO[bytes], size: int, name: str, headers_only: bool) -> Iterator[Piece]:
     """From a header to a footer, and nothing behind it; all of the epoch that the name says."""
-    named = snapshot_of(name)
+    named = parse_snapshot_name(name)
     position, ended = 0, False
     for piece in _read_batches(stream, size, 0, lambda header: header.is_control or not headers_only):
         if isinstance(piece, Preallocated):

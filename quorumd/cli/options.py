@@ -112,7 +112,7 @@ def timeout_s() -> float:
     return TIMEOUT_S if context is None else float(context.meta.get(_TIMEOUT_KEY, TIMEOUT_S))
 
 
-def _keep_timeout(context: click.Context, parameter: click.Parameter, value: float) -> None:
+def _store_timeout(context: click.Context, parameter: click.Parameter, value: float) -> None:
     context.meta[_TIMEOUT_KEY] = value
 
 
@@ -125,7 +125,7 @@ def timeout(default: str) -> Callable[[F], F]:
         show_default=True,
         metavar="DURATION",
         expose_value=False,
-        callback=_keep_timeout,
+        callback=_store_timeout,
         help="How long a request may take, an election included: 5s, 500ms, 2m.",
     )
 
@@ -143,10 +143,10 @@ def wait_timeout(default_s: float) -> Callable[[F], F]:
 
 def bootstrap_server(command: F) -> F:
     """`--bootstrap-server` and `--timeout`: a command that talks to a cluster."""
-    return bootstrap_server_alone(timeout(f"{TIMEOUT_S:g}s")(command))
+    return bootstrap_server_without_timeout(timeout(f"{TIMEOUT_S:g}s")(command))
 
 
-def bootstrap_server_alone(command: F) -> F:
+def bootstrap_server_without_timeout(command: F) -> F:
     """`--bootstrap-server`: any node of the cluster, or several; for commands with another default of --timeout."""
     return click.option(
         "--bootstrap-server",

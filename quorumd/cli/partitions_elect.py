@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import columns, print_json
 from quorumd.errors import ErrorCode, RequestFailed
 
@@ -63,16 +63,16 @@ def elect(
         raise click.UsageError("either --topic or --all says where")
     if numbers and topic is None:
         raise click.UsageError("--partition is one of a --topic")
-    results = ask(servers, lambda admin: hold(admin, unclean, topic, numbers))
+    results = run_admin(servers, lambda admin: run_election(admin, unclean, topic, numbers))
     show(results, output)
     if unclean:
-        warn_of_loss(results)
+        warn_of_data_loss(results)
     failed = [where for where, error in results.items() if _is_failure(error)]
     if failed:
         raise RequestFailed(f"{len(failed)} of {len(results)} partitions have no new leader")
 
 
-async def hold(
+async def run_election(
     admin: AdminClient, unclean: bool, topic: str | None, numbers: tuple[int, ...]
 ) -> dict[TopicPartition, ItemError | None]:
     """What came of the election in each partition, None for a new leader. Raises RequestFailed."""
@@ -89,7 +89,7 @@ async def hold(
     )
 
 
-def warn_of_loss(results: dict[TopicPartition, ItemError | None]) -> None:
+def warn_of_data_loss(results: dict[TopicPartition, ItemError | None]) -> None:
     """Say where records may be missing now."""
     elected = [f"{where.topic}-{where.partition}" for where, error in results.items() if error is None]
     if elected:

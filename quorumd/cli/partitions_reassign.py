@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import Steps, columns, listed_ids, print_json, steps
 from quorumd.cli.reassignment_progress import (
     PartitionProgress,
     State,
+    current_replicas,
     progress_of,
-    settled_replicas,
     summary,
 )
 from quorumd.errors import QuorumdError
@@ -30,11 +30,11 @@ POLL_S = 0.5
 SHOWN_REFUSALS = 20
 
 
-class Refused(QuorumdError):
+class ReassignmentRejected(QuorumdError):
     """The controller will not move some of the partitions."""
 
 
-class NotFinished(QuorumdError):
+class ReassignmentIncomplete(QuorumdError):
     """Partitions are not where the plan wants them."""
 
 
@@ -116,11 +116,11 @@ def reassign(
     if execute:
         if save_path is not None:
             save_current(servers, plan, save_path)
-        report_refused(plan, begin(servers, plan, keep_replication_factor), "cannot be moved")
+        raise_refused(plan, start_moves(servers, plan, keep_replication_factor), "cannot be moved")
     progress = (
         wait_until_done(servers, plan, WAIT_S if wait_s is None else wait_s)
         if wait
-        else ask(servers, lambda admin: progress_of(admin, plan))
+        else run_admin(servers, lambda admin: progress_of(admin, plan))
     )
     show(progress, output)
     if wait or verify:
@@ -128,17 +128,19 @@ def reassign(
 
 
 def check_finished(progress: Sequence[PartitionProgress]) -> None:
-    """Raises NotFinished where a partition is not where the plan wants it."""
+    """Raises ReassignmentIncomplete where a partition is not where the plan wants it."""
     unfinished = sum(each.state is not State.DONE for each in progress)
     if unfinished:
-        raise NotFinished(
+        raise ReassignmentIncomplete(
             f"{unfinished} of {len(progress)} partitions are not where the plan wants them; {summary(progress)}"
         )
 
 
-def begin(servers: Addresses, plan: Plan, keep_replication_factor: bool) -> dict[TopicPartition, ItemError]:
+def start_moves(
+    servers: Addresses, plan: Plan, keep_replication_factor: bool
+) -> dict[TopicPartition, ItemError]:
     """Begin all moves; those that were refused."""
-    return ask(
+    return run_admin(
         servers,
         lambda admin: admin.alter_reassignments(
             plan, may_change_replication_factor=not keep_replication_factor
@@ -149,26 +151,28 @@ def begin(servers: Addresses, plan: Plan, keep_replication_factor: bool) -> dict
 def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
     """Take back the moves of the plan that are not finished. Raises Refused for those that cannot be."""
 
-    async def take_back(admin: AdminClient) -> tuple[list[TopicPartition], dict[TopicPartition, ItemError]]:
+    async def cancel_moves(
+        admin: AdminClient,
+    ) -> tuple[list[TopicPartition], dict[TopicPartition, ItemError]]:
         ongoing = list(await admin.list_reassignments(list(plan)))
         refused = await admin.alter_reassignments(dict.fromkeys(ongoing)) if ongoing else {}
         return [where for where in ongoing if where not in refused], refused
 
-    cancelled, refused = ask(servers, take_back)
+    cancelled, refused = run_admin(servers, cancel_moves)
     if output == "json":
         print_json([{"topic": where.topic, "partition": where.partition} for where in cancelled])
     else:
         idle = len(plan) - len(cancelled) - len(refused)
         still = f"; {idle} were not being moved" if idle else ""
         click.echo(f"cancelled: {len(cancelled)} of {len(plan)} partitions{still}")
-    report_refused(plan, refused, "cannot go back")
+    raise_refused(plan, refused, "cannot go back")
 
 
 def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
     """Write where the partitions of the plan are to stay, as things are. Never over a file that is there."""
     from quorumd.cli.reassignment_plan import plan_text
 
-    now = ask(servers, lambda admin: settled_replicas(admin, plan))
+    now = run_admin(servers, lambda admin: current_replicas(admin, plan))
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(plan_text(now))
@@ -180,7 +184,7 @@ def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
 def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[PartitionProgress]:
     """The progress once nothing of the plan is moving any more, or when the time is over."""
 
-    async def watch(admin: AdminClient, tell: Steps) -> list[PartitionProgress]:
+    async def watch(admin: AdminClient, show_steps: Steps) -> list[PartitionProgress]:
         import asyncio
 
         progress = await progress_of(admin, plan)
@@ -188,19 +192,19 @@ def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[Parti
             async with asyncio.timeout(wait_s):
                 while any(each.state is State.MOVING for each in progress):
                     done = sum(each.state is State.DONE for each in progress)
-                    tell(done, len(progress), summary(progress))
+                    show_steps(done, len(progress), summary(progress))
                     await asyncio.sleep(POLL_S)
                     progress = await progress_of(admin, plan)
         except TimeoutError:
             pass
         return progress
 
-    with steps("partitions") as tell:
+    with steps("partitions") as show_steps:
         patience_ms = 1000 * max(options.timeout_s(), wait_s)
-        return ask(servers, lambda admin: watch(admin, tell), patience_ms, silent=True)
+        return run_admin(servers, lambda admin: watch(admin, show_steps), patience_ms, silent=True)
 
 
-def report_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: str) -> None:
+def raise_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: str) -> None:
     """Raises Refused where something was, a line each."""
     if not refused:
         return
@@ -212,7 +216,7 @@ def report_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: s
         lines.append(f"and {len(refused) - len(lines)} more")
     if len(refused) < len(plan):
         lines.append(f"the other {len(plan) - len(refused)} of {len(plan)} partitions were accepted")
-    raise Refused("\n".join(lines))
+    raise ReassignmentRejected("\n".join(lines))
 
 
 def show(progress: Sequence[PartitionProgress], output: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from quorumd.cli import options, pipeline_options
-from quorumd.cli.asking import ask
-from quorumd.cli.partitions_reassign import begin, check_finished, report_refused, wait_until_done
+from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.partitions_reassign import check_finished, raise_refused, start_moves, wait_until_done
 from quorumd.cli.pipeline_output import print_rows
 from quorumd.cli.pipeline_plan_state import ask_cluster, bootstrap
 from quorumd.cli.reassignment_progress import PartitionProgress, State, progress_of
@@ -200,7 +200,7 @@ def _drifted(wave: Wave, progress: list[PartitionProgress]) -> list[PartitionPro
 def _execute(
     wave: Wave, progress: list[PartitionProgress], servers: Addresses, wave_s: float, force: bool
 ) -> list[PartitionProgress]:
-    """Begin what is not begun and wait. Raises Drifted, Refused or NotFinished."""
+    """Begin what is not begun and wait. Raises Drifted, Refused or ReassignmentIncomplete."""
     drifted = _drifted(wave, progress)
     if drifted and not force:
         shown = ", ".join(f"{each.where.topic}-{each.where.partition}" for each in drifted[:SHOWN])
@@ -216,7 +216,7 @@ def _execute(
         if each.state in (State.NOT_MOVED, State.ELSEWHERE)
     }
     if to_begin:
-        report_refused(to_begin, begin(servers, to_begin, False), "cannot be moved")
+        raise_refused(to_begin, start_moves(servers, to_begin, False), "cannot be moved")
     if not there:
         return []
     done = wait_until_done(servers, there, wave_s)
@@ -230,7 +230,9 @@ def _elect(servers: Addresses, partitions: list[TopicPartition]) -> None:
     from quorumd.client.admin import ElectionType
     from quorumd.errors import ErrorCode
 
-    answers = ask(servers, lambda admin: admin.elect_leaders(ElectionType.PREFERRED, partitions), silent=True)
+    answers = run_admin(
+        servers, lambda admin: admin.elect_leaders(ElectionType.PREFERRED, partitions), silent=True
+    )
     failed = {
         where: error
         for where, error in answers.items()

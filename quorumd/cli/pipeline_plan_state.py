@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -61,8 +61,10 @@ def bootstrap(*, required: bool) -> Callable[[F], F]:
 
 def ask_cluster(servers: Addresses, question: Callable[[AdminClient], Awaitable[T]]) -> T:
     """The response to `question`. A cluster that is not there is reported soon, whatever --timeout says."""
-    ask(servers, lambda admin: admin.describe_cluster(), 1000 * min(options.timeout_s(), options.TIMEOUT_S))
-    return ask(servers, question)
+    run_admin(
+        servers, lambda admin: admin.describe_cluster(), 1000 * min(options.timeout_s(), options.TIMEOUT_S)
+    )
+    return run_admin(servers, question)
 
 
 def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import Steps, fields, print_json, steps
 from quorumd.cli.quorum_describe import target_ids, voter_ids
 from quorumd.errors import QuorumdError
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 WAIT_S = 60.0
 POLL_S = 0.1
-SILENT_MS = 3000
+STALE_MS = 3000
 """A replica fetches again at least every half second."""
 
 
-class NotReached(QuorumdError):
+class VoterChangeError(QuorumdError):
     """The voters are not those that were asked for."""
 
 
@@ -69,22 +69,22 @@ def alter(
         await admin.alter_quorum(voters)
         return before, await admin.describe_quorum()
 
-    before, quorum = ask(servers, change)
+    before, quorum = run_admin(servers, change)
     if wait and voters is not None:
         limit_s = WAIT_S if wait_s is None else wait_s
-        quorum = wait_until_reached(servers, quorum, voters, changes_left(before, voters), limit_s)
+        quorum = wait_for_voters(servers, quorum, voters, remaining_steps(before, voters), limit_s)
     if output == "json":
         print_json({"currentVoters": voter_ids(quorum), "targetVoters": target_ids(quorum)})
     else:
         click.echo(fields([("CurrentVoters", voter_ids(quorum)), ("TargetVoters", target_ids(quorum))]))
 
 
-def wait_until_reached(
+def wait_for_voters(
     servers: Addresses, quorum: PartitionData, voters: tuple[int, ...], total: int, wait_s: float
 ) -> PartitionData:
     """The quorum once `voters` are its voters; `quorum` is how it is now, `total` the steps there were to make.
 
-    Raises NotReached in time, and at once when somebody else wants other voters by now.
+    Raises VoterChangeError in time, and at once when somebody else wants other voters by now.
     """
 
     async def watch(admin: AdminClient, show: Steps) -> PartitionData:
@@ -93,36 +93,37 @@ def wait_until_reached(
         now, accepted = quorum, False
         try:
             async with asyncio.timeout(wait_s):
-                while not is_reached(now, voters):
+                while not is_complete(now, voters):
                     accepted = accepted or now.target_voters is not None
                     if not accepted and set(voter_ids(now)) == set(voters):
                         # The leader could not tell yet that the disk of a voter was replaced.
                         await admin.alter_quorum(voters)
                     else:
-                        check_still_wanted(now, voters)
-                    left = changes_left(now, voters)
+                        check_not_superseded(now, voters)
+                    left = remaining_steps(now, voters)
                     most = max(total, left)
-                    show(most - left, most, still_to_come(now, voters))
+                    show(most - left, most, describe_remaining(now, voters))
                     await asyncio.sleep(POLL_S)
                     now = await admin.describe_quorum()
         except TimeoutError:
-            raise NotReached(
-                f"after {wait_s:g} s the voters are {voter_ids(now)}; {still_to_come(now, voters)}. {_remedy(now)}"
+            raise VoterChangeError(
+                f"after {wait_s:g} s the voters are {voter_ids(now)}; {describe_remaining(now, voters)}. "
+                f"{_remedy(now)}"
             ) from None
         return now
 
     with steps() as show:
         patience_ms = 1000 * max(options.timeout_s(), wait_s)
-        return ask(servers, lambda admin: watch(admin, show), patience_ms, silent=True)
+        return run_admin(servers, lambda admin: watch(admin, show), patience_ms, silent=True)
 
 
-def is_reached(quorum: PartitionData, voters: tuple[int, ...]) -> bool:
+def is_complete(quorum: PartitionData, voters: tuple[int, ...]) -> bool:
     """Whether these are the voters, on disks that are there, and nothing is under way."""
-    is_settled = quorum.target_voters is None and changes_left(quorum, voters) == 0
-    return is_settled and not silent_voters(quorum)
+    is_settled = quorum.target_voters is None and remaining_steps(quorum, voters) == 0
+    return is_settled and not stale_voters(quorum)
 
 
-def silent_voters(quorum: PartitionData) -> list[ReplicaState]:
+def stale_voters(quorum: PartitionData) -> list[ReplicaState]:
     """Voters that do not fetch. The disk of one may have been replaced by another, which has not fetched yet."""
     leader = _leader(quorum)
     return [
@@ -130,11 +131,11 @@ def silent_voters(quorum: PartitionData) -> list[ReplicaState]:
         for voter in quorum.current_voters
         if leader is not None
         and voter.replica_id != leader.replica_id
-        and leader.last_fetch_timestamp - voter.last_fetch_timestamp >= SILENT_MS
+        and leader.last_fetch_timestamp - voter.last_fetch_timestamp >= STALE_MS
     ]
 
 
-def on_lost_disks(quorum: PartitionData, voters: tuple[int, ...]) -> list[ReplicaState]:
+def voters_on_replaced_disks(quorum: PartitionData, voters: tuple[int, ...]) -> list[ReplicaState]:
     """Those of `voters` whose vote is on a disk that was replaced: another folder of the node has fetched since."""
     return [
         voter
@@ -151,33 +152,33 @@ def on_lost_disks(quorum: PartitionData, voters: tuple[int, ...]) -> list[Replic
     ]
 
 
-def check_still_wanted(quorum: PartitionData, voters: tuple[int, ...]) -> None:
-    """Raises NotReached where somebody replaced or cancelled the change under way."""
+def check_not_superseded(quorum: PartitionData, voters: tuple[int, ...]) -> None:
+    """Raises VoterChangeError where somebody replaced or cancelled the change under way."""
     if quorum.target_voters is None:
-        raise NotReached(f"the change was cancelled; the voters are {voter_ids(quorum)}")
+        raise VoterChangeError(f"the change was cancelled; the voters are {voter_ids(quorum)}")
     if set(target_ids(quorum)) != set(voters):
-        raise NotReached(f"another change has replaced this one, to {target_ids(quorum)}")
+        raise VoterChangeError(f"another change has replaced this one, to {target_ids(quorum)}")
 
 
-def changes_left(quorum: PartitionData, voters: tuple[int, ...]) -> int:
+def remaining_steps(quorum: PartitionData, voters: tuple[int, ...]) -> int:
     """How many voters are still to be added and removed, one in each step; a replaced disk takes one of each."""
-    return len(set(voter_ids(quorum)) ^ set(voters)) + 2 * len(on_lost_disks(quorum, voters))
+    return len(set(voter_ids(quorum)) ^ set(voters)) + 2 * len(voters_on_replaced_disks(quorum, voters))
 
 
-def still_to_come(quorum: PartitionData, voters: tuple[int, ...]) -> str:
+def describe_remaining(quorum: PartitionData, voters: tuple[int, ...]) -> str:
     """Who is missing, and how far each is; who has to go."""
     now = voter_ids(quorum)
-    missing = [f"{voter} ({_how_far(quorum, voter)})" for voter in voters if voter not in now]
+    missing = [f"{voter} ({_describe_progress(quorum, voter)})" for voter in voters if voter not in now]
     leaving = [str(voter) for voter in now if voter not in voters]
     replaced = [
         f"{voter.replica_id} (its vote is on the disk {voter.replica_directory_id}, which does not fetch; the one "
-        f"that does: {_how_far(quorum, voter.replica_id)})"
-        for voter in on_lost_disks(quorum, voters)
+        f"that does: {_describe_progress(quorum, voter.replica_id)})"
+        for voter in voters_on_replaced_disks(quorum, voters)
     ]
-    lost = {voter.replica_id for voter in on_lost_disks(quorum, voters)}
+    lost = {voter.replica_id for voter in voters_on_replaced_disks(quorum, voters)}
     silent = [
-        f"{voter.replica_id} (directory id {voter.replica_directory_id} {_silence(quorum, voter)})"
-        for voter in silent_voters(quorum)
+        f"{voter.replica_id} (directory id {voter.replica_directory_id} {_time_since_fetch(quorum, voter)})"
+        for voter in stale_voters(quorum)
         if voter.replica_id in voters and voter.replica_id not in lost
     ]
     parts = []
@@ -198,7 +199,7 @@ def _remedy(quorum: PartitionData) -> str:
     return "Start the nodes that do not fetch, or leave them out of --voters; a new disk votes once it has caught up"
 
 
-def _how_far(quorum: PartitionData, node_id: int) -> str:
+def _describe_progress(quorum: PartitionData, node_id: int) -> str:
     """How much of the log an observer lacks, or since when it fetches nothing any more."""
     found = [observer for observer in quorum.observers if observer.replica_id == node_id]
     leader = _leader(quorum)
@@ -206,13 +207,13 @@ def _how_far(quorum: PartitionData, node_id: int) -> str:
         return "has not fetched from the leader"
     # Of two folders of one node, the one that it runs on.
     observer = max(found, key=lambda replica: replica.last_fetch_timestamp)
-    if leader.last_fetch_timestamp - observer.last_fetch_timestamp >= SILENT_MS:
-        return _silence(quorum, observer)
+    if leader.last_fetch_timestamp - observer.last_fetch_timestamp >= STALE_MS:
+        return _time_since_fetch(quorum, observer)
     lag = leader.log_end_offset - max(0, observer.log_end_offset)
     return f"{lag:,} record{'s' if lag > 1 else ''} behind" if lag > 0 else "caught up"
 
 
-def _silence(quorum: PartitionData, replica: ReplicaState) -> str:
+def _time_since_fetch(quorum: PartitionData, replica: ReplicaState) -> str:
     leader = _leader(quorum)
     if leader is None or replica.last_fetch_timestamp < 0:
         return "has not fetched from the leader"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import columns, fields, print_json
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def describe(what: str, servers: Addresses, output: str) -> None:
     async def question(admin: AdminClient) -> tuple[PartitionData, list[Node]]:
         return await admin.describe_replicas()
 
-    described, nodes = ask(servers, question)
+    described, nodes = run_admin(servers, question)
     if what == "status":
         status = status_of(described)
         print_json(status) if output == "json" else click.echo(status_text(status))
@@ -108,10 +108,16 @@ def replication_of(
 
     leaders = [voter for voter in quorum.current_voters if voter.replica_id == quorum.leader_id]
     followers = [voter for voter in quorum.current_voters if voter.replica_id != quorum.leader_id]
-    heard_of = {replica.replica_id for replica in [*quorum.current_voters, *quorum.observers]}
+    known_ids = {replica.replica_id for replica in [*quorum.current_voters, *quorum.observers]}
     targets = target_ids(quorum)
-    unheard = [ReplicaState(target, log_end_offset=-1) for target in targets if target not in heard_of]
-    groups = (("Leader", leaders), ("Follower", followers), ("Observer", [*quorum.observers, *unheard]))
+    unknown_targets = [
+        ReplicaState(target, log_end_offset=-1) for target in targets if target not in known_ids
+    ]
+    groups = (
+        ("Leader", leaders),
+        ("Follower", followers),
+        ("Observer", [*quorum.observers, *unknown_targets]),
+    )
     end_offset = max((replica.log_end_offset for replica in leaders or followers), default=0)
     return [
         {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
+from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.output import print_json
 from quorumd.errors import ConfigError, StorageError
 
@@ -35,7 +35,7 @@ _timeout = options.timeout("30s")
     help="Read all three from that node's properties file and its formatted data folder.",
 )
 @_timeout
-@options.bootstrap_server_alone
+@options.bootstrap_server_without_timeout
 @options.output
 def add_voter(
     node_id: int | None,
@@ -59,13 +59,13 @@ def add_voter(
     if config_path is not None:
         if any(each is not None for each in given):
             raise click.UsageError("--config says it all: leave --id, --directory-id and --endpoint out")
-        voter, endpoint = voter_of(config_path)
+        voter, endpoint = read_voter(config_path)
     elif node_id is None or directory_id is None or endpoint is None:
         raise click.UsageError("a voter is named by --config, or by --id, --directory-id and --endpoint")
     else:
         voter = ReplicaKey(node_id, directory_id)
     where = endpoint
-    ask(servers, lambda admin: admin.add_voter(voter, [where]))
+    run_admin(servers, lambda admin: admin.add_voter(voter, [where]))
     at = f"{where.name}://{_bracketed(where.host)}:{where.port}"
     if output == "json":
         print_json({"voterId": voter.id, "directoryId": str(voter.directory_id), "endpoints": [at]})
@@ -85,7 +85,7 @@ def add_voter(
     help="Its directory id, as `describe replication --output json` tells it.",
 )
 @_timeout
-@options.bootstrap_server_alone
+@options.bootstrap_server_without_timeout
 @options.output
 def remove_voter(node_id: int, directory_id: KafkaUuid, servers: Addresses, output: str) -> None:
     """Take one node its vote; it goes on as an observer. A leader hands over first; the last voter stays.
@@ -98,14 +98,14 @@ def remove_voter(node_id: int, directory_id: KafkaUuid, servers: Addresses, outp
     from quorumd.ids import ReplicaKey
 
     voter = ReplicaKey(node_id, directory_id)
-    ask(servers, lambda admin: admin.remove_voter(voter))
+    run_admin(servers, lambda admin: admin.remove_voter(voter))
     if output == "json":
         print_json({"voterId": node_id, "directoryId": str(directory_id)})
     else:
         click.echo(f"Removed voter {node_id} with directory id {directory_id}")
 
 
-def voter_of(config_path: Path) -> tuple[ReplicaKey, Endpoint]:
+def read_voter(config_path: Path) -> tuple[ReplicaKey, Endpoint]:
     """The replica that a properties file describes, and where others reach it.
 
     Raises ConfigError, and StorageError where the data folder is not formatted yet or another node's.

@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 class PartitionProgress(NamedTuple):
-    """`now`: the replicas it has, or goes to if it is being moved elsewhere. `waits_for`: brokers that are to be
+    """`now`: the replicas it has, or goes to if it is being moved elsewhere. `waiting_for`: brokers that are to be
     added and are not in sync yet; empty where only the last step is to come.
 
     Without a leader nothing is copied: `leaderless`, and `may_lead` are the brokers of which one must come back.
@@ -40,7 +40,7 @@ class PartitionProgress(NamedTuple):
     target: tuple[int, ...]
     state: State
     now: tuple[int, ...] = ()
-    waits_for: tuple[int, ...] = ()
+    waiting_for: tuple[int, ...] = ()
     leaderless: bool = False
     may_lead: tuple[int, ...] = ()
 
@@ -49,10 +49,10 @@ class PartitionProgress(NamedTuple):
         """What it is about, for people."""
         if self.state is State.MOVING:
             if self.leaderless:
-                return f"moving, has no leader{_until(self.may_lead)}"
-            if not self.waits_for:
+                return f"moving, has no leader{_until_back(self.may_lead)}"
+            if not self.waiting_for:
                 return "moving, enough replicas must be in sync"
-            return f"moving, waits for {_named(self.waits_for)} to be in sync"
+            return f"moving, waits for {_broker_list(self.waiting_for)} to be in sync"
         if self.state in (State.ELSEWHERE, State.NOT_MOVED):
             return (
                 f"{self.state}, {'to' if self.state is State.ELSEWHERE else 'it has'} {listed_ids(self.now)}"
@@ -67,7 +67,7 @@ class PartitionProgress(NamedTuple):
             "state": str(self.state),
             "target": list(self.target),
             "replicas": list(self.now),
-            "waitsFor": list(self.waits_for),
+            "waitsFor": list(self.waiting_for),
             "leaderless": self.leaderless,
         }
 
@@ -80,7 +80,7 @@ async def progress_of(admin: AdminClient, plan: Plan) -> list[PartitionProgress]
     return [_progress(where, target, found.get(where), ongoing.get(where)) for where, target in plan.items()]
 
 
-async def settled_replicas(admin: AdminClient, plan: Plan) -> Plan:
+async def current_replicas(admin: AdminClient, plan: Plan) -> Plan:
     """Where the partitions of the plan are, without what a reassignment under way adds: a plan that takes them back.
 
     Raises RequestFailed.
@@ -119,9 +119,9 @@ def _progress(
     if ongoing is None:
         now = tuple(partition.replica_nodes)
         return PartitionProgress(where, target, State.DONE if now == target else State.NOT_MOVED, now)
-    heading_for = tuple(r for r in ongoing.replicas if r not in ongoing.removing_replicas)
-    if heading_for != target:
-        return PartitionProgress(where, target, State.ELSEWHERE, heading_for)
+    ongoing_target = tuple(r for r in ongoing.replicas if r not in ongoing.removing_replicas)
+    if ongoing_target != target:
+        return PartitionProgress(where, target, State.ELSEWHERE, ongoing_target)
     missing = tuple(r for r in ongoing.adding_replicas if r not in partition.isr_nodes)
     may_lead = tuple(sorted({*partition.isr_nodes, *(partition.eligible_leader_replicas or ())}))
     return PartitionProgress(
@@ -135,14 +135,14 @@ def _progress(
     )
 
 
-def _named(brokers: Sequence[int]) -> str:
+def _broker_list(brokers: Sequence[int]) -> str:
     return f"{'broker' if len(brokers) == 1 else 'brokers'} {', '.join(map(str, brokers))}"
 
 
-def _until(may_lead: Sequence[int]) -> str:
+def _until_back(may_lead: Sequence[int]) -> str:
     if not may_lead:
         return ""
-    return f" until {'one of ' if len(may_lead) > 1 else ''}{_named(may_lead)} is back"
+    return f" until {'one of ' if len(may_lead) > 1 else ''}{_broker_list(may_lead)} is back"
 
 
 def summary(progress: Sequence[PartitionProgress]) -> str:
@@ -152,20 +152,20 @@ def summary(progress: Sequence[PartitionProgress]) -> str:
     1 is back`.
     """
     leaderless = [each for each in progress if each.leaderless]
-    others = _waiting([each for each in progress if not each.leaderless])
+    others = _waiting_text([each for each in progress if not each.leaderless])
     if not leaderless:
         return others
     have = "partition has" if len(leaderless) == 1 else "partitions have"
     alike = {each.may_lead for each in leaderless}
-    text = f"{len(leaderless)} {have} no leader{_until(alike.pop()) if len(alike) == 1 else ''}"
+    text = f"{len(leaderless)} {have} no leader{_until_back(alike.pop()) if len(alike) == 1 else ''}"
     moving = any(each.state is State.MOVING and not each.leaderless for each in progress)
     return f"{text}; {others}" if moving else text
 
 
-def _waiting(progress: Sequence[PartitionProgress]) -> str:
+def _waiting_text(progress: Sequence[PartitionProgress]) -> str:
     counts: dict[int, int] = {}
     for each in progress:
-        for broker in each.waits_for:
+        for broker in each.waiting_for:
             counts[broker] = counts.get(broker, 0) + 1
     if not counts:
         moving = sum(each.state is State.MOVING for each in progress)

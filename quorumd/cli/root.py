@@ -18,7 +18,7 @@ from quorumd.cli.configs import configs
 from quorumd.cli.controllers import controllers
 from quorumd.cli.features import features
 from quorumd.cli.format import format_command
-from quorumd.cli.local_cluster import AddressTaken
+from quorumd.cli.local_cluster import AddressInUse
 from quorumd.cli.log import log
 from quorumd.cli.partitions import partitions
 from quorumd.cli.pipeline import pipeline
@@ -46,7 +46,7 @@ _CODE_OF_ERROR: dict[type[QuorumdError], ExitCode] = {
     ConfigError: ExitCode.USAGE,
     FlushFailed: ExitCode.FLUSH_FAILED,
     StorageError: ExitCode.DATA_FOLDER,
-    AddressTaken: ExitCode.ADDRESS_TAKEN,
+    AddressInUse: ExitCode.ADDRESS_TAKEN,
     JobFailed: ExitCode.JOB_FAILED,
     InputIncomplete: ExitCode.INPUT_INCOMPLETE,
 }
@@ -92,16 +92,16 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         return _usage_error(error)
     except QuorumdError as error:
-        _say(str(error))
+        _echo_error(str(error))
         return exit_code_of(error)
     except (click.Abort, KeyboardInterrupt):
-        _say("interrupted")
+        _echo_error("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         silence_stdout()
         return 0
     except OSError as error:
-        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        _echo_error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return 1
     return code if isinstance(code, int) else 0
 
@@ -122,11 +122,11 @@ def _usage_error(error: click.ClickException) -> int:
         error.show()
         return error.exit_code
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    _say(error.format_message().rstrip(".") + hint)
+    _echo_error(error.format_message().rstrip(".") + hint)
     return error.exit_code
 
 
-def _say(text: str) -> None:
+def _echo_error(text: str) -> None:
     """One line on stderr for each problem; lines that go on about one are indented."""
     for line in text.splitlines():
         click.echo(line if line.startswith(" ") else f"error: {line}", err=True)

@@ -28,15 +28,15 @@ LARGEST_FRESH_SEED = 2**31 - 1
 
 
 class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run time has no type arguments for it
-    """One of `quorumd.simulator.profiles`, imported only when one is given; `help` shows them all."""
+    """One of `quorumd.simulator.profiles.registry`, imported only when one is given; `help` shows them all."""
 
     name = "name"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from quorumd.simulator.profiles import PROFILES
+        from quorumd.simulator.profiles.registry import PROFILES
 
         if value == "help":
-            cells = [(profile.name, profile.sentence) for profile in PROFILES.values()]
+            cells = [(profile.name, profile.description) for profile in PROFILES.values()]
             click.echo(columns(("Profile", "Faults"), cells))
             raise click.exceptions.Exit(0)
         if value not in PROFILES:
@@ -134,7 +134,7 @@ def simulate(
     """
     _set_logging(verbose)
     first = SystemRandom().randint(0, LARGEST_FRESH_SEED) if seed is None else seed
-    change = Change(**changes)
+    change = Overrides(**changes)
     if explain or html is not None:
         if count != 1:
             raise click.UsageError("--explain and --html are for one seed: leave --seeds out")
@@ -152,7 +152,7 @@ def simulate(
             change.check_drawn(report)
             reports.append(report)
             if not report.ok:
-                _tell_broken(report, None if no_shrink else shrink_s, output, show, shorter)
+                _report_violation(report, None if no_shrink else shrink_s, output, show, shorter)
             broken = sum(not each.ok for each in reports)
             show(f"{len(reports)} of {count} seeds done, {broken} broken; seed {report.seed + 1} is next")
     if output == "json":
@@ -162,7 +162,7 @@ def simulate(
     raise click.exceptions.Exit(0 if all(report.ok for report in reports) else 1)
 
 
-def _tell_broken(
+def _report_violation(
     report: Report, shrink_s: float | None, output: str, show: Progress, shorter: dict[int, str]
 ) -> None:
     """Print a broken seed; unless `shrink_s` is None, also put the line of a shorter run into `shorter`."""
@@ -185,7 +185,7 @@ def _as_json(report: Report, shorter: dict[int, str]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Change:
+class Overrides:
     """What the command line says instead of what a seed draws."""
 
     profile: str
@@ -208,7 +208,7 @@ class Change:
             )
 
     def options(self, seed: int) -> SimulationOptions:
-        from quorumd.simulator.drawing import draw_options
+        from quorumd.simulator.profiles.draw import draw_options
 
         drawn = draw_options(seed, self.profile)
         workload = drawn.workload if self.clients is None else replace(drawn.workload, clients=self.clients)
@@ -221,20 +221,20 @@ class Change:
         )
 
 
-def _reports(first: int, count: int, change: Change, jobs: int, verbose: bool) -> Iterator[Report]:
+def _reports(first: int, count: int, change: Overrides, jobs: int, verbose: bool) -> Iterator[Report]:
     """The reports in the order of seeds, each as soon as it and those before it are there."""
     seeds = range(first, first + count)
     if jobs == 1:
         _set_logging(verbose)
-        yield from map(partial(_simulated, change), seeds)
+        yield from map(partial(_simulate_seed, change), seeds)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     # Not forked: a spinner's thread may be running.
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin_worker, (verbose,))
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _init_worker, (verbose,))
     try:
-        yield from pool.map(partial(_simulated, change), seeds)
+        yield from pool.map(partial(_simulate_seed, change), seeds)
     finally:
         # Interrupted once more while it waits, it would never hear of its workers again, and they wait for it.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -242,15 +242,15 @@ def _reports(first: int, count: int, change: Change, jobs: int, verbose: bool) -
         signal.signal(signal.SIGINT, before)
 
 
-def _simulated(change: Change, seed: int) -> Report:
+def _simulate_seed(change: Overrides, seed: int) -> Report:
     from quorumd.simulator.run import run_seeds
 
     return run_seeds(seed, 1, change.options(seed), lambda report: None)[0]
 
 
 def _shrunk(report: Report, seconds: float) -> Report:
+    from quorumd.simulator.explain.shrink import shrink
     from quorumd.simulator.run import run_seeds
-    from quorumd.simulator.shrink import shrink
 
     ends = time.monotonic() + seconds
     return shrink(
@@ -261,12 +261,12 @@ def _shrunk(report: Report, seconds: float) -> Report:
 
 
 def explain_run(
-    seed: int, change: Change, span_ms: tuple[float, float], on_stdout: bool, html: str | None, output: str
+    seed: int, change: Overrides, span_ms: tuple[float, float], on_stdout: bool, html: str | None, output: str
 ) -> Report:
     """Run one seed and tell what happened, on stdout or as a page in the file `html`, or both."""
-    from quorumd.simulator.sequence_diagram import page
+    from quorumd.simulator.explain.sequence_diagram import page
+    from quorumd.simulator.explain.timeline import Timeline, lines, window
     from quorumd.simulator.simulation import Simulation
-    from quorumd.simulator.timeline import Timeline, lines, window
 
     timeline = Timeline()
     report = Simulation(seed, change.options(seed), timeline).run()
@@ -293,7 +293,7 @@ def _set_logging(verbose: bool) -> None:
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO if verbose else logging.CRITICAL)
 
 
-def _begin_worker(verbose: bool) -> None:
+def _init_worker(verbose: bool) -> None:
     """Ctrl-C reaches every process of a terminal; what it means to workers they are told by the first one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _set_logging(verbose)
@@ -304,7 +304,7 @@ def summary(reports: Sequence[Report], seconds: float) -> str:
     broken = [report.seed for report in reports if not report.ok]
     virtual_s = sum(report.virtual_ms for report in reports) / 1000
     events = sum(report.events for report in reports)
-    verdict = f"{len(broken)} broken: {', '.join(map(str, broken))}" if broken else "every promise held"
+    verdict = f"{len(broken)} broken: {', '.join(map(str, broken))}" if broken else "every invariant held"
     seeds = (
         f"seed {reports[0].seed}" if len(reports) == 1 else f"seeds {reports[0].seed} to {reports[-1].seed}"
     )

@@ -12,7 +12,7 @@ from quorumd.cli.output import print_json, progress
 
 if TYPE_CHECKING:
     from quorumd.config import Settings
-    from quorumd.node.snapshot_builder import BuiltSnapshot, Tell
+    from quorumd.node.snapshots.builder import BuiltSnapshot, Progress
 
 
 @click.command()
@@ -61,7 +61,7 @@ def snapshot(config_path: Path, output: str) -> None:
     )
 
 
-def _build(settings: Settings, tell: Tell) -> BuiltSnapshot:
+def _build(settings: Settings, tell: Progress) -> BuiltSnapshot:
     """In a thread of its own: the system knows the priority of threads, and Ctrl-C comes to the first one.
 
     Raises StorageError and the like, and QuorumdError where there is nothing to build.
@@ -70,15 +70,15 @@ def _build(settings: Settings, tell: Tell) -> BuiltSnapshot:
     from concurrent.futures import ThreadPoolExecutor
 
     from quorumd.errors import QuorumdError
-    from quorumd.node.identity_files import load_saved_node
-    from quorumd.node.snapshot_builder import build_snapshot
-    from quorumd.runtime.apart import lower_priority
+    from quorumd.node.identity.identity_files import load_saved_node
+    from quorumd.node.snapshots.builder import build_snapshot
     from quorumd.runtime.disk import OsDisk
+    from quorumd.runtime.job_process import lower_priority
 
     folder = settings.node_settings().data_directory
     is_interrupted = False
 
-    def tell_or_end(text: str) -> None:
+    def report_or_exit(text: str) -> None:
         if is_interrupted:
             raise KeyboardInterrupt
         tell(text)
@@ -88,7 +88,7 @@ def _build(settings: Settings, tell: Tell) -> BuiltSnapshot:
         committed = load_saved_node(
             disk, folder, settings.node_id, settings.listener.name
         ).known_high_watermark
-        future = builder.submit(build_snapshot, disk, folder, committed, f"pid{os.getpid()}", tell_or_end)
+        future = builder.submit(build_snapshot, disk, folder, committed, f"pid{os.getpid()}", report_or_exit)
         try:
             built = future.result()
         except KeyboardInterrupt:

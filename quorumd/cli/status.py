@@ -19,7 +19,7 @@ COLUMNS = (
     *("Node", "Address", "Role", "Epoch", "Leader", "Vote", "HighWatermark", "Applied", "Lag"),
     *("Disk", "Snapshot", "Ready"),
 )
-UNHEARD_MS = 1000
+STALE_LEADER_MS = 1000
 """Longer than a follower's fetch waits for records."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -42,16 +42,16 @@ def status(servers: Addresses, output: str) -> None:
       quorumd status --bootstrap-server 10.0.0.1:9192,10.0.0.2:9192,10.0.0.3:9192
       quorumd status --bootstrap-server 10.0.0.1:9192 --timeout 1s --output json
     """
-    views = ask_nodes(servers, options.timeout_s() * 1000)
+    views = fetch_node_views(servers, options.timeout_s() * 1000)
     if output == "json":
-        print_json([row_of(view) for view in views])
+        print_json([json_row(view) for view in views])
     else:
-        click.echo(text_of(views))
+        click.echo(render(views))
     if not is_healthy(views):
         raise click.exceptions.Exit(1)
 
 
-def ask_nodes(
+def fetch_node_views(
     servers: Sequence[tuple[str, int]], timeout_ms: float, *, others: bool = True
 ) -> list[NodeView]:
     """The views of these nodes, and of the others that they name."""
@@ -64,57 +64,62 @@ def ask_nodes(
 
 def is_healthy(views: Sequence[NodeView]) -> bool:
     """Whether all nodes respond and are ready, and name the same leader; of a stock controller the leader counts."""
-    leaders = {(view.seen.leader_id, view.seen.epoch) if view.seen is not None else None for view in views}
+    leaders = {
+        (view.description.leader_id, view.description.epoch) if view.description is not None else None
+        for view in views
+    }
     if len(leaders) != 1 or None in leaders:
         return False
-    return all(view.seen is not None and (view.is_stock or view.seen.is_ready) for view in views)
+    return all(
+        view.description is not None and (view.is_stock or view.description.is_ready) for view in views
+    )
 
 
-def row_of(view: NodeView) -> dict[str, Any]:
+def json_row(view: NodeView) -> dict[str, Any]:
     """One node for scripts; what is not known is null."""
-    seen = view.seen
+    description = view.description
     row: dict[str, Any] = {
         "address": view.name,
-        "responds": seen is not None,
+        "responds": description is not None,
         "failure": view.failure or None,
     }
-    row["addressFromNode"] = view.learned_from
-    if seen is None:
+    row["addressFromNode"] = view.discovered_from
+    if description is None:
         return row
     row |= {
-        "epoch": seen.epoch,
-        "leaderId": _known(seen.leader_id),
-        "highWatermark": _known(seen.high_watermark),
+        "epoch": description.epoch,
+        "leaderId": _known(description.leader_id),
+        "highWatermark": _known(description.high_watermark),
     }
     row["kind"] = "kafka" if view.is_stock else "quorumd"
     if view.is_stock:
         return row
     return row | {
-        "nodeId": seen.node_id,
-        "directoryId": str(seen.directory_id),
-        "clusterId": seen.cluster_id or None,
-        "role": seen.role,
-        "votedId": _known(seen.voted_id),
-        "isVoter": seen.is_voter,
-        "voterIds": list(seen.voter_ids),
-        "logStartOffset": seen.log_start_offset,
-        "logEndOffset": seen.log_end_offset,
-        "appliedOffset": seen.applied_offset,
+        "nodeId": description.node_id,
+        "directoryId": str(description.directory_id),
+        "clusterId": description.cluster_id or None,
+        "role": description.role,
+        "votedId": _known(description.voted_id),
+        "isVoter": description.is_voter,
+        "voterIds": list(description.voter_ids),
+        "logStartOffset": description.log_start_offset,
+        "logEndOffset": description.log_end_offset,
+        "appliedOffset": description.applied_offset,
         "lag": _lag(view),
-        "contactMs": _known(seen.contact_ms),
-        "freeBytes": seen.free_bytes,
-        "hasRoom": seen.has_room,
-        "snapshotEndOffset": seen.snapshot_end_offset,
-        "ready": seen.is_ready,
-        "lacks": list(seen.lacks),
+        "contactMs": _known(description.contact_ms),
+        "freeBytes": description.free_bytes,
+        "hasRoom": description.has_room,
+        "snapshotEndOffset": description.snapshot_end_offset,
+        "ready": description.is_ready,
+        "lacks": list(description.lacks),
         "silentPeers": [
             {"nodeId": peer.node_id, "silentMs": peer.silent_ms, "reason": peer.reason}
-            for peer in seen.silent_peers
+            for peer in description.silent_peers
         ],
     }
 
 
-def text_of(views: Sequence[NodeView]) -> str:
+def render(views: Sequence[NodeView]) -> str:
     """The table, and below it what is wrong."""
     table = columns(COLUMNS, [_cells(view) for view in views])
     return "\n".join([table, *problems(views)])
@@ -123,58 +128,71 @@ def text_of(views: Sequence[NodeView]) -> str:
 def problems(views: Iterable[NodeView]) -> Iterator[str]:
     """A line each: who does not respond, who is not ready and why, who gets no response from whom."""
     for view in views:
-        seen = view.seen
-        if seen is None:
-            source = "" if view.learned_from is None else f", an address that node {view.learned_from} names,"
+        description = view.description
+        if description is None:
+            source = (
+                ""
+                if view.discovered_from is None
+                else f", an address that node {view.discovered_from} names,"
+            )
             yield f"{view.name}{source} does not respond: {view.failure}"
         elif not view.is_stock:
-            for lack in seen.lacks:
-                yield f"node {seen.node_id} is not ready: {lack}"
-            if not seen.has_room:
-                yield f"node {seen.node_id} has a full disk: make room; nothing that was acknowledged is lost"
-            for peer in seen.silent_peers:
+            for lack in description.lacks:
+                yield f"node {description.node_id} is not ready: {lack}"
+            if not description.has_room:
+                yield f"node {description.node_id} has a full disk: make room; nothing that was acknowledged is lost"
+            for peer in description.silent_peers:
                 yield (
-                    f"node {seen.node_id} has no response from node {peer.node_id} for "
+                    f"node {description.node_id} has no response from node {peer.node_id} for "
                     f"{peer.silent_ms / 1000:,.0f} s ({peer.reason})"
                 )
 
 
 def _cells(view: NodeView) -> list[object]:
-    seen = view.seen
-    if seen is None:
+    description = view.description
+    if description is None:
         return ["-", view.name, "no response", *["-"] * (len(COLUMNS) - 4), "no"]
-    high_watermark = _shown(seen.high_watermark)
+    high_watermark = _shown(description.high_watermark)
     if view.is_stock:
-        return ["-", view.name, "kafka", seen.epoch, _shown(seen.leader_id), "-", high_watermark, *["-"] * 5]
+        return [
+            "-",
+            view.name,
+            "kafka",
+            description.epoch,
+            _shown(description.leader_id),
+            "-",
+            high_watermark,
+            *["-"] * 5,
+        ]
     return [
-        seen.node_id,
+        description.node_id,
         view.name,
-        seen.role,
-        seen.epoch,
-        _leader(seen),
-        "yes" if seen.is_voter else "no",
+        description.role,
+        description.epoch,
+        _leader(description),
+        "yes" if description.is_voter else "no",
         high_watermark,
-        seen.applied_offset,
+        description.applied_offset,
         _shown(_lag(view)),
-        size(seen.free_bytes) if seen.has_room else "full",
-        seen.snapshot_end_offset or "-",
-        "yes" if seen.is_ready else "no",
+        size(description.free_bytes) if description.has_room else "full",
+        description.snapshot_end_offset or "-",
+        "yes" if description.is_ready else "no",
     ]
 
 
-def _leader(seen: DescribeNodeResponse) -> object:
+def _leader(description: DescribeNodeResponse) -> object:
     """Whom a node takes for the leader, and since when it has not heard of it: that one may be gone."""
-    if seen.leader_id in (-1, seen.node_id) or 0 <= seen.contact_ms < UNHEARD_MS:
-        return _shown(seen.leader_id)
-    silence = f" for {seen.contact_ms / 1000:,.1f} s" if seen.contact_ms > 0 else ""
-    return f"{seen.leader_id} (unheard{silence})"
+    if description.leader_id in (-1, description.node_id) or 0 <= description.contact_ms < STALE_LEADER_MS:
+        return _shown(description.leader_id)
+    silence = f" for {description.contact_ms / 1000:,.1f} s" if description.contact_ms > 0 else ""
+    return f"{description.leader_id} (unheard{silence})"
 
 
 def _lag(view: NodeView) -> int | None:
-    seen = view.seen
-    if seen is None or seen.high_watermark < 0:
+    description = view.description
+    if description is None or description.high_watermark < 0:
         return None
-    return max(0, seen.high_watermark - seen.applied_offset)
+    return max(0, description.high_watermark - description.applied_offset)
 
 
 def _known(number: int) -> int | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorumd.cli import options
-from quorumd.cli.asking import ask
-from quorumd.cli.configs import TYPES, assigned
+from quorumd.cli.admin_runner import run_admin
+from quorumd.cli.configs import TYPES, parse_assignments
 from quorumd.cli.output import columns, listed_ids, print_json
 from quorumd.errors import ErrorCode, RequestFailed
 
@@ -85,7 +85,7 @@ def create(
         raise click.UsageError(
             "--replica-assignment says it all: leave --partitions, --replication-factor out"
         )
-    configs = assigned(settings)
+    configs = parse_assignments(settings)
 
     async def create_topic(admin: AdminClient) -> dict[str, Any]:
         try:
@@ -110,7 +110,7 @@ def create(
             "replicationFactor": made.replication_factor,
         }
 
-    made = ask(servers, create_topic)
+    made = run_admin(servers, create_topic)
     if output == "json":
         print_json(made)
         return
@@ -138,7 +138,7 @@ def list_command(servers: Addresses, output: str) -> None:
         described = await admin.describe_topics()
         return [topic_row(topic, ongoing) for topic in sorted(described, key=lambda topic: topic.name or "")]
 
-    rows = ask(servers, listed)
+    rows = run_admin(servers, listed)
     if output == "json":
         print_json(rows)
     else:
@@ -181,7 +181,7 @@ def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
             shown.append({**topic_row(topic, ongoing), "configs": own, "partitions": partitions})
         return shown
 
-    shown = ask(servers, described)
+    shown = run_admin(servers, described)
     if output == "json":
         print_json(shown)
     else:
@@ -207,7 +207,7 @@ def add_partitions(name: str, total: int, validate_only: bool, servers: Addresse
     Example:
       quorumd topics add-partitions orders --bootstrap-server 127.0.0.1:9192 --partitions 24
     """
-    ask(servers, lambda admin: admin.add_partitions(name, total, validate_only=validate_only))
+    run_admin(servers, lambda admin: admin.add_partitions(name, total, validate_only=validate_only))
     if output == "json":
         print_json({"topic": name, "partitions": total, "added": not validate_only})
     else:
@@ -239,7 +239,7 @@ def delete(names: tuple[str, ...], if_exists: bool, servers: Addresses, output: 
                     failures.append(failure)
         return deleted, failures
 
-    deleted, failures = ask(servers, delete_topics)
+    deleted, failures = run_admin(servers, delete_topics)
     if output == "json":
         print_json({"deleted": deleted})
     elif deleted:

@@ -17,11 +17,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from quorumd.client.cluster_client import (
-    ENDPOINTS_OF_BROKERS,
-    ENDPOINTS_OF_CONTROLLERS,
+    BROKER_ENDPOINTS,
+    CONTROLLER_ENDPOINTS,
     ClusterClient,
     Target,
-    raise_for,
+    raise_on_error,
 )
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
@@ -144,12 +144,12 @@ class AdminClient(ClusterClient):
             METADATA_TOPIC, [describe_quorum_request.PartitionData(METADATA_PARTITION)]
         )
         request = describe_quorum_request.DescribeQuorumRequest([topic])
-        response = await self.ask(request, DescribeQuorumResponse, "leader")
-        raise_for(response.error_code, response.error_message, "DescribeQuorum")
+        response = await self.request(request, DescribeQuorumResponse, "leader")
+        raise_on_error(response.error_code, response.error_message, "DescribeQuorum")
         partitions = [partition for topic in response.topics for partition in topic.partitions]
         if len(partitions) != 1:
             raise RequestFailed(f"DescribeQuorum: {len(partitions)} partitions where one was asked for")
-        raise_for(partitions[0].error_code, partitions[0].error_message, "DescribeQuorum")
+        raise_on_error(partitions[0].error_code, partitions[0].error_message, "DescribeQuorum")
         return partitions[0], response.nodes
 
     async def alter_quorum(self, voters: Sequence[int] | None) -> None:
@@ -170,10 +170,10 @@ class AdminClient(ClusterClient):
         targets = None if voters is None else [wire.TargetVoter(voter) for voter in voters]
         partition = wire.PartitionData(METADATA_PARTITION, targets)
         request = wire.AlterQuorumRequest("", [wire.TopicData(METADATA_TOPIC, [partition])])
-        response = await self.ask(request, AlterQuorumResponse, "leader")
+        response = await self.request(request, AlterQuorumResponse, "leader")
         for topic in response.topics:
             for answer in topic.partitions:
-                raise_for(answer.error_code, answer.error_message, "AlterQuorum")
+                raise_on_error(answer.error_code, answer.error_message, "AlterQuorum")
 
     async def add_voter(self, voter: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
         """Give one replica a vote (KIP-853); returns when that is committed. While it is not caught up, or other
@@ -183,30 +183,30 @@ class AdminClient(ClusterClient):
         listeners = [wire.Listener(*endpoint) for endpoint in endpoints]
         patience_ms = int(self.attempt_timeout_ms * 2 / 3)
         request = wire.AddRaftVoterRequest(None, patience_ms, *voter, listeners)
-        response, attempts = await self.ask_counting(request, AddRaftVoterResponse, "leader")
+        response, attempts = await self.request_counting_attempts(request, AddRaftVoterResponse, "leader")
         was_before = response.error_code == ErrorCode.DUPLICATE_VOTER and attempts > 1
         if not (was_before and await self._votes(voter)):
-            raise_for(response.error_code, response.error_message, f"voter {voter.id}")
+            raise_on_error(response.error_code, response.error_message, f"voter {voter.id}")
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
         """Take one replica its vote (KIP-853); returns when that is committed. Raises RequestFailed."""
         request = RemoveRaftVoterRequest(None, *voter)
-        response, attempts = await self.ask_counting(request, RemoveRaftVoterResponse, "leader")
+        response, attempts = await self.request_counting_attempts(request, RemoveRaftVoterResponse, "leader")
         was_before = response.error_code == ErrorCode.VOTER_NOT_FOUND and attempts > 1
         if not (was_before and not await self._votes(voter)):
-            raise_for(response.error_code, response.error_message, f"voter {voter.id}")
+            raise_on_error(response.error_code, response.error_message, f"voter {voter.id}")
 
     async def describe_cluster(self, node: Target = None) -> DescribeClusterResponse:
         """The nodes of the quorum and their leader as controllers (endpoint type 2). Raises RequestFailed."""
-        request = DescribeClusterRequest(endpoint_type=ENDPOINTS_OF_CONTROLLERS)
-        response = await self.ask(request, DescribeClusterResponse, node)
-        raise_for(response.error_code, response.error_message, "DescribeCluster")
+        request = DescribeClusterRequest(endpoint_type=CONTROLLER_ENDPOINTS)
+        response = await self.request(request, DescribeClusterResponse, node)
+        raise_on_error(response.error_code, response.error_message, "DescribeCluster")
         return response
 
     async def metadata(self, node: Target = None) -> MetadataResponse:
         """The nodes and the controller as Metadata tells them, without topics. Raises RequestFailed."""
-        response = await self.ask(MetadataRequest(), MetadataResponse, node)
-        raise_for(response.error_code, None, "Metadata")
+        response = await self.request(MetadataRequest(), MetadataResponse, node)
+        raise_on_error(response.error_code, None, "Metadata")
         return response
 
     async def describe_configs(
@@ -214,11 +214,11 @@ class AdminClient(ClusterClient):
     ) -> list[DescribeConfigsResourceResult]:
         """The configs of one resource, those in `keys` or all of them. Raises RequestFailed."""
         resource = DescribeConfigsResource(resource_type, name, None if keys is None else list(keys))
-        response = await self.ask(DescribeConfigsRequest([resource]), DescribeConfigsResponse, node)
+        response = await self.request(DescribeConfigsRequest([resource]), DescribeConfigsResponse, node)
         what = f"configs of {_resource(resource_type, name)}"
         if len(response.results) != 1:
             raise RequestFailed(f"{what}: {len(response.results)} results where one was asked for")
-        raise_for(response.results[0].error_code, response.results[0].error_message, what)
+        raise_on_error(response.results[0].error_code, response.results[0].error_message, what)
         return response.results[0].configs
 
     async def alter_configs(
@@ -234,9 +234,11 @@ class AdminClient(ClusterClient):
         request = IncrementalAlterConfigsRequest(
             [AlterConfigsResource(resource_type, name, configs)], validate_only
         )
-        response = await self.ask(request, IncrementalAlterConfigsResponse, "leader")
+        response = await self.request(request, IncrementalAlterConfigsResponse, "leader")
         for answer in response.responses:
-            raise_for(answer.error_code, answer.error_message, f"configs of {_resource(resource_type, name)}")
+            raise_on_error(
+                answer.error_code, answer.error_message, f"configs of {_resource(resource_type, name)}"
+            )
 
     async def create_topic(
         self,
@@ -259,7 +261,7 @@ class AdminClient(ClusterClient):
             [wire.CreatableTopicConfig(key, value) for key, value in (configs or {}).items()],
         )
         request = wire.CreateTopicsRequest([topic], int(self.attempt_timeout_ms), validate_only)
-        response, attempts = await self.ask_counting(request, CreateTopicsResponse, "leader")
+        response, attempts = await self.request_counting_attempts(request, CreateTopicsResponse, "leader")
         (result,) = response.topics
         if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and attempts > 1:
             (found,) = await self.describe_topics([name])
@@ -267,7 +269,7 @@ class AdminClient(ClusterClient):
             if len(found.partitions) == wanted:
                 # An earlier attempt, whose answer was lost.
                 return CreatableTopicResult(name, found.topic_id, 0, None, 0, wanted)
-        raise_for(result.error_code, result.error_message, f"topic {name!r}")
+        raise_on_error(result.error_code, result.error_message, f"topic {name!r}")
         return result
 
     async def delete_topic(self, name: str) -> None:
@@ -276,10 +278,10 @@ class AdminClient(ClusterClient):
         request = wire.DeleteTopicsRequest(
             [wire.DeleteTopicState(name)], [name], int(self.attempt_timeout_ms)
         )
-        response, attempts = await self.ask_counting(request, DeleteTopicsResponse, "leader")
+        response, attempts = await self.request_counting_attempts(request, DeleteTopicsResponse, "leader")
         (result,) = response.responses
         if result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or attempts == 1:
-            raise_for(result.error_code, result.error_message, f"topic {name!r}")
+            raise_on_error(result.error_code, result.error_message, f"topic {name!r}")
 
     async def add_partitions(self, topic: str, total: int, *, validate_only: bool = False) -> None:
         """Let the topic have so many partitions, those that it has included. Raises RequestFailed."""
@@ -287,13 +289,13 @@ class AdminClient(ClusterClient):
         request = wire.CreatePartitionsRequest(
             [wire.CreatePartitionsTopic(topic, total, None)], int(self.attempt_timeout_ms), validate_only
         )
-        response, attempts = await self.ask_counting(request, CreatePartitionsResponse, "leader")
+        response, attempts = await self.request_counting_attempts(request, CreatePartitionsResponse, "leader")
         (result,) = response.results
         if result.error_code == ErrorCode.INVALID_PARTITIONS and attempts > 1:
             (found,) = await self.describe_topics([topic])
             if len(found.partitions) == total:
                 return
-        raise_for(result.error_code, result.error_message, f"topic {topic!r}")
+        raise_on_error(result.error_code, result.error_message, f"topic {topic!r}")
 
     async def describe_topics(
         self, names: Sequence[str] | None = None, *, skip_unknown: bool = False
@@ -311,11 +313,11 @@ class AdminClient(ClusterClient):
             request = wire.DescribeTopicPartitionsRequest(
                 [wire.TopicRequest(name) for name in sorted(names or ())], _PAGE_PARTITIONS, cursor
             )
-            response = await self.ask(request, DescribeTopicPartitionsResponse, "leader")
+            response = await self.request(request, DescribeTopicPartitionsResponse, "leader")
             for topic in response.topics:
                 if skip_unknown and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue
-                raise_for(topic.error_code, None, f"topic {topic.name!r}")
+                raise_on_error(topic.error_code, None, f"topic {topic.name!r}")
                 known = topics.setdefault(topic.name, topic)
                 if known is not topic:
                     known.partitions += topic.partitions
@@ -342,8 +344,10 @@ class AdminClient(ClusterClient):
         request = wire.AlterPartitionReassignmentsRequest(
             int(self.attempt_timeout_ms), may_change_replication_factor, list(topics.values())
         )
-        response, attempts = await self.ask_counting(request, AlterPartitionReassignmentsResponse, "leader")
-        raise_for(response.error_code, response.error_message, "AlterPartitionReassignments")
+        response, attempts = await self.request_counting_attempts(
+            request, AlterPartitionReassignmentsResponse, "leader"
+        )
+        raise_on_error(response.error_code, response.error_message, "AlterPartitionReassignments")
         refused: dict[TopicPartition, ItemError] = {}
         for answer in response.responses:
             for item in answer.partitions:
@@ -362,8 +366,8 @@ class AdminClient(ClusterClient):
             numbers = _by_topic(partitions)
             topics = [wire.ListPartitionReassignmentsTopics(topic, found) for topic, found in numbers.items()]
         request = wire.ListPartitionReassignmentsRequest(int(self.attempt_timeout_ms), topics)
-        response = await self.ask(request, ListPartitionReassignmentsResponse, "leader")
-        raise_for(response.error_code, response.error_message, "ListPartitionReassignments")
+        response = await self.request(request, ListPartitionReassignmentsResponse, "leader")
+        raise_on_error(response.error_code, response.error_message, "ListPartitionReassignments")
         return {
             TopicPartition(topic.name, partition.partition_index): partition
             for topic in response.topics
@@ -380,8 +384,8 @@ class AdminClient(ClusterClient):
         if partitions is not None:
             topics = [wire.TopicPartitions(topic, found) for topic, found in _by_topic(partitions).items()]
         request = wire.ElectLeadersRequest(election, topics, int(self.attempt_timeout_ms))
-        response = await self.ask(request, ElectLeadersResponse, "leader")
-        raise_for(response.error_code, None, "ElectLeaders")
+        response = await self.request(request, ElectLeadersResponse, "leader")
+        raise_on_error(response.error_code, None, "ElectLeaders")
         return {
             TopicPartition(topic.topic, item.partition_id): _item_error(item) if item.error_code else None
             for topic in response.replica_election_results
@@ -393,36 +397,38 @@ class AdminClient(ClusterClient):
 
         Under a stock leader, which knows only controllers, as another node has them. Raises RequestFailed.
         """
-        request = DescribeClusterRequest(False, ENDPOINTS_OF_BROKERS, True, True)
-        response = await self.ask(request, DescribeClusterResponse, "leader")
+        request = DescribeClusterRequest(False, BROKER_ENDPOINTS, True, True)
+        response = await self.request(request, DescribeClusterResponse, "leader")
         if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
             raise RequestFailed(
                 "a Kafka controller leads and does not describe brokers: name a quorumd node or a broker in "
                 "--bootstrap-server",
                 response.error_code,
             )
-        raise_for(response.error_code, response.error_message, "DescribeCluster")
+        raise_on_error(response.error_code, response.error_message, "DescribeCluster")
         return response
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker that does not come back; returns when that is committed. Raises RequestFailed."""
         request = UnregisterBrokerRequest(broker_id)
-        response, attempts = await self.ask_counting(request, UnregisterBrokerResponse, "leader")
+        response, attempts = await self.request_counting_attempts(request, UnregisterBrokerResponse, "leader")
         if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED or attempts == 1:
-            raise_for(response.error_code, response.error_message, f"broker {broker_id}")
+            raise_on_error(response.error_code, response.error_message, f"broker {broker_id}")
 
     async def unregister_controller(self, controller_id: int) -> None:
         """Remove the registration of a controller; returns when that is committed. Raises RequestFailed."""
         request = UnregisterControllerRequest(controller_id)
-        response, attempts = await self.ask_counting(request, UnregisterControllerResponse, "leader")
+        response, attempts = await self.request_counting_attempts(
+            request, UnregisterControllerResponse, "leader"
+        )
         if response.error_code != ErrorCode.CONTROLLER_ID_NOT_REGISTERED or attempts == 1:
-            raise_for(response.error_code, response.error_message, f"controller {controller_id}")
+            raise_on_error(response.error_code, response.error_message, f"controller {controller_id}")
 
     async def describe_features(self) -> Features:
         """The features of the cluster, as the leader knows them. Raises RequestFailed."""
         request = ApiVersionsRequest(CLIENT_SOFTWARE_NAME, "1")
-        response = await self.ask(request, ApiVersionsResponse, "leader")
-        raise_for(response.error_code, None, "ApiVersions")
+        response = await self.request(request, ApiVersionsResponse, "leader")
+        raise_on_error(response.error_code, None, "ApiVersions")
         return Features(
             {each.name: (each.min_version, each.max_version) for each in response.supported_features},
             {each.name: each.max_version_level for each in response.finalized_features},
@@ -436,8 +442,8 @@ class AdminClient(ClusterClient):
         for each that cannot be."""
         updates = [FeatureUpdateKey(name, level, False, upgrade_type) for name, level in levels.items()]
         request = UpdateFeaturesRequest(60_000, updates, validate_only)
-        response = await self.ask(request, UpdateFeaturesResponse, "leader")
-        raise_for(response.error_code, response.error_message, "features")
+        response = await self.request(request, UpdateFeaturesResponse, "leader")
+        raise_on_error(response.error_code, response.error_message, "features")
 
     async def _votes(self, voter: ReplicaKey) -> bool:
         """Whether exactly this replica votes now."""

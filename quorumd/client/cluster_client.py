@@ -39,11 +39,11 @@ RETRY_BACKOFF_MS = 50
 RETRY_BACKOFF_MAX_MS = 1_000
 """Kafka's retry.backoff.max.ms; its retry.backoff.ms of 100 is longer than an election takes here."""
 
-ENDPOINTS_OF_BROKERS = 1
-ENDPOINTS_OF_CONTROLLERS = 2
+BROKER_ENDPOINTS = 1
+CONTROLLER_ENDPOINTS = 2
 """DescribeCluster's endpoint types (KIP-919)."""
 
-ASK_AGAIN = frozenset(
+RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -85,7 +85,7 @@ class ClusterClient:
         self.attempt_timeout_ms = attempt_timeout_ms
         self._nodes: dict[int, Address] = {}
         self._leader: int | None = None
-        self._turn = 0
+        self._next_node = 0
         self._connections: dict[Address, NodeConnection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
 
@@ -114,11 +114,11 @@ class ClusterClient:
         async def once() -> VersionRanges:
             return (await self._connection_to(node)).peer_ranges
 
-        return await self._retried("ApiVersions", node, once)
+        return await self._retry("ApiVersions", node, once)
 
     async def find_leader(self) -> Leader:
         """The leader, asked for anew. Raises RequestFailed when there is none before the deadline."""
-        return await self._retried("looking for the leader", None, self._learn_leader)
+        return await self._retry("looking for the leader", None, self._discover_leader)
 
     async def send(self, message: Message, node: Target = None) -> Message:
         """The response of a node to any request, in the highest version that both sides speak.
@@ -128,34 +128,36 @@ class ClusterClient:
         RequestFailed at the deadline, with the last error code if there was one, and UnsupportedVersion for a
         request that the node does not know.
         """
-        return (await self._sent(message, node))[0]
+        return (await self._send_with_retries(message, node))[0]
 
-    async def ask(self, message: Message, response_class: type[R], node: Target) -> R:
+    async def request(self, message: Message, response_class: type[R], node: Target) -> R:
         """As `send`, where it is known what comes back."""
-        return (await self.ask_counting(message, response_class, node))[0]
+        return (await self.request_counting_attempts(message, response_class, node))[0]
 
-    async def ask_counting(self, message: Message, response_class: type[R], node: Target) -> tuple[R, int]:
+    async def request_counting_attempts(
+        self, message: Message, response_class: type[R], node: Target
+    ) -> tuple[R, int]:
         """As `ask`, and how often it was sent: an earlier attempt may have done what the last one came late for."""
-        response, attempts = await self._sent(message, node)
+        response, attempts = await self._send_with_retries(message, node)
         assert isinstance(response, response_class)
         return response, attempts
 
-    async def _sent(self, message: Message, node: Target) -> tuple[Message, int]:
+    async def _send_with_retries(self, message: Message, node: Target) -> tuple[Message, int]:
         target, attempts = node, 0
 
         async def once() -> Message:
             nonlocal target, attempts
             attempts += 1
             response = await self._exchange(await self._connection_for(message, target), message)
-            error = next((error for error in _errors(response) if error[0] in ASK_AGAIN), None)
+            error = next((error for error in _errors(response) if error[0] in RETRIABLE_ERRORS), None)
             if error is None or isinstance(node, int):
                 return response
             target = "leader"
-            raise RequestFailed(f"{message.NAME} was answered with {described(*error)}", error[0])
+            raise RequestFailed(f"{message.NAME} was answered with {describe_error(*error)}", error[0])
 
-        return await self._retried(message.NAME, node, once), attempts
+        return await self._retry(message.NAME, node, once), attempts
 
-    async def _retried(self, what: str, node: Target, once: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, what: str, node: Target, once: Callable[[], Awaitable[T]]) -> T:
         """What `once` returns; after RequestFailed it is called again, until the deadline."""
         failure = RequestFailed("nobody answered")
         attempt = 0
@@ -167,7 +169,7 @@ class ClusterClient:
                     except RequestFailed as again:
                         failure = again
                     # Ask somebody else next time, and look again for where the leader, or that node, is.
-                    self._turn += 1
+                    self._next_node += 1
                     self._leader = None
                     if isinstance(node, int):
                         self._nodes.pop(node, None)
@@ -187,9 +189,9 @@ class ClusterClient:
         except TimeoutError:
             connection.close()
             where = f"{connection.host}:{connection.port}"
-            raise RequestFailed(f"{where} left {message.NAME} unanswered{self._patience()}") from None
+            raise RequestFailed(f"{where} left {message.NAME} unanswered{self._timeout_text()}") from None
 
-    def _patience(self) -> str:
+    def _timeout_text(self) -> str:
         return f" for {self.attempt_timeout_ms:.0f} ms"
 
     async def _connection_for(self, message: Message, node: Target) -> NodeConnection:
@@ -208,12 +210,12 @@ class ClusterClient:
     async def _connection_to(self, node: Target) -> NodeConnection:
         if node is None:
             addresses = self.addresses
-            return await self._connection(addresses[self._turn % len(addresses)])
+            return await self._connection(addresses[self._next_node % len(addresses)])
         if node == "leader":
             leader = self._leader
-            node = leader if leader is not None else (await self._learn_leader()).id
+            node = leader if leader is not None else (await self._discover_leader()).id
         elif node not in self._nodes:
-            await self._learn_nodes()
+            await self._discover_nodes()
         if node not in self._nodes:
             raise RequestFailed(f"node {node} is not known, these are: {sorted(self._nodes)}")
         return await self._connection(self._nodes[node])
@@ -227,18 +229,20 @@ class ClusterClient:
                         connection = await NodeConnection.open(*address, self._client_id)
                 except TimeoutError:
                     where = f"{address[0]}:{address[1]}"
-                    raise RequestFailed(f"{where} left a connection unanswered{self._patience()}") from None
+                    raise RequestFailed(
+                        f"{where} left a connection unanswered{self._timeout_text()}"
+                    ) from None
                 self._connections[address] = connection
             return connection
 
-    async def _learn_leader(self) -> Leader:
+    async def _discover_leader(self) -> Leader:
         """Ask one node. Raises RequestFailed when it does not answer or knows no leader."""
-        await self._learn_nodes()
+        await self._discover_nodes()
         if self._leader is None:
             raise RequestFailed("the quorum has no leader that is known", ErrorCode.NOT_CONTROLLER)
         return Leader(self._leader, *self._nodes[self._leader])
 
-    async def _learn_nodes(self) -> None:
+    async def _discover_nodes(self) -> None:
         """By Metadata where it is spoken; a stock controller only speaks DescribeCluster."""
         connection = await self._connection_to(None)
         if ApiKey.METADATA in connection.peer_ranges:
@@ -247,7 +251,7 @@ class ClusterClient:
             nodes = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
             leader = metadata.controller_id
         else:
-            request = DescribeClusterRequest(endpoint_type=ENDPOINTS_OF_CONTROLLERS)
+            request = DescribeClusterRequest(endpoint_type=CONTROLLER_ENDPOINTS)
             cluster = await self._exchange(connection, request)
             assert isinstance(cluster, DescribeClusterResponse)
             nodes = {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers}
@@ -259,7 +263,7 @@ class ClusterClient:
 def _serves(ranges: VersionRanges, message: Message) -> bool:
     """Whether a node with these APIs has a response: DescribeCluster for brokers is refused with
     MISMATCHED_ENDPOINT_TYPE by stock controllers, the only nodes that do not speak Metadata."""
-    if isinstance(message, DescribeClusterRequest) and message.endpoint_type == ENDPOINTS_OF_BROKERS:
+    if isinstance(message, DescribeClusterRequest) and message.endpoint_type == BROKER_ENDPOINTS:
         return message.API_KEY in ranges and ApiKey.METADATA in ranges
     return message.API_KEY in ranges
 
@@ -276,10 +280,10 @@ def _errors(part: MessageStruct) -> Iterator[tuple[int, str | None]]:
                     yield from _errors(item)
 
 
-def described(code: int, text: str | None) -> str:
+def describe_error(code: int, text: str | None) -> str:
     return f"{ErrorCode.describe(code)}: {text}" if text else ErrorCode.describe(code)
 
 
-def raise_for(code: int, text: str | None, what: str) -> None:
+def raise_on_error(code: int, text: str | None, what: str) -> None:
     if code != ErrorCode.NONE:
-        raise RequestFailed(f"{what}: {described(code, text)}", code)
+        raise RequestFailed(f"{what}: {describe_error(code, text)}", code)

@@ -37,10 +37,10 @@ class NodeConnection(asyncio.Protocol):
         self._handshake = Handshake(self._client)
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
-        self._waiting: dict[int, Callable[[Outcome], None]] = {}
+        self._pending: dict[int, Callable[[Outcome], None]] = {}
         self._output: list[bytes] = []
         self._transport: asyncio.Transport | None = None
-        self._lost: str | None = None
+        self._close_reason: str | None = None
 
     @classmethod
     async def open(cls, host: str, port: int, client_id: str = "quorumd") -> NodeConnection:
@@ -62,11 +62,11 @@ class NodeConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        return self._lost is None
+        return self._close_reason is None
 
     @property
     def in_flight(self) -> int:
-        return len(self._waiting)
+        return len(self._pending)
 
     @property
     def peer_ranges(self) -> VersionRanges:
@@ -74,7 +74,7 @@ class NodeConnection(asyncio.Protocol):
         return self._handshake.peer_ranges
 
     def __repr__(self) -> str:
-        state = f"{len(self._waiting)} in flight" if self.is_open else f"closed: {self._lost}"
+        state = f"{len(self._pending)} in flight" if self.is_open else f"closed: {self._close_reason}"
         return f"<connection to {self.host}:{self.port}, {state}>"
 
     def best_version(self, api_key: int) -> int:
@@ -95,13 +95,13 @@ class NodeConnection(asyncio.Protocol):
 
         Raises UnsupportedVersion, and RequestFailed on a lost connection; `done` is not called then.
         """
-        if self._lost is not None:
-            raise RequestFailed(self._lost)
+        if self._close_reason is not None:
+            raise RequestFailed(self._close_reason)
         if version is None:
             assert message.API_KEY is not None, f"{message.NAME} is no request"
             version = self.best_version(message.API_KEY)
         correlation_id, data = self._client.request(message, version)
-        self._waiting[correlation_id] = done
+        self._pending[correlation_id] = done
         self._write(data)
 
     async def send(self, message: Message, version: int | None = None) -> Message:
@@ -121,7 +121,7 @@ class NodeConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close; what is in flight fails."""
-        self._lose("closed by this client")
+        self._fail("closed by this client")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
@@ -132,14 +132,14 @@ class NodeConnection(asyncio.Protocol):
         try:
             for correlation_id, response in self._client.receive(data):
                 if self._ready.done():
-                    self._waiting.pop(correlation_id)(response)
+                    self._pending.pop(correlation_id)(response)
                 else:
                     self._shake_hands(response)
         except (MalformedMessage, UnsupportedVersion) as error:
-            self._lose(str(error))
+            self._fail(str(error))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._lose(f"lost: {error}" if error else "closed by the node")
+        self._fail(f"lost: {error}" if error else "closed by the node")
 
     def _shake_hands(self, response: Message) -> None:
         again = self._handshake.answered(response)
@@ -154,18 +154,18 @@ class NodeConnection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        if self._transport is not None and self._lost is None:
+        if self._transport is not None and self._close_reason is None:
             self._transport.write(b"".join(self._output))
         self._output.clear()
 
-    def _lose(self, reason: str) -> None:
-        if self._lost is not None:
+    def _fail(self, reason: str) -> None:
+        if self._close_reason is not None:
             return
-        self._lost = f"connection to {self.host}:{self.port}: {reason}"
+        self._close_reason = f"connection to {self.host}:{self.port}: {reason}"
         if self._transport is not None:
             self._transport.close()
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._pending = self._pending, {}
         for done in waiting.values():
-            done(RequestFailed(self._lost))
+            done(RequestFailed(self._close_reason))
         if not self._ready.done():
-            self._ready.set_exception(RequestFailed(self._lost))
+            self._ready.set_exception(RequestFailed(self._close_reason))

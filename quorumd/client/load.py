@@ -24,7 +24,7 @@ from struct import Struct
 from time import perf_counter
 from typing import cast
 
-from quorumd.client.cluster_client import ASK_AGAIN, Address, ClusterClient, raise_for
+from quorumd.client.cluster_client import RETRIABLE_ERRORS, Address, ClusterClient, raise_on_error
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -40,7 +40,7 @@ CLIENT_METRICS = 16
 RESOURCE_NAME = "quorumd-load"
 CONFIG = "metrics"
 """A list of any text, so a value of any size."""
-FILLINGS = "xy"
+FILL_CHARACTERS = "xy"
 """In turn: a stock controller commits nothing for a value that is there already."""
 CLIENT_ID = b"quorumd-load"
 API_VERSION = 1
@@ -60,9 +60,9 @@ _REQUEST_START = Struct(">ihhi")
 """Size of the rest, API key, version, correlation id."""
 _CORRELATION_ID = Struct(">i")
 _CORRELATION_AT = 8
-_ANSWER = Struct(">ii5xBh")
+_RESPONSE = Struct(">ii5xBh")
 """Size of the rest, correlation id, (no tags, throttle time), number of results + 1, error code of the first."""
-_SHORTEST_ANSWER = _ANSWER.size
+_MIN_RESPONSE_SIZE = _RESPONSE.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +94,18 @@ class LoadReport:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Totals:
     """What the connections of a run count together, from `start` to `deadline`."""
 
     start: float
     deadline: float
     latencies: array[float] = field(default_factory=lambda: array("d"))
-    answered: int = 0
+    completed: int = 0
     failed: int = 0
     longest_pause_s: float = 0.0
     _last: float = 0.0
 
-    def note_success(self, now: float) -> None:
+    def record_success(self, now: float) -> None:
         """Some writes succeeded at this time."""
         if self.start <= now <= self.deadline:
             self.longest_pause_s = max(self.longest_pause_s, self.pause_s(now))
@@ -135,8 +135,8 @@ class Load:
         self._connections = min(connections, in_flight)
         self._value_bytes = value_bytes
         start = perf_counter() + warm_up_s
-        self._tally = _Tally(start, start + seconds)
-        self._runs = 0
+        self._totals = _Totals(start, start + seconds)
+        self._attempts = 0
         self._written = set() if written is None else written
 
     async def run(self) -> None:
@@ -145,33 +145,33 @@ class Load:
         Raises RequestFailed for a write that no leader would accept, and where nothing was written at all.
         """
         failure: Exception | None = None
-        while (left_s := self._tally.deadline - perf_counter()) > 0:
+        while (left_s := self._totals.deadline - perf_counter()) > 0:
             try:
                 address = await asyncio.wait_for(self._leader(), left_s)
-                self._runs += 1
+                self._attempts += 1
                 await self._write_to(address)
             except TimeoutError:
                 break
             except RequestFailed as error:
-                if error.error_code not in (*ASK_AGAIN, ErrorCode.NONE):
+                if error.error_code not in (*RETRIABLE_ERRORS, ErrorCode.NONE):
                     raise
                 failure = error
                 await asyncio.sleep(RETRY_BACKOFF_S)
-        if not self._tally.latencies:
+        if not self._totals.latencies:
             raise failure or RequestFailed("no write succeeded in time; measure for longer")
 
     def report(self) -> LoadReport:
         """What was measured so far."""
-        tally, now = self._tally, perf_counter()
+        totals, now = self._totals, perf_counter()
         return LoadReport(
             self._in_flight,
             self._connections,
             self._value_bytes,
-            max(0.0, min(now, tally.deadline) - tally.start),
-            array("d", sorted(tally.latencies)),
-            tally.failed,
-            max(0, self._runs - 1),
-            max(0.0, tally.longest_pause_s, tally.pause_s(now)) * 1000,
+            max(0.0, min(now, totals.deadline) - totals.start),
+            array("d", sorted(totals.latencies)),
+            totals.failed,
+            max(0, self._attempts - 1),
+            max(0.0, totals.longest_pause_s, totals.pause_s(now)) * 1000,
         )
 
     async def _write_to(self, address: Address) -> None:
@@ -185,13 +185,13 @@ class Load:
             names = [resource_name(number, slot) for slot in range(shares)]
             self._written.update(names)
             requests = [self._requests(name) for name in names]
-            writers.append(_Writer(requests, self._tally, loop.create_future()))
+            writers.append(_Writer(requests, self._totals, loop.create_future()))
         try:
             for writer in writers:
                 transports.append(await _connect(writer, *address))
-            await self._until_finished([writer.finished for writer in writers], address)
+            await self._wait_finished([writer.finished for writer in writers], address)
         except (OSError, RequestFailed) as error:
-            self._tally.failed += sum(writer.unanswered for writer in writers)
+            self._totals.failed += sum(writer.outstanding for writer in writers)
             if isinstance(error, RequestFailed):
                 raise
             reason = error.strerror or error
@@ -204,17 +204,19 @@ class Load:
 
     def _requests(self, resource: str) -> tuple[bytes, bytes]:
         """Two frames, sent in turn, each of which changes what the other wrote."""
-        first, second = (write_request(resource, self._value_bytes, filling) for filling in FILLINGS)
+        first, second = (
+            write_request(resource, self._value_bytes, fill_character) for fill_character in FILL_CHARACTERS
+        )
         return first, second
 
-    async def _until_finished(self, finished: list[asyncio.Future[None]], address: Address) -> None:
+    async def _wait_finished(self, finished: list[asyncio.Future[None]], address: Address) -> None:
         left: set[asyncio.Future[None]] = set(finished)
         while left:
-            before = self._tally.answered
+            before = self._totals.completed
             done, left = await asyncio.wait(left, timeout=STALLED_S, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
-            if not done and self._tally.answered == before:
+            if not done and self._totals.completed == before:
                 raise RequestFailed(f"{address[0]}:{address[1]} did not respond for {STALLED_S:.0f} s")
 
 
@@ -223,9 +225,9 @@ def resource_name(connection: int, slot: int) -> str:
     return f"{RESOURCE_NAME}-{connection}-{slot}"
 
 
-def write_request(resource: str, value_bytes: int, filling: str = FILLINGS[0]) -> bytes:
+def write_request(resource: str, value_bytes: int, fill_character: str = FILL_CHARACTERS[0]) -> bytes:
     """The frame that sets the config of one of the load's own resources, with correlation id 0."""
-    change = AlterableConfig(CONFIG, _SET, filling * value_bytes)
+    change = AlterableConfig(CONFIG, _SET, fill_character * value_bytes)
     message = IncrementalAlterConfigsRequest([AlterConfigsResource(CLIENT_METRICS, resource, [change])])
     body = Struct(">h").pack(len(CLIENT_ID)) + CLIENT_ID + b"\0" + encode(message, API_VERSION)
     size = _REQUEST_START.size - 4 + len(body)
@@ -252,13 +254,13 @@ async def _removed(client: ClusterClient, names: Sequence[str]) -> list[str]:
     request = IncrementalAlterConfigsRequest(
         [AlterConfigsResource(CLIENT_METRICS, name, [change]) for name in names]
     )
-    altered = await client.ask(request, IncrementalAlterConfigsResponse, "leader")
+    altered = await client.request(request, IncrementalAlterConfigsResponse, "leader")
     for answer in altered.responses:
-        raise_for(answer.error_code, answer.error_message, answer.resource_name)
+        raise_on_error(answer.error_code, answer.error_message, answer.resource_name)
     asked = DescribeConfigsRequest(
         [DescribeConfigsResource(CLIENT_METRICS, name, [CONFIG]) for name in names]
     )
-    described = await client.ask(asked, DescribeConfigsResponse, "leader")
+    described = await client.request(asked, DescribeConfigsResponse, "leader")
     return [
         result.resource_name
         for result in described.results
@@ -277,7 +279,7 @@ class _Writer(asyncio.Protocol):
     def __init__(
         self,
         requests: list[tuple[bytes, bytes]],
-        tally: _Tally,
+        totals: _Totals,
         finished: asyncio.Future[None],
     ) -> None:
         self.finished = finished
@@ -285,12 +287,12 @@ class _Writer(asyncio.Protocol):
             (first[:_CORRELATION_AT], first[_CORRELATION_AT + 4 :], second[_CORRELATION_AT + 4 :])
             for first, second in requests
         ]
-        self._tally = tally
+        self._totals = totals
         self._sent: deque[tuple[int, float]] = deque()
         """Slot and time of each write that waits for its answer, oldest first: answers come in order."""
         self._correlation_id = 0
-        self._answered = 0
-        self._gathered = b""
+        self._completed = 0
+        self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
@@ -299,31 +301,31 @@ class _Writer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = perf_counter()
-        if self._gathered:
-            data = self._gathered + data
+        if self._buffer:
+            data = self._buffer + data
         position = 0
-        answered = []
-        tally = self._tally
-        counted = tally.start <= now <= tally.deadline
-        while position + _SHORTEST_ANSWER <= len(data):
-            size, correlation_id, count, error_code = _ANSWER.unpack_from(data, position)
+        completed = []
+        totals = self._totals
+        counted = totals.start <= now <= totals.deadline
+        while position + _MIN_RESPONSE_SIZE <= len(data):
+            size, correlation_id, count, error_code = _RESPONSE.unpack_from(data, position)
             if position + 4 + size > len(data):
                 break
-            if correlation_id != self._answered or count != 2 or error_code != 0:
-                self._refused(correlation_id, error_code)
+            if correlation_id != self._completed or count != 2 or error_code != 0:
+                self._fail(correlation_id, error_code)
                 return
-            self._answered += 1
+            self._completed += 1
             position += 4 + size
             slot, sent = self._sent.popleft()
-            answered.append(slot)
+            completed.append(slot)
             if counted:
-                tally.latencies.append((now - sent) * 1000)
-        self._gathered = data[position:]
-        if answered:
-            tally.answered += len(answered)
-            tally.note_success(now)
-        if now < tally.deadline:
-            self._send(answered, now)
+                totals.latencies.append((now - sent) * 1000)
+        self._buffer = data[position:]
+        if completed:
+            totals.completed += len(completed)
+            totals.record_success(now)
+        if now < totals.deadline:
+            self._send(completed, now)
         elif not self._sent and not self.finished.done():
             self.finished.set_result(None)
 
@@ -334,7 +336,7 @@ class _Writer(asyncio.Protocol):
             )
 
     @property
-    def unanswered(self) -> int:
+    def outstanding(self) -> int:
         return len(self._sent)
 
     def close(self) -> None:
@@ -357,7 +359,7 @@ class _Writer(asyncio.Protocol):
         if frames:
             self._transport.write(frames)
 
-    def _refused(self, correlation_id: int, error_code: int) -> None:
+    def _fail(self, correlation_id: int, error_code: int) -> None:
         if not self.finished.done():
             what = ErrorCode.describe(error_code)
             if not error_code:

@@ -23,11 +23,11 @@ class NodeView:
     """What came of one node: its view, or why there is none."""
 
     address: Address
-    seen: DescribeNodeResponse | None = None
+    description: DescribeNodeResponse | None = None
     failure: str = ""
     is_stock: bool = False
     """A stock controller: only epoch and leader are known, and the high watermark if it leads."""
-    learned_from: int | None = None
+    discovered_from: int | None = None
     """The node that named this address, None for one that the user gave."""
 
     @property
@@ -38,14 +38,22 @@ class NodeView:
     @property
     def summary(self) -> str:
         """One line: who it is, and what it says."""
-        seen = self.seen
-        if seen is None:
+        description = self.description
+        if description is None:
             return f"{self.name}: {self.failure}"
-        leader = f"leader is node {seen.leader_id}" if seen.leader_id >= 0 else "no leader known"
+        leader = (
+            f"leader is node {description.leader_id}" if description.leader_id >= 0 else "no leader known"
+        )
         if self.is_stock:
-            return f"{self.name}: a Kafka controller in epoch {seen.epoch}, {leader}"
-        role = seen.role if seen.role == "leader" else f"{seen.role} in epoch {seen.epoch}, {leader}"
-        return ", ".join([f"node {seen.node_id} ({self.name}): {role}", *_silence(seen)])
+            return f"{self.name}: a Kafka controller in epoch {description.epoch}, {leader}"
+        role = (
+            description.role
+            if description.role == "leader"
+            else f"{description.role} in epoch {description.epoch}, {leader}"
+        )
+        return ", ".join(
+            [f"node {description.node_id} ({self.name}): {role}", *_unresponsive_peers(description)]
+        )
 
 
 async def node_views(
@@ -58,25 +66,29 @@ async def node_views(
     given = list(dict.fromkeys(addresses))
     views = await asyncio.gather(*(_view(address, timeout_ms) for address in given))
     if others:
-        known = {view.seen.node_id for view in views if view.seen is not None and not view.is_stock}
+        known = {
+            view.description.node_id for view in views if view.description is not None and not view.is_stock
+        }
         named = {
-            node.node_id: ((node.host, node.port), view.seen.node_id)
+            node.node_id: ((node.host, node.port), view.description.node_id)
             for view in views
-            if view.seen is not None
-            for node in view.seen.nodes
+            if view.description is not None
+            for node in view.description.nodes
             if node.node_id not in known and (node.host, node.port) not in given
         }
         more = [_view(address, timeout_ms, source) for address, source in named.values()]
         views += await asyncio.gather(*more)
-    return sorted(views, key=lambda view: (view.seen is None or view.is_stock, _node_id(view), view.address))
+    return sorted(
+        views, key=lambda view: (view.description is None or view.is_stock, _node_id(view), view.address)
+    )
 
 
 def _node_id(view: NodeView) -> int:
-    return view.seen.node_id if view.seen is not None else -1
+    return view.description.node_id if view.description is not None else -1
 
 
-def _silence(seen: DescribeNodeResponse) -> list[str]:
-    silent = [peer.node_id for peer in seen.silent_peers]
+def _unresponsive_peers(description: DescribeNodeResponse) -> list[str]:
+    silent = [peer.node_id for peer in description.silent_peers]
     if not silent:
         return []
     names = " and ".join(filter(None, [", ".join(map(str, silent[:-1])), str(silent[-1])]))
@@ -85,21 +97,21 @@ def _silence(seen: DescribeNodeResponse) -> list[str]:
     ]
 
 
-async def _view(address: Address, timeout_ms: float, learned_from: int | None = None) -> NodeView:
+async def _view(address: Address, timeout_ms: float, discovered_from: int | None = None) -> NodeView:
     connection: NodeConnection | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             connection = await NodeConnection.open(*address)
             is_stock = ApiKey.DESCRIBE_NODE not in connection.peer_ranges
-            seen = await (_stock_view(connection) if is_stock else _own_view(connection))
-        return NodeView(address, seen, is_stock=is_stock, learned_from=learned_from)
+            description = await (_stock_view(connection) if is_stock else _own_view(connection))
+        return NodeView(address, description, is_stock=is_stock, discovered_from=discovered_from)
     except TimeoutError:
         return NodeView(
-            address, None, f"no response within {timeout_ms / 1000:g} s", learned_from=learned_from
+            address, None, f"no response within {timeout_ms / 1000:g} s", discovered_from=discovered_from
         )
     except QuorumdError as error:
         reason = str(error).removeprefix(f"cannot connect to {address[0]}:{address[1]}: ")
-        return NodeView(address, None, reason, learned_from=learned_from)
+        return NodeView(address, None, reason, discovered_from=discovered_from)
     finally:
         if connection is not None:
             connection.close()

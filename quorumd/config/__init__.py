@@ -16,7 +16,7 @@
 A setting has one meaning and often two names: the key of the KIP-595 draft and the key that Kafka shipped.
 """
 
-from quorumd.config.loading import load
+from quorumd.config.loader import load
 from quorumd.config.settings import SettingDocumentation, Settings, documentation
 
 __all__ = ["SettingDocumentation", "Settings", "documentation", "load"]

@@ -14,7 +14,7 @@ OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMPILE")
 """Variables that mean something else: an option of commands, and how the package is built."""
 
 
-def variable_of(key: str) -> str:
+def variable_name(key: str) -> str:
     """The variable that overrides a key."""
     return PREFIX + key.upper().replace(".", "_")
 
@@ -24,7 +24,7 @@ def overrides(keys: Iterable[str], environment: Mapping[str, str]) -> list[Prope
     return [
         Property(key, environment[variable], 0, origin=variable)
         for key in keys
-        for variable in (variable_of(key),)
+        for variable in (variable_name(key),)
         if variable in environment
     ]
 
@@ -36,10 +36,10 @@ def without_overrides(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def misspelt(keys: Iterable[str], environment: Mapping[str, str]) -> list[str]:
+def misspelled(keys: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """Warnings of variables that look like an override and are none. Others that begin with QUORUMD_ are not ours:
     Kubernetes sets some for a service of that name."""
-    known = [variable_of(key) for key in keys]
+    known = [variable_name(key) for key in keys]
     strange = [name for name in environment if name.startswith(PREFIX) and name not in (*known, *OTHERS)]
     if not strange:
         return []

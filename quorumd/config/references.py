@@ -63,10 +63,10 @@ class Providers:
             elif name and name not in self._by_name and names is not None:
                 faults.append((names, f"{name} has no class", f"{PROVIDERS_KEY}.{name}.class as well"))
         for given in by_key.values():
-            faults += self._take_parameter(given)
+            faults += self._set_parameter(given)
         return faults
 
-    def _take_parameter(self, given: Property) -> list[tuple[Property, str, str]]:
+    def _set_parameter(self, given: Property) -> list[tuple[Property, str, str]]:
         name, dot, parameter = given.key.removeprefix(PROVIDERS_KEY + ".").partition(".param.")
         provider = self._by_name.get(name)
         if not dot or provider is None:
@@ -83,13 +83,13 @@ class Providers:
             return [(given, "there is no such parameter", ", ".join(PARAMETERS))]
         return []
 
-    def resolved(self, value: str) -> str:
+    def resolve(self, value: str) -> str:
         """The value with what its references stand for. Raises ValueError, which names the reference and says why."""
         return _REFERENCE.sub(
-            lambda match: self._looked_up(match[0], match[1], match[2] or "", match[3]), value
+            lambda match: self._look_up(match[0], match[1], match[2] or "", match[3]), value
         )
 
-    def _looked_up(self, reference: str, name: str, path: str, key: str) -> str:
+    def _look_up(self, reference: str, name: str, path: str, key: str) -> str:
         provider = self._by_name.get(name)
         if provider is None:
             raise ValueError(f"{reference}: there is no provider {name!r} (of {', '.join(self._by_name)})")

@@ -310,7 +310,7 @@ class Settings(BaseModel):
     """What the file holds that does nothing here; not a setting."""
 
     @model_validator(mode="after")
-    def _settings_go_together(self) -> Settings:
+    def _check_dependencies(self) -> Settings:
         problems = list(_problems(self))
         if problems:
             text = "\n".join(

@@ -9,19 +9,19 @@ from collections.abc import Iterable, Mapping
 
 from quorumd.controller.cluster_image import KRAFT_VERSION, METADATA_VERSION
 from quorumd.controller.metadata_versions import (
-    LOWEST,
+    LATEST_VERSION,
     METADATA_VERSIONS,
-    NEWEST,
+    MINIMUM_VERSION,
     SUPPORTED_FEATURES,
     default_levels,
-    metadata_version_named,
-    missing_needs,
+    parse_metadata_version,
+    unmet_dependencies,
 )
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.wire import Message
 
 
-def levels_of_new_cluster(release: str | None, features: Mapping[str, int]) -> dict[str, int]:
+def initial_feature_levels(release: str | None, features: Mapping[str, int]) -> dict[str, int]:
     """Every feature with its level: that of the release (default: the newest), or as `features` has it.
 
     Raises ValueError for a release, feature or level that is not known, and for levels that contradict each other.
@@ -33,7 +33,7 @@ def levels_of_new_cluster(release: str | None, features: Mapping[str, int]) -> d
     if METADATA_VERSION in features:
         metadata_version = features[METADATA_VERSION]
     else:
-        metadata_version = release_level(release) if release is not None else NEWEST.level
+        metadata_version = release_level(release) if release is not None else LATEST_VERSION.level
     levels = {**default_levels(metadata_version), **features}
     check_levels(levels)
     return levels
@@ -41,7 +41,7 @@ def levels_of_new_cluster(release: str | None, features: Mapping[str, int]) -> d
 
 def release_level(text: str) -> int:
     """The metadata version of a release (4.1, 4.1.2) or of this name (4.1-IV0). Raises ValueError."""
-    found = metadata_version_named(text)
+    found = parse_metadata_version(text)
     if found is None:
         names = ", ".join(version.name for version in METADATA_VERSIONS)
         raise ValueError(
@@ -59,9 +59,11 @@ def check_levels(levels: Mapping[str, int]) -> None:
             raise ValueError(f"feature {name!r} is not known; these are: {', '.join(sorted(supported))}")
         if not feature.lowest <= level <= feature.highest:
             raise ValueError(f"{name} {level} is not supported: {feature.lowest} to {feature.highest} are")
-        for needed, least in missing_needs(name, level, levels):
-            raise ValueError(f"{name} {level} needs {needed} {least} or higher, not {levels.get(needed, 0)}")
-    if levels.get(METADATA_VERSION, 0) < LOWEST.level:
+        for needed, minimum in unmet_dependencies(name, level, levels):
+            raise ValueError(
+                f"{name} {level} needs {needed} {minimum} or higher, not {levels.get(needed, 0)}"
+            )
+    if levels.get(METADATA_VERSION, 0) < MINIMUM_VERSION.level:
         raise ValueError(f"{METADATA_VERSION} is missing")
     if levels.get(KRAFT_VERSION, 1) == 0:
         raise ValueError(
@@ -77,6 +79,6 @@ def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
     ]
 
 
-def levels_in(records: Iterable[Message]) -> dict[str, int]:
+def feature_levels_from(records: Iterable[Message]) -> dict[str, int]:
     """The levels that records set."""
     return {each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)}

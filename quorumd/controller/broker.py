@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 
-SOME_DIRECTORY: Final = ZERO_UUID
+MIGRATING: Final = ZERO_UUID
 """Of a replica that is in a directory which nobody named yet (KIP-858: MIGRATING)."""
 UNASSIGNED: Final = KafkaUuid(bytes(15) + b"\x01")
 """Of a replica that is new: its broker chooses a directory, and says which."""
@@ -53,7 +53,7 @@ class Broker(NamedTuple):
     is_migrating: bool = False
 
     @property
-    def in_order(self) -> Broker:
+    def canonical(self) -> Broker:
         """The same for equal brokers: Kafka's controllers write endpoints and features in any order."""
         return self._replace(endpoints=tuple(sorted(self.endpoints)), features=tuple(sorted(self.features)))
 
@@ -68,8 +68,8 @@ class Broker(NamedTuple):
         cordoned = self.cordoned or ()
         return bool(self.directories) and all(directory in cordoned for directory in self.directories)
 
-    def has_online(self, directory: KafkaUuid) -> bool:
+    def has_online_dir(self, directory: KafkaUuid) -> bool:
         """Whether a replica in this directory can be read: of what its broker did not say yet, it is assumed."""
-        if directory in (SOME_DIRECTORY, UNASSIGNED):
+        if directory in (MIGRATING, UNASSIGNED):
             return True
         return directory != LOST and (not self.directories or directory in self.directories)

@@ -11,16 +11,16 @@ from enum import Enum, auto
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_lifecycle import (
+    completes_fencing,
     cordon,
     drain,
     fence,
-    is_fenced_by,
-    lose_directories,
+    mark_directories_offline,
+    remove_from_isrs,
     unfence,
-    without_broker,
 )
 from quorumd.controller.controller import Controller
-from quorumd.controller.plan import Plan
+from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -38,59 +38,65 @@ class BrokerState(Enum):
     """Fenced, and told to stop: nothing depends on it."""
 
 
-def plan_broker_heartbeat(controller: Controller, message: BrokerHeartbeatRequest, version: int) -> Plan:
-    """What the broker becomes by what it says; `note_heartbeat` comes first."""
+def plan_broker_heartbeat(
+    controller: Controller, message: BrokerHeartbeatRequest, version: int
+) -> ControllerResult:
+    """What the broker becomes by what it says; `record_heartbeat` comes first."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
-        return Plan((), BrokerHeartbeatResponse(0, int(ErrorCode.STALE_BROKER_EPOCH)))
-    state = state_of(broker)
+        return ControllerResult((), BrokerHeartbeatResponse(0, int(ErrorCode.STALE_BROKER_EPOCH)))
+    state = broker_state(broker)
     records: Sequence[Message] = ()
     if any(directory in broker.directories for directory in message.offline_log_dirs):
-        records = lose_directories(controller, broker, message.offline_log_dirs)
+        records = mark_directories_offline(controller, broker, message.offline_log_dirs)
     # Nothing is elected from what was just lost: the next heartbeat sees the image without it.
-    becomes = state if records else _next_state(controller, broker, state, message)
-    if becomes is not state:
-        records = _transition(controller, broker, state, becomes)
+    next_state = state if records else _next_state(controller, broker, state, message)
+    if next_state is not state:
+        records = _transition(controller, broker, state, next_state)
         if (
-            becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
+            next_state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
             and records
-            and not is_fenced_by(records)
+            and not completes_fencing(records)
         ):
-            becomes = state
-    elif becomes is BrokerState.CONTROLLED_SHUTDOWN and _leads(controller, broker):
+            next_state = state
+    elif next_state is BrokerState.CONTROLLED_SHUTDOWN and _leads(controller, broker):
         # There were too many for one step, or the log of the leader before this one ended within the drain.
-        records = without_broker(controller, broker.id, controller.step)
-    answer = BrokerHeartbeatResponse(
+        records = remove_from_isrs(controller, broker.id, controller.step)
+    response = BrokerHeartbeatResponse(
         0,
         0,
         message.current_metadata_offset >= broker.epoch,
-        becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
-        becomes is BrokerState.SHUTDOWN_NOW,
+        next_state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        next_state is BrokerState.SHUTDOWN_NOW,
     )
     cordoned = cordon(controller, broker, message.cordoned_log_dirs)
-    return Plan([*cordoned, *records] if cordoned else records, answer)
+    return ControllerResult([*cordoned, *records] if cordoned else records, response)
 
 
-def note_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> None:
+def record_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> None:
     """The broker is alive, whatever comes of the heartbeat. Once it leads nothing any more, note which metadata the
     others must have before it may stop: all that there is now tells them so."""
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
         return
-    session = controller.sessions.heard(
+    session = controller.sessions.touch(
         broker.id, broker.epoch, message.current_metadata_offset, controller.now_ms()
     )
     if broker.is_fenced:
-        session.is_settled = False
-    if broker.in_controlled_shutdown and session.drained_at < 0 and not _leads(controller, broker):
+        session.elections_checked = False
+    if (
+        broker.in_controlled_shutdown
+        and session.controlled_shutdown_offset < 0
+        and not _leads(controller, broker)
+    ):
         # A record of the quorum's own may still come before what waits to be appended, and make this a little too
         # low. Then others may hear a moment late who leads instead; that is committed before the broker is told to
         # go.
-        session.drained_at = controller.next_offset() - 1
+        session.controlled_shutdown_offset = controller.next_offset() - 1
 
 
-def state_of(broker: Broker) -> BrokerState:
+def broker_state(broker: Broker) -> BrokerState:
     """As the image has it."""
     if broker.is_fenced:
         return BrokerState.FENCED
@@ -111,7 +117,7 @@ def _next_state(
         if message.want_shut_down:
             return BrokerState.CONTROLLED_SHUTDOWN if _leads(controller, broker) else BrokerState.SHUTDOWN_NOW
         return BrokerState.UNFENCED
-    if not _leads(controller, broker) and _is_known_to_others(controller, broker):
+    if not _leads(controller, broker) and _is_shutdown_known_to_all(controller, broker):
         return BrokerState.SHUTDOWN_NOW
     return BrokerState.CONTROLLED_SHUTDOWN
 
@@ -120,25 +126,25 @@ def _leads(controller: Controller, broker: Broker) -> bool:
     return controller.image.index.leader_count(broker.id) > 0
 
 
-def _is_known_to_others(controller: Controller, broker: Broker) -> bool:
+def _is_shutdown_known_to_all(controller: Controller, broker: Broker) -> bool:
     """Whether every active broker has seen that this one drains, so that nobody relies on it."""
     sessions = controller.sessions
-    own = sessions.get(broker.id)
-    if own is None or own.drained_at < 0:
+    this_session = sessions.get(broker.id)
+    if this_session is None or this_session.controlled_shutdown_offset < 0:
         return False
     for other in controller.image.brokers.values():
         if other.is_active:
             session = sessions.get(other.id)
-            if session is None or session.metadata_offset < own.drained_at:
+            if session is None or session.metadata_offset < this_session.controlled_shutdown_offset:
                 return False
     return True
 
 
 def _transition(
-    controller: Controller, broker: Broker, state: BrokerState, becomes: BrokerState
+    controller: Controller, broker: Broker, state: BrokerState, next_state: BrokerState
 ) -> Sequence[Message]:
-    if becomes is BrokerState.UNFENCED:
+    if next_state is BrokerState.UNFENCED:
         return unfence(controller, broker, controller.step)
-    if becomes is BrokerState.CONTROLLED_SHUTDOWN:
+    if next_state is BrokerState.CONTROLLED_SHUTDOWN:
         return drain(controller, broker, controller.step)
     return fence(controller, broker, controller.step) if state is not BrokerState.FENCED else ()

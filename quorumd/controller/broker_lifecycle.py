@@ -14,108 +14,117 @@ from typing import Final
 from quorumd.controller.broker import Broker
 from quorumd.controller.controller import Controller
 from quorumd.controller.partition import Partition, PartitionId
-from quorumd.controller.partition_change import Rules, Wish, plan_change, without
+from quorumd.controller.partition_change import (
+    PartitionChange,
+    PartitionRules,
+    build_partition_change,
+    exclude,
+)
+from quorumd.controller.partition_rules import rules_for
 from quorumd.controller.record_versions import CORDONED_SINCE
-from quorumd.controller.rules import rules_for
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.wire import Message
 
-ALL: Final = 1 << 62
+NO_LIMIT: Final = 1 << 62
 
 UNFENCED, FENCED = -1, 1
 """BrokerRegistrationChangeRecord.Fenced; 0 leaves it."""
 DRAINING = 1
 
 
-def fence(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
+def fence(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
     """The broker was not heard of, or wants to be fenced: it is in no ISR and leads nothing. Where it was in no ISR
     no partition epoch moves, which is why members of an ISR are named with their broker epochs (KIP-903).
 
-    It is fenced with the last step: see `is_fenced_by`.
+    It is fenced with the last step: see `completes_fencing`.
     """
-    records = without_broker(controller, broker.id, most)
-    if len(records) < most:
+    records = remove_from_isrs(controller, broker.id, limit)
+    if len(records) < limit:
         records.append(BrokerRegistrationChangeRecord(broker.id, broker.epoch, FENCED))
     return records
 
 
-def is_fenced_by(records: Sequence[Message]) -> bool:
+def completes_fencing(records: Sequence[Message]) -> bool:
     """Whether these records of `fence` are the last step."""
     return isinstance(records[-1], BrokerRegistrationChangeRecord)
 
 
-def unfence(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
+def unfence(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
     """The broker is there: it leads where nobody does and it may. It joins no ISR by that."""
     change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, UNFENCED)
-    return [change, *elect_from(controller, broker._replace(is_fenced=False), most)]
+    return [change, *elect_broker(controller, broker._replace(is_fenced=False), limit)]
 
 
-def elect_from(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
+def elect_broker(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
     """The broker, as it is to be, leads where nobody does and it may."""
 
     def is_active(broker_id: int) -> bool:
         return broker.is_active if broker_id == broker.id else controller.is_active(broker_id)
 
-    def wish(partition: Partition) -> Wish | None:
-        return Wish() if broker.id in partition.replicas else None
+    def change(partition: Partition) -> PartitionChange | None:
+        return PartitionChange() if broker.id in partition.replicas else None
 
-    return _changes(controller, controller.image.index.leaderless, wish, is_active, most)
+    return _partition_changes(controller, controller.image.index.leaderless, change, is_active, limit)
 
 
-def drain(controller: Controller, broker: Broker, most: int = ALL) -> list[Message]:
+def drain(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
     """The broker is about to stop: others lead and are in sync from now on, while it still serves whoever did not
     hear of it."""
     change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, 0, DRAINING)
-    return [change, *without_broker(controller, broker.id, most)]
+    return [change, *remove_from_isrs(controller, broker.id, limit)]
 
 
 def unregister(controller: Controller, broker: Broker) -> list[Message]:
     """The broker is forgotten. What it has eligible for a leader stays so until it registers again."""
-    records = without_broker(controller, broker.id)
+    records = remove_from_isrs(controller, broker.id)
     records.append(UnregisterBrokerRecord(broker.id, broker.epoch))
     return records
 
 
-def without_broker(controller: Controller, broker_id: int, most: int = ALL) -> list[Message]:
+def remove_from_isrs(controller: Controller, broker_id: int, limit: int = NO_LIMIT) -> list[Message]:
     """The broker is in no ISR any more, and leads nothing."""
 
-    def wish(partition: Partition) -> Wish | None:
+    def change(partition: Partition) -> PartitionChange | None:
         if broker_id not in partition.isr:
             return None
-        return Wish(isr=without(partition.isr, (broker_id,)), leaving=(broker_id,))
+        return PartitionChange(isr=exclude(partition.isr, (broker_id,)), ineligible=(broker_id,))
 
-    return _changes(controller, controller.image.index.held_by(broker_id), wish, most=most)
+    return _partition_changes(
+        controller, controller.image.index.partitions_with_broker(broker_id), change, limit=limit
+    )
 
 
-def without_unclean(controller: Controller, broker_id: int) -> list[Message]:
+def remove_after_unclean_shutdown(controller: Controller, broker_id: int) -> list[Message]:
     """The broker may have lost what it had: it is neither in an ISR nor eligible for a leader any more."""
 
-    def wish(partition: Partition) -> Wish | None:
-        return Wish(isr=without(partition.isr, (broker_id,)), unclean=(broker_id,))
+    def change(partition: Partition) -> PartitionChange | None:
+        return PartitionChange(isr=exclude(partition.isr, (broker_id,)), unclean=(broker_id,))
 
-    return _changes(controller, controller.image.index.held_by(broker_id), wish)
+    return _partition_changes(controller, controller.image.index.partitions_with_broker(broker_id), change)
 
 
-def lose_directories(controller: Controller, broker: Broker, offline: Collection[KafkaUuid]) -> list[Message]:
+def mark_directories_offline(
+    controller: Controller, broker: Broker, offline: Collection[KafkaUuid]
+) -> list[Message]:
     """The broker cannot read these of its directories any more: as if it were fenced for what is in them (KIP-858).
 
     A broker that has no other directory stops by itself.
     """
 
-    def wish(partition: Partition) -> Wish | None:
+    def change(partition: Partition) -> PartitionChange | None:
         if broker.id not in partition.isr or not partition.directories:
             return None
         directory = partition.directories[partition.replicas.index(broker.id)]
         if directory not in offline:
             return None
-        return Wish(isr=without(partition.isr, (broker.id,)), leaving=(broker.id,))
+        return PartitionChange(isr=exclude(partition.isr, (broker.id,)), ineligible=(broker.id,))
 
-    records = _changes(controller, controller.image.index.held_by(broker.id), wish)
-    left = [directory for directory in broker.directories if directory not in offline]
-    if left and len(left) < len(broker.directories):
-        records.append(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=left))
+    records = _partition_changes(controller, controller.image.index.partitions_with_broker(broker.id), change)
+    remaining = [directory for directory in broker.directories if directory not in offline]
+    if remaining and len(remaining) < len(broker.directories):
+        records.append(BrokerRegistrationChangeRecord(broker.id, broker.epoch, log_dirs=remaining))
     return records
 
 
@@ -129,29 +138,29 @@ def cordon(controller: Controller, broker: Broker, cordoned: Collection[KafkaUui
     return [BrokerRegistrationChangeRecord(broker.id, broker.epoch, cordoned_log_dirs=list(cordoned))]
 
 
-def _changes(
+def _partition_changes(
     controller: Controller,
     partitions: Iterable[PartitionId],
-    wish_for: Callable[[Partition], Wish | None],
+    change_for: Callable[[Partition], PartitionChange | None],
     is_active: Callable[[int], bool] | None = None,
-    most: int = ALL,
+    limit: int = NO_LIMIT,
 ) -> list[Message]:
     """The records that these partitions need for what is wished of each."""
     topics = controller.image.topics
-    rules: dict[KafkaUuid, Rules] = {}
+    rules: dict[KafkaUuid, PartitionRules] = {}
     records: list[Message] = []
-    for where in partitions:
-        topic = topics[where.topic_id]
-        partition = topic.partitions[where.number]
-        wish = wish_for(partition)
-        if wish is None:
+    for tp in partitions:
+        topic = topics[tp.topic_id]
+        partition = topic.partitions[tp.number]
+        change = change_for(partition)
+        if change is None:
             continue
-        known = rules.get(topic.id)
-        if known is None:
-            known = rules[topic.id] = rules_for(controller, topic.name, is_active)
-        record = plan_change(where, partition, wish, known)
+        topic_rules = rules.get(topic.id)
+        if topic_rules is None:
+            topic_rules = rules[topic.id] = rules_for(controller, topic.name, is_active)
+        record = build_partition_change(tp, partition, change, topic_rules)
         if record is not None:
             records.append(record)
-            if len(records) == most:
+            if len(records) == limit:
                 break
     return records

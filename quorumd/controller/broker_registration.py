@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.broker_lifecycle import unregister, without_broker, without_unclean
+from quorumd.controller.broker_lifecycle import remove_after_unclean_shutdown, remove_from_isrs, unregister
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
-from quorumd.controller.plan import Plan
+from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Listener
@@ -25,98 +25,104 @@ from quorumd.protocol.wire import Message
 NO_EPOCH: Final = -1
 RESERVED_DIRECTORIES: Final = 100
 """The first so many Uuids name no directory (KIP-858)."""
-LONGEST_NAME: Final = 255
+MAX_NAME_LENGTH: Final = 255
 """Characters of a host, listener, feature or rack. Every client is told them, in versions with short strings too."""
-LARGEST_PORT: Final = 65_535
+MAX_PORT: Final = 65_535
 
 
 def plan_broker_registration(
     controller: Controller, message: BrokerRegistrationRequest, version: int
-) -> Plan:
+) -> ControllerResult:
     """A start of a broker gets an epoch, and begins fenced. What its last one had is cleaned up in the same batch,
     whether the session of that is over or not yet seen to be.
 
     The same start asking again (same incarnation id) gets its epoch again, and stays what it is.
     """
     del version
-    before = controller.image.brokers.get(message.broker_id)
-    error = _fault(controller, message, before)
+    previous = controller.image.brokers.get(message.broker_id)
+    error = _validate_request(controller, message, previous)
     if error is not None:
-        return Plan((), BrokerRegistrationResponse(0, int(error)))
-    if before is not None and before.incarnation_id == message.incarnation_id:
-        record = _record(message, before.epoch, before.is_fenced, before.in_controlled_shutdown)
-        record.cordoned_log_dirs = None if before.cordoned is None else list(before.cordoned)
-        return Plan((record,), BrokerRegistrationResponse(0, 0, before.epoch))
-    is_clean = before is not None and message.previous_broker_epoch == before.epoch
-    cleaned = without_broker if is_clean else without_unclean
-    records: list[Message] = cleaned(controller, message.broker_id)
+        return ControllerResult((), BrokerRegistrationResponse(0, int(error)))
+    if previous is not None and previous.incarnation_id == message.incarnation_id:
+        record = _record(message, previous.epoch, previous.is_fenced, previous.in_controlled_shutdown)
+        record.cordoned_log_dirs = None if previous.cordoned is None else list(previous.cordoned)
+        return ControllerResult((record,), BrokerRegistrationResponse(0, 0, previous.epoch))
+    is_clean = previous is not None and message.previous_broker_epoch == previous.epoch
+    remove_replicas = remove_from_isrs if is_clean else remove_after_unclean_shutdown
+    records: list[Message] = remove_replicas(controller, message.broker_id)
     epoch = controller.next_offset() + len(records)
     records.append(_record(message, epoch, True, False))
-    return Plan(records, BrokerRegistrationResponse(0, 0, epoch))
+    return ControllerResult(records, BrokerRegistrationResponse(0, 0, epoch))
 
 
-def note_registration(controller: Controller, message: BrokerRegistrationRequest) -> None:
+def renew_session(controller: Controller, message: BrokerRegistrationRequest) -> None:
     """A start of a broker that asks again is alive."""
     broker = controller.image.brokers.get(message.broker_id)
     if broker is not None and broker.incarnation_id == message.incarnation_id:
-        controller.sessions.heard(broker.id, broker.epoch, -1, controller.now_ms())
+        controller.sessions.touch(broker.id, broker.epoch, -1, controller.now_ms())
 
 
-def plan_unregister_broker(controller: Controller, message: UnregisterBrokerRequest, version: int) -> Plan:
+def plan_unregister_broker(
+    controller: Controller, message: UnregisterBrokerRequest, version: int
+) -> ControllerResult:
     """Forget a broker, be it alive or not: one that is must start anew."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None:
         text = f"No broker with id {message.broker_id} is registered."
-        return Plan((), UnregisterBrokerResponse(0, int(ErrorCode.BROKER_ID_NOT_REGISTERED), text))
-    return Plan(unregister(controller, broker), UnregisterBrokerResponse(0, 0, None))
+        return ControllerResult(
+            (), UnregisterBrokerResponse(0, int(ErrorCode.BROKER_ID_NOT_REGISTERED), text)
+        )
+    return ControllerResult(unregister(controller, broker), UnregisterBrokerResponse(0, 0, None))
 
 
-def _fault(
-    controller: Controller, message: BrokerRegistrationRequest, before: Broker | None
+def _validate_request(
+    controller: Controller, message: BrokerRegistrationRequest, previous: Broker | None
 ) -> ErrorCode | None:
     """Why this broker cannot register, or not yet."""
     if message.cluster_id != controller.cluster_id():
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if (
-        before is not None
-        and before.incarnation_id != message.incarnation_id
-        and _stands_in_the_way(controller, before)
+        previous is not None
+        and previous.incarnation_id != message.incarnation_id
+        and _blocks_registration(controller, previous)
     ):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     image = controller.image
     if message.broker_id < 0 or message.is_migrating_zk_broker:
         return ErrorCode.INVALID_REGISTRATION
-    if not _are_possible(message) or not _are_own(image, message.broker_id, message.log_dirs):
+    if not _is_valid_request(message) or not _are_unclaimed_directories(
+        image, message.broker_id, message.log_dirs
+    ):
         return ErrorCode.INVALID_REGISTRATION
-    return None if _understands(image, message) else ErrorCode.UNSUPPORTED_VERSION
+    return None if _supports_finalized_features(image, message) else ErrorCode.UNSUPPORTED_VERSION
 
 
-def _stands_in_the_way(controller: Controller, before: Broker) -> bool:
+def _blocks_registration(controller: Controller, previous: Broker) -> bool:
     """Whether another start of the broker may live; or has left so much that it is fenced first, in steps."""
-    if not before.is_active:
+    if not previous.is_active:
         return False
-    is_alive = controller.sessions.is_alive(before.id, controller.now_ms())
-    return is_alive or controller.image.index.held_count(before.id) > controller.step
+    is_alive = controller.sessions.is_alive(previous.id, controller.now_ms())
+    return is_alive or controller.image.index.count_with_broker(previous.id) > controller.step
 
 
-def _are_possible(message: BrokerRegistrationRequest) -> bool:
+def _is_valid_request(message: BrokerRegistrationRequest) -> bool:
     """Whether clients can be told of these listeners, features and this rack."""
     names = [listener.name for listener in message.listeners]
     features = [feature.name for feature in message.features]
     return (
         len(set(names)) == len(names)
-        and all(map(_is_possible, message.listeners))
-        and all(0 < len(name) <= LONGEST_NAME for name in (*names, *features))
-        and len(message.rack or "") <= LONGEST_NAME
+        and all(map(_is_valid_listener, message.listeners))
+        and all(0 < len(name) <= MAX_NAME_LENGTH for name in (*names, *features))
+        and len(message.rack or "") <= MAX_NAME_LENGTH
     )
 
 
-def _is_possible(listener: Listener) -> bool:
-    return 0 < len(listener.host) <= LONGEST_NAME and 0 < listener.port <= LARGEST_PORT
+def _is_valid_listener(listener: Listener) -> bool:
+    return 0 < len(listener.host) <= MAX_NAME_LENGTH and 0 < listener.port <= MAX_PORT
 
 
-def _are_own(image: ClusterImage, broker_id: int, directories: list[KafkaUuid]) -> bool:
+def _are_unclaimed_directories(image: ClusterImage, broker_id: int, directories: list[KafkaUuid]) -> bool:
     """Whether these can be the directories of one broker: real ones, each once, none that another broker has."""
     others = {
         directory
@@ -134,7 +140,7 @@ def _are_own(image: ClusterImage, broker_id: int, directories: list[KafkaUuid]) 
     )
 
 
-def _understands(image: ClusterImage, message: BrokerRegistrationRequest) -> bool:
+def _supports_finalized_features(image: ClusterImage, message: BrokerRegistrationRequest) -> bool:
     """Whether the broker can work with every feature at the level that the cluster has."""
     ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in message.features}
     for name, level in image.features.items():

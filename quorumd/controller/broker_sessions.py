@@ -14,17 +14,17 @@ class BrokerSession:
     """Of one start of a broker: when it was heard of last, how far its metadata is (offset of the last record, -1 if
     it did not say), and since it drains, which offset others must have for it to stop (-1: not known).
 
-    `is_settled`: since it is not fenced, it was seen that it leads wherever nobody else does and it may.
+    `elections_checked`: since it is not fenced, it was seen that it leads wherever nobody else does and it may.
     """
 
-    __slots__ = ("contact_ms", "drained_at", "epoch", "is_settled", "metadata_offset")
+    __slots__ = ("contact_ms", "controlled_shutdown_offset", "elections_checked", "epoch", "metadata_offset")
 
     def __init__(self, epoch: int, contact_ms: float) -> None:
         self.epoch = epoch
         self.contact_ms = contact_ms
         self.metadata_offset = -1
-        self.drained_at = -1
-        self.is_settled = False
+        self.controlled_shutdown_offset = -1
+        self.elections_checked = False
 
 
 class BrokerSessions:
@@ -41,7 +41,7 @@ class BrokerSessions:
     def get(self, broker_id: int) -> BrokerSession | None:
         return self._sessions.get(broker_id)
 
-    def heard(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: float) -> BrokerSession:
+    def touch(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: float) -> BrokerSession:
         """The broker said something. Of another start of it than before nothing else is known."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
@@ -51,14 +51,14 @@ class BrokerSessions:
             session.metadata_offset = metadata_offset
         return session
 
-    def stood_still(self, duration_ms: float) -> None:
+    def extend_all(self, duration_ms: float) -> None:
         """This node did nothing for so long, and so heard nobody: that is no broker's fault."""
         for session in self._sessions.values():
             session.contact_ms += duration_ms
 
-    def unsettled(self) -> list[tuple[int, BrokerSession]]:
+    def with_unchecked_elections(self) -> list[tuple[int, BrokerSession]]:
         """Sessions that are not settled, with the ids of their brokers."""
-        return [entry for entry in self._sessions.items() if not entry[1].is_settled]
+        return [entry for entry in self._sessions.items() if not entry[1].elections_checked]
 
     def is_alive(self, broker_id: int, now_ms: float) -> bool:
         """Whether the session is still valid."""

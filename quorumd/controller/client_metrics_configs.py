@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorumd.controller.config_table import CLIENT_METRICS_CONFIGS
-from quorumd.controller.config_values import InvalidConfig, read_value, shown, split_like_java
+from quorumd.controller.config_values import InvalidConfig, parse_value, quoted, split_like_java
 from quorumd.errors import ErrorCode
 
 INTERVAL: Final = "interval.ms"
 MATCH: Final = "match"
-LEAST_INTERVAL_MS: Final = 100
-LONGEST_INTERVAL_MS: Final = 3_600_000
+MIN_INTERVAL_MS: Final = 100
+MAX_INTERVAL_MS: Final = 3_600_000
 SELECTORS: Final = (
     "client_instance_id",
     "client_id",
@@ -31,14 +31,14 @@ def validate_client_metrics_configs(configs: Mapping[str, str]) -> None:
     for name in configs:
         if name not in CLIENT_METRICS_CONFIGS:
             raise InvalidConfig(
-                f"{shown(name)} is no config of client metrics, only {', '.join(CLIENT_METRICS_CONFIGS)} are.",
+                f"{quoted(name)} is no config of client metrics, only {', '.join(CLIENT_METRICS_CONFIGS)} are.",
                 ErrorCode.INVALID_REQUEST,
             )
-    values = {name: read_value(name, CLIENT_METRICS_CONFIGS[name], text) for name, text in configs.items()}
+    values = {name: parse_value(name, CLIENT_METRICS_CONFIGS[name], text) for name, text in configs.items()}
     interval = values.get(INTERVAL)
-    if isinstance(interval, int) and not LEAST_INTERVAL_MS <= interval <= LONGEST_INTERVAL_MS:
+    if isinstance(interval, int) and not MIN_INTERVAL_MS <= interval <= MAX_INTERVAL_MS:
         raise InvalidConfig(
-            f"{INTERVAL} is {interval}: it must be from {LEAST_INTERVAL_MS} to {LONGEST_INTERVAL_MS}.",
+            f"{INTERVAL} is {interval}: it must be from {MIN_INTERVAL_MS} to {MAX_INTERVAL_MS}.",
             ErrorCode.INVALID_REQUEST,
         )
     patterns = values.get(MATCH)
@@ -51,11 +51,12 @@ def _check_pattern(pattern: str) -> None:
     parts = split_like_java(pattern, "=")
     if len(parts) != 2 or parts[0].strip() not in SELECTORS:
         raise InvalidConfig(
-            f"{MATCH} has {shown(pattern)}: it must be NAME=PATTERN, with one of {', '.join(SELECTORS)} for the name."
+            f"{MATCH} has {quoted(pattern)}: it must be NAME=PATTERN, with one of {', '.join(SELECTORS)} for "
+            "the name."
         )
     try:
         re.compile(_JAVA_CLASSES.sub("x", parts[1].strip()))
     except re.error as error:
         raise InvalidConfig(
-            f"{MATCH} has {shown(pattern)}, which is no regular expression: {error}."
+            f"{MATCH} has {quoted(pattern)}, which is no regular expression: {error}."
         ) from None

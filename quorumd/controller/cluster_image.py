@@ -10,23 +10,29 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from quorumd.controller.assignment import Change, assign, remove
 from quorumd.controller.broker import Broker, BrokerEndpoint, BrokerFeature
-from quorumd.controller.controllers import RegisteredController, apply_controller
 from quorumd.controller.image_hash import (
     broker_row,
     config_checksum,
     config_row,
-    kept_row,
-    moved,
+    opaque_row,
     partition_row,
+    replace_row,
     text_row,
 )
-from quorumd.controller.kept_records import KEPT, KeptKey, check_removal, meaning, removes
-from quorumd.controller.partition import Partition, PartitionId, partition_of
+from quorumd.controller.intern_pool import InternPool
+from quorumd.controller.opaque_records import (
+    OPAQUE_KEYS,
+    OpaqueRecordKey,
+    canonical_frame,
+    check_removal,
+    is_removal,
+)
+from quorumd.controller.partition import Partition, PartitionId, partition_from_record
 from quorumd.controller.partition_index import PartitionIndex
-from quorumd.controller.shared_tuples import SharedTuples
-from quorumd.controller.topic_names import may_collide, unified
+from quorumd.controller.registered_controllers import RegisteredController, apply_controller
+from quorumd.controller.topic_names import has_collision_chars, normalized
+from quorumd.controller.undo_log import UndoEntry, assign, remove
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -75,7 +81,7 @@ ALL_BROKERS: Resource = (int(ResourceType.BROKER), "")
 _TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
 
 
-def min_isr_of(value: str | None) -> int:
+def parse_min_isr(value: str | None) -> int:
     """What a value of min.insync.replicas means; 1 where it is not set, or was never meant to be read."""
     try:
         return max(1, int(value or 1))
@@ -102,13 +108,26 @@ class Topic:
 class ClusterImage:
     """The state of the cluster at one offset of the log.
 
-    `next_producer_id`: the first that no broker was given. `unified_names`: of topics whose name another could be
-    mistaken for, by the unified name (see `topic_names`). `kept`: frames of records as they were written (see
-    `kept_records`); `controllers`: what those of registered controllers mean.
+    `next_producer_id`: the first that no broker was given. `names_with_collision_chars`: of topics whose name
+    another could be mistaken for, by the unified name (see `topic_names`). `opaque_records`: frames of records as
+    they were written (see `quorumd.controller.opaque_records`); `controllers`: what those of registered controllers
+    mean.
     """
 
-    __slots__ = ("_numbers", "_shared", "_transaction", "brokers", "configs", "controllers", "features", "index",
-                 "kept", "topic_ids", "topics", "unified_names")  # fmt: skip
+    __slots__ = (
+        "_pool",
+        "_scalars",
+        "_transaction",
+        "brokers",
+        "configs",
+        "controllers",
+        "features",
+        "index",
+        "names_with_collision_chars",
+        "opaque_records",
+        "topic_ids",
+        "topics",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
@@ -117,22 +136,22 @@ class ClusterImage:
         self.controllers: dict[int, RegisteredController] = {}
         self.topics: dict[KafkaUuid, Topic] = {}
         self.topic_ids: dict[str, KafkaUuid] = {}
-        self.unified_names: dict[str, str] = {}
-        self.kept: dict[KeptKey, bytes] = {}
+        self.names_with_collision_chars: dict[str, str] = {}
+        self.opaque_records: dict[OpaqueRecordKey, bytes] = {}
         self.index = PartitionIndex()
-        self._numbers: dict[str, int] = {"hash": 0, "next producer id": 0}
-        self._shared = SharedTuples()
+        self._scalars: dict[str, int] = {"hash": 0, "next producer id": 0}
+        self._pool = InternPool()
         self._transaction: dict[int, tuple[Message, bytes | None]] = {}
         """The records of the transaction that is open, its beginning first, with their frames."""
 
     @property
     def hash(self) -> int:
         """48 bits: equal for equal images, however they came about."""
-        return self._numbers["hash"]
+        return self._scalars["hash"]
 
     @property
     def next_producer_id(self) -> int:
-        return self._numbers["next producer id"]
+        return self._scalars["next producer id"]
 
     @property
     def metadata_version(self) -> int:
@@ -149,7 +168,7 @@ class ClusterImage:
         """Whether a transaction is open: the image is that of before it (KIP-868)."""
         return bool(self._transaction)
 
-    def apply(self, record: Message, changes: list[Change], frame: bytes | None = None) -> None:
+    def apply(self, record: Message, changes: list[UndoEntry], frame: bytes | None = None) -> None:
         """Apply one metadata record, and note in `changes` how to take it back; nothing for records without state.
 
         `frame` is what the record was read from, None for one that is not written yet. Records of a transaction are
@@ -159,39 +178,39 @@ class ClusterImage:
         if self._transaction and kind not in _TRANSACTION_MARKERS:
             assign(self._transaction, len(self._transaction), (record, frame), changes)
             return
-        if kind in KEPT:
-            self._keep(record, frame, changes)
+        if kind in OPAQUE_KEYS:
+            self._store_opaque(record, frame, changes)
             apply_controller(self.controllers, record, changes)
         else:
-            _APPLIERS[kind](self, record, changes)
+            _REPLAY[kind](self, record, changes)
 
     # Configs and features
 
-    def set_config(self, resource: Resource, key: str, value: str | None, changes: list[Change]) -> None:
+    def set_config(self, resource: Resource, key: str, value: str | None, changes: list[UndoEntry]) -> None:
         """Set one config, or delete it with None."""
         configs = self.configs.get(resource)
         previous = configs.get(key) if configs is not None else None
         if value is None and previous is None:
             return
         checksum = config_checksum(resource, key)
-        gone = config_row(checksum, previous) if previous is not None else 0
+        old_row = config_row(checksum, previous) if previous is not None else 0
         if value is not None:
             if configs is None:
                 configs = {}
                 assign(self.configs, resource, configs, changes)
             assign(configs, key, value, changes)
-            self._row_moved(gone, config_row(checksum, value), changes)
+            self._replace_row(old_row, config_row(checksum, value), changes)
         elif configs is not None:
             remove(configs, key, changes)
             if not configs:
                 remove(self.configs, resource, changes)
-            self._row_moved(gone, 0, changes)
+            self._replace_row(old_row, 0, changes)
 
     def config(self, resource: Resource) -> dict[str, str]:
         """The configs of a resource; empty where none is set. Not to be changed."""
         return self.configs.get(resource, {})
 
-    def apply_config(self, record: ConfigRecord, changes: list[Change]) -> None:
+    def apply_config(self, record: ConfigRecord, changes: list[UndoEntry]) -> None:
         """As `apply`, for those who know what they have."""
         self.set_config((record.resource_type, record.resource_name), record.name, record.value, changes)
 
@@ -202,29 +221,29 @@ class ClusterImage:
 
     def min_isr(self, topic: str) -> int:
         """min.insync.replicas of a topic, at least 1."""
-        return min_isr_of(self.topic_config(topic, MIN_INSYNC_REPLICAS))
+        return parse_min_isr(self.topic_config(topic, MIN_INSYNC_REPLICAS))
 
     def unclean_election(self, topic: str) -> bool:
         """Whether a replica that may lack committed records may lead, if no other can."""
         return allows_unclean_election(self.topic_config(topic, UNCLEAN_ELECTION))
 
-    def _apply_feature_level(self, record: FeatureLevelRecord, changes: list[Change]) -> None:
+    def _apply_feature_level(self, record: FeatureLevelRecord, changes: list[UndoEntry]) -> None:
         """Level 0 is that of a feature that is not there. kraft.version is kept by the quorum itself (KIP-853), and a
         record of it means nothing."""
         if record.name == KRAFT_VERSION:
             return
         before = self.features.get(record.name)
-        gone = text_row("feature", record.name, str(before)) if before is not None else 0
+        old_row = text_row("feature", record.name, str(before)) if before is not None else 0
         if record.feature_level == 0:
             remove(self.features, record.name, changes)
-            self._row_moved(gone, 0, changes)
+            self._replace_row(old_row, 0, changes)
             return
         assign(self.features, record.name, record.feature_level, changes)
-        self._row_moved(gone, text_row("feature", record.name, str(record.feature_level)), changes)
+        self._replace_row(old_row, text_row("feature", record.name, str(record.feature_level)), changes)
 
     # Brokers
 
-    def _register_broker(self, record: RegisterBrokerRecord, changes: list[Change]) -> None:
+    def _register_broker(self, record: RegisterBrokerRecord, changes: list[UndoEntry]) -> None:
         self._set_broker(
             Broker(
                 record.broker_id,
@@ -239,14 +258,14 @@ class ClusterImage:
                 record.fenced,
                 record.in_controlled_shutdown,
                 tuple(record.log_dirs),
-                _maybe_tuple(record.cordoned_log_dirs),
+                _optional_tuple(record.cordoned_log_dirs),
                 record.is_migrating_zk_broker,
             ),
             changes,
         )
 
-    def _change_broker(self, record: BrokerRegistrationChangeRecord, changes: list[Change]) -> None:
-        broker = self._registered(record.broker_id, record.broker_epoch)
+    def _change_broker(self, record: BrokerRegistrationChangeRecord, changes: list[UndoEntry]) -> None:
+        broker = self._registered_broker(record.broker_id, record.broker_epoch)
         if record.fenced not in (-1, 0, 1) or record.in_controlled_shutdown not in (0, 1):
             raise MalformedMessage(
                 f"a record changes broker {broker.id} in ways that are not known: fenced {record.fenced}, in "
@@ -264,23 +283,23 @@ class ClusterImage:
             changes,
         )
 
-    def _fence_broker(self, record: FenceBrokerRecord, changes: list[Change]) -> None:
-        self._set_broker(self._registered(record.id, record.epoch)._replace(is_fenced=True), changes)
+    def _fence_broker(self, record: FenceBrokerRecord, changes: list[UndoEntry]) -> None:
+        self._set_broker(self._registered_broker(record.id, record.epoch)._replace(is_fenced=True), changes)
 
-    def _unfence_broker(self, record: UnfenceBrokerRecord, changes: list[Change]) -> None:
-        self._set_broker(self._registered(record.id, record.epoch)._replace(is_fenced=False), changes)
+    def _unfence_broker(self, record: UnfenceBrokerRecord, changes: list[UndoEntry]) -> None:
+        self._set_broker(self._registered_broker(record.id, record.epoch)._replace(is_fenced=False), changes)
 
-    def _unregister_broker(self, record: UnregisterBrokerRecord, changes: list[Change]) -> None:
-        broker = self._registered(record.broker_id, record.broker_epoch)
+    def _unregister_broker(self, record: UnregisterBrokerRecord, changes: list[UndoEntry]) -> None:
+        broker = self._registered_broker(record.broker_id, record.broker_epoch)
         remove(self.brokers, broker.id, changes)
-        self._row_moved(broker_row(broker), 0, changes)
+        self._replace_row(broker_row(broker), 0, changes)
 
-    def _set_broker(self, broker: Broker, changes: list[Change]) -> None:
+    def _set_broker(self, broker: Broker, changes: list[UndoEntry]) -> None:
         before = self.brokers.get(broker.id)
         assign(self.brokers, broker.id, broker, changes)
-        self._row_moved(broker_row(before) if before is not None else 0, broker_row(broker), changes)
+        self._replace_row(broker_row(before) if before is not None else 0, broker_row(broker), changes)
 
-    def _registered(self, broker_id: int, epoch: int) -> Broker:
+    def _registered_broker(self, broker_id: int, epoch: int) -> Broker:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             known = "not registered" if broker is None else f"registered with epoch {broker.epoch}"
@@ -289,49 +308,49 @@ class ClusterImage:
 
     # Topics and partitions
 
-    def partition(self, where: PartitionId) -> Partition | None:
+    def partition(self, tp: PartitionId) -> Partition | None:
         """The partition, None where there is none."""
-        topic = self.topics.get(where.topic_id)
-        return topic.partitions.get(where.number) if topic is not None else None
+        topic = self.topics.get(tp.topic_id)
+        return topic.partitions.get(tp.number) if topic is not None else None
 
-    def topic_named(self, name: str) -> Topic | None:
+    def topic_by_name(self, name: str) -> Topic | None:
         """The topic of a name, None where there is none."""
         topic_id = self.topic_ids.get(name)
         return self.topics[topic_id] if topic_id is not None else None
 
-    def _add_topic(self, record: TopicRecord, changes: list[Change]) -> None:
+    def _add_topic(self, record: TopicRecord, changes: list[UndoEntry]) -> None:
         if record.name in self.topic_ids or record.topic_id in self.topics:
             raise MalformedMessage(
                 f"a record makes the topic {record.name!r} ({record.topic_id}), which is there"
             )
         assign(self.topics, record.topic_id, Topic(record.name, record.topic_id), changes)
         assign(self.topic_ids, record.name, record.topic_id, changes)
-        if may_collide(record.name):
-            assign(self.unified_names, unified(record.name), record.name, changes)
-        self._row_moved(0, text_row("topic", record.name, str(record.topic_id)), changes)
+        if has_collision_chars(record.name):
+            assign(self.names_with_collision_chars, normalized(record.name), record.name, changes)
+        self._replace_row(0, text_row("topic", record.name, str(record.topic_id)), changes)
 
-    def _remove_topic(self, record: RemoveTopicRecord, changes: list[Change]) -> None:
+    def _remove_topic(self, record: RemoveTopicRecord, changes: list[UndoEntry]) -> None:
         """Its configs go with it, as in every reader of the log."""
         topic = self._topic(record.topic_id)
         for index, partition in topic.partitions.items():
-            where = PartitionId(topic.id, index)
-            self.index.changed(where, partition, None, changes)
-            self._row_moved(partition_row(where, partition), 0, changes)
+            tp = PartitionId(topic.id, index)
+            self.index.update(tp, partition, None, changes)
+            self._replace_row(partition_row(tp, partition), 0, changes)
         resource = (int(ResourceType.TOPIC), topic.name)
         for key in list(self.config(resource)):
             self.set_config(resource, key, None, changes)
         remove(self.topic_ids, topic.name, changes)
-        if self.unified_names.get(unified(topic.name)) == topic.name:
-            remove(self.unified_names, unified(topic.name), changes)
+        if self.names_with_collision_chars.get(normalized(topic.name)) == topic.name:
+            remove(self.names_with_collision_chars, normalized(topic.name), changes)
         remove(self.topics, topic.id, changes)
-        self._row_moved(text_row("topic", topic.name, str(topic.id)), 0, changes)
+        self._replace_row(text_row("topic", topic.name, str(topic.id)), 0, changes)
 
-    def _add_partition(self, record: PartitionRecord, changes: list[Change]) -> None:
+    def _add_partition(self, record: PartitionRecord, changes: list[UndoEntry]) -> None:
         """In place of one that may be there."""
         topic = self._topic(record.topic_id)
-        self._set_partition(topic, record.partition_id, partition_of(record, self._shared), changes)
+        self._set_partition(topic, record.partition_id, partition_from_record(record, self._pool), changes)
 
-    def apply_partition_change(self, record: PartitionChangeRecord, changes: list[Change]) -> None:
+    def apply_partition_change(self, record: PartitionChangeRecord, changes: list[UndoEntry]) -> None:
         """As `apply`, for those who know what they have."""
         topic = self._topic(record.topic_id)
         partition = topic.partitions.get(record.partition_id)
@@ -339,20 +358,22 @@ class ClusterImage:
             raise MalformedMessage(
                 f"a record changes partition {record.partition_id} of {topic.id}, which is not there"
             )
-        self._set_partition(topic, record.partition_id, partition.changed(record, self._shared), changes)
+        self._set_partition(topic, record.partition_id, partition.apply(record, self._pool), changes)
 
-    def _set_partition(self, topic: Topic, number: int, partition: Partition, changes: list[Change]) -> None:
+    def _set_partition(
+        self, topic: Topic, number: int, partition: Partition, changes: list[UndoEntry]
+    ) -> None:
         partition.check()
         before = topic.partitions.get(number)
-        where = PartitionId(topic.id, number)
+        tp = PartitionId(topic.id, number)
         assign(topic.partitions, number, partition, changes)
-        self.index.changed(where, before, partition, changes)
-        gone = partition_row(where, before) if before is not None else 0
-        self._row_moved(gone, partition_row(where, partition), changes)
+        self.index.update(tp, before, partition, changes)
+        old_row = partition_row(tp, before) if before is not None else 0
+        self._replace_row(old_row, partition_row(tp, partition), changes)
 
-    def _clear_elr(self, record: ClearElrRecord, changes: list[Change]) -> None:
+    def _clear_elr(self, record: ClearElrRecord, changes: list[UndoEntry]) -> None:
         """Of one topic, or of all with the name ""."""
-        topic = self.topic_named(record.topic_name)
+        topic = self.topic_by_name(record.topic_name)
         if record.topic_name and topic is None:
             raise MalformedMessage(f"a record clears the ELR of {record.topic_name!r}, which is not there")
         for each in [topic] if topic is not None else list(self.topics.values()):
@@ -368,60 +389,60 @@ class ClusterImage:
 
     # Transactions
 
-    def _begin_transaction(self, record: BeginTransactionRecord, changes: list[Change]) -> None:
+    def _begin_transaction(self, record: BeginTransactionRecord, changes: list[UndoEntry]) -> None:
         if self._transaction:
             raise MalformedMessage("a transaction begins within a transaction")
         assign(self._transaction, 0, (record, None), changes)
 
-    def _end_transaction(self, record: EndTransactionRecord, changes: list[Change]) -> None:
-        for held, frame in self._close_transaction(record, changes):
-            self.apply(held, changes, frame)
+    def _end_transaction(self, record: EndTransactionRecord, changes: list[UndoEntry]) -> None:
+        for pending, frame in self._close_transaction(record, changes):
+            self.apply(pending, changes, frame)
 
-    def _abort_transaction(self, record: AbortTransactionRecord, changes: list[Change]) -> None:
+    def _abort_transaction(self, record: AbortTransactionRecord, changes: list[UndoEntry]) -> None:
         self._close_transaction(record, changes)
 
     def _close_transaction(
-        self, record: Message, changes: list[Change]
+        self, record: Message, changes: list[UndoEntry]
     ) -> list[tuple[Message, bytes | None]]:
         """The records of the transaction, which is none any more."""
         if not self._transaction:
             raise MalformedMessage(f"there is a {type(record).__name__}, and no transaction is open")
-        _, *held = self._transaction.values()
-        for place in reversed(range(len(self._transaction))):
-            remove(self._transaction, place, changes)
-        return held
+        _, *pending = self._transaction.values()
+        for position in reversed(range(len(self._transaction))):
+            remove(self._transaction, position, changes)
+        return pending
 
     # The rest
 
-    def _keep(self, record: Message, frame: bytes | None, changes: list[Change]) -> None:
-        key = KEPT[type(record)](record)
-        before = self.kept.get(key)
-        gone = kept_row(before) if before is not None else 0
-        if not removes(record):
+    def _store_opaque(self, record: Message, frame: bytes | None, changes: list[UndoEntry]) -> None:
+        key = OPAQUE_KEYS[type(record)](record)
+        before = self.opaque_records.get(key)
+        old_row = opaque_row(before) if before is not None else 0
+        if not is_removal(record):
             # All of these have one version.
-            kept = encode_record(record, record.MAX_VERSION) if frame is None else frame
-            assign(self.kept, key, kept, changes)
-            self._row_moved(gone, kept_row(kept), changes)
+            stored = encode_record(record, record.MAX_VERSION) if frame is None else frame
+            assign(self.opaque_records, key, stored, changes)
+            self._replace_row(old_row, opaque_row(stored), changes)
         elif before is not None:
-            remove(self.kept, key, changes)
-            self._row_moved(gone, 0, changes)
+            remove(self.opaque_records, key, changes)
+            self._replace_row(old_row, 0, changes)
         else:
             check_removal(record)
 
-    def _nothing(self, record: NoOpRecord, changes: list[Change]) -> None:
+    def _apply_noop(self, record: NoOpRecord, changes: list[UndoEntry]) -> None:
         """It says nothing about the cluster."""
 
-    def _apply_producer_ids(self, record: ProducerIdsRecord, changes: list[Change]) -> None:
-        gone, come = self.next_producer_id, record.next_producer_id
-        assign(self._numbers, "next producer id", come, changes)
-        self._row_moved(_producer_ids_row(gone), _producer_ids_row(come), changes)
+    def _apply_producer_ids(self, record: ProducerIdsRecord, changes: list[UndoEntry]) -> None:
+        old_row, new_row = self.next_producer_id, record.next_producer_id
+        assign(self._scalars, "next producer id", new_row, changes)
+        self._replace_row(_producer_ids_row(old_row), _producer_ids_row(new_row), changes)
 
-    def _row_moved(self, gone: int, come: int, changes: list[Change]) -> None:
+    def _replace_row(self, old_row: int, new_row: int, changes: list[UndoEntry]) -> None:
         """Once for every record: written out, and not by `assign`."""
-        numbers = self._numbers
+        numbers = self._scalars
         before = numbers["hash"]
         changes.append((numbers, "hash", before))
-        numbers["hash"] = moved(before, gone, come)
+        numbers["hash"] = replace_row(before, old_row, new_row)
 
     def fingerprint(self) -> tuple[object, ...]:
         """Equal for equal images, however they came about, and showing where they differ. Reads all there is."""
@@ -434,17 +455,17 @@ class ClusterImage:
             (
                 name,
                 topic_id,
-                tuple((i, p.facts()) for i, p in sorted(self.topics[topic_id].partitions.items())),
+                tuple((i, p.as_tuple()) for i, p in sorted(self.topics[topic_id].partitions.items())),
             )
             for name, topic_id in sorted(self.topic_ids.items())
         )
-        brokers = tuple(broker.in_order for _, broker in sorted(self.brokers.items()))
+        brokers = tuple(broker.canonical for _, broker in sorted(self.brokers.items()))
         features = tuple(sorted(self.features.items()))
-        kept = tuple((key, meaning(frame)) for key, frame in sorted(self.kept.items()))
-        return configs, features, brokers, topics, self.next_producer_id, kept
+        stored = tuple((key, canonical_frame(frame)) for key, frame in sorted(self.opaque_records.items()))
+        return configs, features, brokers, topics, self.next_producer_id, stored
 
 
-def _maybe_tuple(directories: list[KafkaUuid] | None) -> tuple[KafkaUuid, ...] | None:
+def _optional_tuple(directories: list[KafkaUuid] | None) -> tuple[KafkaUuid, ...] | None:
     return None if directories is None else tuple(directories)
 
 
@@ -452,7 +473,7 @@ def _producer_ids_row(next_id: int) -> int:
     return text_row("producer ids", str(next_id)) if next_id else 0
 
 
-_APPLIERS: dict[type, Callable[[ClusterImage, Any, list[Change]], None]] = {
+_REPLAY: dict[type, Callable[[ClusterImage, Any, list[UndoEntry]], None]] = {
     ConfigRecord: ClusterImage.apply_config,
     FeatureLevelRecord: ClusterImage._apply_feature_level,
     RegisterBrokerRecord: ClusterImage._register_broker,
@@ -469,6 +490,6 @@ _APPLIERS: dict[type, Callable[[ClusterImage, Any, list[Change]], None]] = {
     BeginTransactionRecord: ClusterImage._begin_transaction,
     EndTransactionRecord: ClusterImage._end_transaction,
     AbortTransactionRecord: ClusterImage._abort_transaction,
-    NoOpRecord: ClusterImage._nothing,
+    NoOpRecord: ClusterImage._apply_noop,
 }
 """Not kept by the image: one that is replaced shall go at once, without anybody looking for cycles."""

@@ -18,12 +18,12 @@ from quorumd.controller.cluster_image import (
     ResourceType,
     Topic,
     allows_unclean_election,
-    min_isr_of,
+    parse_min_isr,
 )
 from quorumd.controller.controller import Controller
 from quorumd.controller.partition import NO_LEADER, PartitionId
-from quorumd.controller.partition_change import Rules, Wish, plan_change
-from quorumd.controller.rules import rules_for
+from quorumd.controller.partition_change import PartitionChange, PartitionRules, build_partition_change
+from quorumd.controller.partition_rules import rules_for
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
@@ -39,51 +39,51 @@ def plan_effects(controller: Controller, changes: Sequence[ConfigRecord]) -> lis
     }
     if not changed:
         return []
-    to_be = _ConfigsToBe(controller.image, changed)
-    rules: dict[str, Rules] = {}
+    pending = _PendingConfigs(controller.image, changed)
+    rules: dict[str, PartitionRules] = {}
     records: list[PartitionChangeRecord] = []
-    for where in _concerned(controller.image, [resource for resource, _ in changed]):
-        topic = controller.image.topics[where.topic_id]
+    for tp in _affected_partitions(controller.image, [resource for resource, _ in changed]):
+        topic = controller.image.topics[tp.topic_id]
         if topic.name not in rules:
             rules[topic.name] = rules_for(
                 controller,
                 topic.name,
-                min_isr=min_isr_of(to_be.of_topic(topic.name, MIN_INSYNC_REPLICAS)),
-                unclean_election=allows_unclean_election(to_be.of_topic(topic.name, UNCLEAN_ELECTION)),
+                min_isr=parse_min_isr(pending.topic_config(topic.name, MIN_INSYNC_REPLICAS)),
+                unclean_election=allows_unclean_election(pending.topic_config(topic.name, UNCLEAN_ELECTION)),
             )
-        record = plan_change(where, topic.partitions[where.number], Wish(), rules[topic.name])
+        record = build_partition_change(tp, topic.partitions[tp.number], PartitionChange(), rules[topic.name])
         if record is not None:
             records.append(record)
     return records
 
 
-def _concerned(image: ClusterImage, resources: Iterable[Resource]) -> Iterable[PartitionId]:
+def _affected_partitions(image: ClusterImage, resources: Iterable[Resource]) -> Iterable[PartitionId]:
     """Partitions that are not as they would be with other configs."""
     if ALL_BROKERS in resources:
         index = image.index
         return dict.fromkeys((*index.with_elr, *index.reassigning, *index.leaderless))
-    concerned: dict[PartitionId, None] = {}
+    affected: dict[PartitionId, None] = {}
     for kind, name in resources:
-        topic = image.topic_named(name) if kind == ResourceType.TOPIC else None
+        topic = image.topic_by_name(name) if kind == ResourceType.TOPIC else None
         if topic is not None:
-            concerned.update(dict.fromkeys(_waiting(topic)))
-    return concerned
+            affected.update(dict.fromkeys(_affected_by_topic(topic)))
+    return affected
 
 
-def _waiting(topic: Topic) -> Iterable[PartitionId]:
+def _affected_by_topic(topic: Topic) -> Iterable[PartitionId]:
     for number, partition in topic.partitions.items():
         if partition.elr or partition.is_reassigning or partition.leader == NO_LEADER:
             yield PartitionId(topic.id, number)
 
 
-class _ConfigsToBe:
+class _PendingConfigs:
     """Configs of topics as they are with some changes. `changed`: by (resource, key), None where it is deleted."""
 
     def __init__(self, image: ClusterImage, changed: dict[tuple[Resource, str], str | None]) -> None:
         self._image = image
         self._changed = changed
 
-    def of_topic(self, topic: str, key: str) -> str | None:
+    def topic_config(self, topic: str, key: str) -> str | None:
         own = self._value((int(ResourceType.TOPIC), topic), key)
         return own if own is not None else self._value(ALL_BROKERS, key)
 

@@ -38,7 +38,7 @@ class ConfigDefinition(NamedTuple):
     is_internal: bool
 
 
-def _definitions(kind: str) -> dict[str, ConfigDefinition]:
+def _parse_definitions(kind: str) -> dict[str, ConfigDefinition]:
     found: dict[str, ConfigDefinition] = {}
     for line in DEFINITIONS.splitlines():
         resource, name, type_name, default, rule, synonym, internal = line.split(" ")
@@ -53,7 +53,7 @@ def _definitions(kind: str) -> dict[str, ConfigDefinition]:
     return found
 
 
-TOPIC_CONFIGS: Final = _definitions("TOPIC")
-GROUP_CONFIGS: Final = _definitions("GROUP")
-CLIENT_METRICS_CONFIGS: Final = _definitions("CLIENT_METRICS")
-BROKER_CONFIGS: Final = _definitions("BROKER")
+TOPIC_CONFIGS: Final = _parse_definitions("TOPIC")
+GROUP_CONFIGS: Final = _parse_definitions("GROUP")
+CLIENT_METRICS_CONFIGS: Final = _parse_definitions("CLIENT_METRICS")
+BROKER_CONFIGS: Final = _parse_definitions("BROKER")

@@ -42,28 +42,28 @@ class InvalidConfig(Exception):
         self.error = error
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """A name or a value for an error message, which must itself fit a string of the wire."""
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "...")
 
 
-def read_value(name: str, definition: ConfigDefinition, text: str) -> Value:
+def parse_value(name: str, definition: ConfigDefinition, text: str) -> Value:
     """What the text means. Raises InvalidConfig."""
     stripped = text.strip(_STRIPPED)
-    value, problem = _read(definition.type, stripped)
+    value, problem = _parse(definition.type, stripped)
     if problem is None and definition.rule:
-        problem = _broken_rule(definition.rule, value)
+        problem = _check_rule(definition.rule, value)
     if problem is not None:
-        raise InvalidConfig(f"{shown(name)}, set to {shown(text)}, {problem}.")
+        raise InvalidConfig(f"{quoted(name)}, set to {quoted(text)}, {problem}.")
     return value
 
 
 def default_value(definition: ConfigDefinition) -> Value:
     """What the built-in default means."""
-    return None if definition.default is None else _read(definition.type, definition.default)[0]
+    return None if definition.default is None else _parse(definition.type, definition.default)[0]
 
 
-def items_of(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """The items of a list."""
     stripped = text.strip(_STRIPPED)
     return _COMMA.split(stripped) if stripped else []
@@ -79,13 +79,13 @@ def split_like_java(text: str, separator: str) -> list[str]:
     return parts
 
 
-def _read(kind: ConfigType, text: str) -> tuple[Value, str | None]:
+def _parse(kind: ConfigType, text: str) -> tuple[Value, str | None]:
     """The value, and what is wrong with it."""
     if kind is ConfigType.BOOLEAN:
         lower = text.lower()
         return lower == "true", None if lower in ("true", "false") else "must be true or false"
     if kind is ConfigType.LIST:
-        return items_of(text), None
+        return split_list(text), None
     bits = _BITS.get(kind)
     if bits is not None:
         limit = 1 << (bits - 1)
@@ -93,11 +93,11 @@ def _read(kind: ConfigType, text: str) -> tuple[Value, str | None]:
             return int(text), None
         return None, f"must be a whole number of {bits} bits"
     if kind is ConfigType.DOUBLE:
-        return _read_double(text)
+        return _parse_double(text)
     return text, None
 
 
-def _read_double(text: str) -> tuple[Value, str | None]:
+def _parse_double(text: str) -> tuple[Value, str | None]:
     if _DECIMAL.fullmatch(text):
         return float(text.rstrip("fFdD")), None
     if _SPECIAL.fullmatch(text):
@@ -110,13 +110,13 @@ def _read_double(text: str) -> tuple[Value, str | None]:
     return None, "must be a number"
 
 
-def _broken_rule(rule: str, value: Value) -> str | None:
+def _check_rule(rule: str, value: Value) -> str | None:
     """Why a value of the right type is not allowed; rules are explained in scripts/generate_configs.py."""
     kind, equals, choices = rule.partition("=")
     if equals:
         allowed = choices.split(",") if choices else []
         if isinstance(value, list):
-            return _broken_rule_of_list(kind, allowed, value)
+            return _check_list_rule(kind, allowed, value)
         text = str(value)
         is_allowed = text.upper() in allowed if kind == "case-insensitive" else text in allowed
         return None if is_allowed else f"must be one of {', '.join(allowed)}"
@@ -131,16 +131,16 @@ def _broken_rule(rule: str, value: Value) -> str | None:
     if rule == "offset-reset":
         return None if is_offset_reset(str(value)) else "must be earliest, latest or by_duration:PnDTnHnMn.nS"
     assert isinstance(value, (int, float))
-    bounds, _, beside = rule.partition("|")
-    least, _, most = bounds.partition(":")
-    if beside and value == float(beside):
+    bounds, _, extra = rule.partition("|")
+    minimum, _, maximum = bounds.partition(":")
+    if extra and value == float(extra):
         return None
-    if (least and value < float(least)) or (most and value > float(most)):
-        return f"must be {_range(least, most)}{f', or {beside}' if beside else ''}"
+    if (minimum and value < float(minimum)) or (maximum and value > float(maximum)):
+        return f"must be {_range(minimum, maximum)}{f', or {extra}' if extra else ''}"
     return None
 
 
-def _broken_rule_of_list(kind: str, allowed: Sequence[str], items: list[str]) -> str | None:
+def _check_list_rule(kind: str, allowed: Sequence[str], items: list[str]) -> str | None:
     if kind == "some-items" and not items:
         return "must not be empty"
     if "" in items:
@@ -150,10 +150,10 @@ def _broken_rule_of_list(kind: str, allowed: Sequence[str], items: list[str]) ->
     return None
 
 
-def _range(least: str, most: str) -> str:
-    if not most:
-        return f"at least {least}"
-    return f"from {least} to {most}" if least else f"at most {most}"
+def _range(minimum: str, maximum: str) -> str:
+    if not maximum:
+        return f"at least {minimum}"
+    return f"from {minimum} to {maximum}" if minimum else f"at most {maximum}"
 
 
 def is_offset_reset(text: str) -> bool:
@@ -164,7 +164,7 @@ def is_offset_reset(text: str) -> bool:
     if duration == text or not _DURATION.fullmatch(duration):
         return False
     total = 0.0
-    for sign, whole, fraction, unit in _AMOUNT.findall(duration):
-        amount = int(whole) + (float(f"0.{fraction}") if fraction else 0.0)
+    for sign, integer_part, fraction, unit in _AMOUNT.findall(duration):
+        amount = int(integer_part) + (float(f"0.{fraction}") if fraction else 0.0)
         total += (-amount if sign == "-" else amount) * _SECONDS[unit.upper()]
     return (-total if duration.startswith("-") else total) >= 0

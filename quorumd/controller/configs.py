@@ -22,16 +22,16 @@ from quorumd.controller.config_table import (
     TOPIC_CONFIGS,
     ConfigType,
 )
-from quorumd.controller.config_values import InvalidConfig, read_value, shown, split_like_java
+from quorumd.controller.config_values import InvalidConfig, parse_value, quoted, split_like_java
 from quorumd.controller.group_configs import validate_group_configs
 from quorumd.controller.topic_configs import validate_topic_configs
-from quorumd.controller.topic_names import problem_with_name
+from quorumd.controller.topic_names import invalid_name_reason
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 
 MAX_TEXT_BYTES = 32_767
 """What a non-flexible string can carry (int16), so that every client can read back what it set."""
-LARGEST_NODE_ID = 2**31 - 1
+MAX_NODE_ID = 2**31 - 1
 _TOPIC, _BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
 _DEFINITIONS = {
     _TOPIC: TOPIC_CONFIGS,
@@ -51,50 +51,50 @@ class ConfigOperation(IntEnum):
 
 
 @dataclass(slots=True)
-class Refused:
+class ApiError:
     """Why a resource of a request was not changed."""
 
     error: ErrorCode
     message: str
 
 
-def check_resource(image: ClusterImage, resource: Resource) -> Refused | None:
+def check_resource(image: ClusterImage, resource: Resource) -> ApiError | None:
     """Whether configs of this resource can be described here."""
-    refused = _check_name(resource) or _check_existence(image, resource)
-    if refused is not None and refused.error is ErrorCode.UNSUPPORTED_VERSION:
-        return Refused(ErrorCode.INVALID_REQUEST, refused.message)
-    return refused
+    error = _check_name(resource) or _check_existence(image, resource)
+    if error is not None and error.error is ErrorCode.UNSUPPORTED_VERSION:
+        return ApiError(ErrorCode.INVALID_REQUEST, error.message)
+    return error
 
 
-def _check_name(resource: Resource) -> Refused | None:
+def _check_name(resource: Resource) -> ApiError | None:
     """Whether there can be such a resource."""
     kind, name = resource
     if kind == ResourceType.BROKER:
         if name == "" or _is_node_id(name):
             return None
-        return Refused(
-            ErrorCode.INVALID_REQUEST, f"Broker name {shown(name)} is neither a node id nor empty (all)."
+        return ApiError(
+            ErrorCode.INVALID_REQUEST, f"Broker name {quoted(name)} is neither a node id nor empty (all)."
         )
     if kind == ResourceType.TOPIC:
-        problem = problem_with_name(name)
+        problem = invalid_name_reason(name)
         if problem is None:
             return None
-        return Refused(ErrorCode.INVALID_TOPIC if name else ErrorCode.INVALID_REQUEST, problem)
+        return ApiError(ErrorCode.INVALID_TOPIC if name else ErrorCode.INVALID_REQUEST, problem)
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if name and not _is_too_long(name):
             return None
-        return Refused(
+        return ApiError(
             ErrorCode.INVALID_REQUEST,
             f"The name of a group or of client metrics must have 1 to {MAX_TEXT_BYTES} bytes.",
         )
-    return Refused(ErrorCode.UNSUPPORTED_VERSION, f"Configs of resource type {kind} are not kept here.")
+    return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Configs of resource type {kind} are not kept here.")
 
 
-def _check_existence(image: ClusterImage, resource: Resource) -> Refused | None:
+def _check_existence(image: ClusterImage, resource: Resource) -> ApiError | None:
     kind, name = resource
     if kind != _TOPIC or name in image.topic_ids:
         return None
-    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {shown(name)} does not exist.")
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {quoted(name)} does not exist.")
 
 
 def plan_incremental(
@@ -102,18 +102,22 @@ def plan_incremental(
     resource: Resource,
     operations: Sequence[tuple[str, int, str | None]],
     has_remote_storage: bool = False,
-) -> list[ConfigRecord] | Refused:
+) -> list[ConfigRecord] | ApiError:
     """The records that (name, ConfigOperation, value) triples of one resource need, all or none.
 
     APPEND and SUBTRACT treat the value as a comma separated list and are no change where nothing changes.
     """
-    refused = _check_name(resource)
-    if refused is None and resource[0] == _BROKER and image.elr_enabled:
-        refused = _check_all_brokers(operations) if resource[1] == "" else _check_one_broker(operations)
-    if refused is not None:
-        return refused
-    planned = plan_operations(image.config(resource), resource, operations, has_remote_storage)
-    return planned if isinstance(planned, Refused) else _check_existence(image, resource) or planned
+    error = _check_name(resource)
+    if error is None and resource[0] == _BROKER and image.elr_enabled:
+        error = _check_all_brokers(operations) if resource[1] == "" else _check_one_broker(operations)
+    if error is not None:
+        return error
+    records_or_error = plan_operations(image.config(resource), resource, operations, has_remote_storage)
+    return (
+        records_or_error
+        if isinstance(records_or_error, ApiError)
+        else _check_existence(image, resource) or records_or_error
+    )
 
 
 def plan_operations(
@@ -121,7 +125,7 @@ def plan_operations(
     resource: Resource,
     operations: Sequence[tuple[str, int, str | None]],
     has_remote_storage: bool,
-) -> list[ConfigRecord] | Refused:
+) -> list[ConfigRecord] | ApiError:
     """As `plan_incremental`, for a resource that has these configs and may not be there yet. Of operations on the
     same config the last one counts."""
     if len(operations) > 1:
@@ -140,7 +144,7 @@ def plan_operations(
                 changed[name] = record.value
         _validate(resource[0], changed, current, has_remote_storage)
     except InvalidConfig as invalid:
-        return Refused(invalid.error, str(invalid))
+        return ApiError(invalid.error, str(invalid))
     return records
 
 
@@ -149,7 +153,7 @@ def plan_replacement(
     resource: Resource,
     values: Sequence[tuple[str, str | None]],
     has_remote_storage: bool = False,
-) -> list[ConfigRecord] | Refused:
+) -> list[ConfigRecord] | ApiError:
     """The records that make `values` the only configs of the resource (AlterConfigs)."""
     named = {name for name, _ in values}
     operations: list[tuple[str, int, str | None]] = [
@@ -181,50 +185,52 @@ def _plan_operation(
     if operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None):
         return ConfigRecord(*resource, name, None)
     if value is None:
-        raise InvalidConfig(f"Null cannot be appended to {shown(name)} or subtracted from it.")
+        raise InvalidConfig(f"Null cannot be appended to {quoted(name)} or subtracted from it.")
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         known = _DEFINITIONS[resource[0]].get(name)
         if known is None or known.type is not ConfigType.LIST:
-            raise InvalidConfig(f"{shown(name)} is no list: use SET.")
-        present = current.get(name)
-        value = _changed_list(known.default or "" if present is None else present, operation, value)
-        if value == present:
+            raise InvalidConfig(f"{quoted(name)} is no list: use SET.")
+        current_value = current.get(name)
+        value = _apply_list_operation(
+            known.default or "" if current_value is None else current_value, operation, value
+        )
+        if value == current_value:
             return None
     elif operation != ConfigOperation.SET:
-        raise InvalidConfig(f"Unknown operation {operation} for {shown(name)}.", ErrorCode.INVALID_REQUEST)
+        raise InvalidConfig(f"Unknown operation {operation} for {quoted(name)}.", ErrorCode.INVALID_REQUEST)
     if _is_too_long(value):
-        raise InvalidConfig(f"The value of {shown(name)} is longer than {MAX_TEXT_BYTES} bytes.")
+        raise InvalidConfig(f"The value of {quoted(name)} is longer than {MAX_TEXT_BYTES} bytes.")
     if resource[0] == _BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION):
         # What holds for topics by default must be right for topics.
-        read_value(name, BROKER_CONFIGS[name], value)
+        parse_value(name, BROKER_CONFIGS[name], value)
     return ConfigRecord(*resource, name, value)
 
 
-def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> Refused | None:
+def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> ApiError | None:
     if all(name != MIN_INSYNC_REPLICAS or value is None for name, _, value in operations):
         return None
-    return Refused(
+    return ApiError(
         ErrorCode.INVALID_CONFIG,
         f"With {MIN_INSYNC_REPLICAS} of its own a leader would not wait for replicas that the controller takes for "
         "complete: set it for all brokers, or for topics.",
     )
 
 
-def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> Refused | None:
+def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> ApiError | None:
     """Without a value for all of them each would take the one in its properties file, as Kafka's controllers say."""
     if all(
         name != MIN_INSYNC_REPLICAS or operation != ConfigOperation.DELETE
         for name, operation, _ in operations
     ):
         return None
-    return Refused(
+    return ApiError(
         ErrorCode.INVALID_CONFIG,
         f"{MIN_INSYNC_REPLICAS} of all brokers cannot be removed while {ELR_VERSION} is on, since brokers and "
         "controllers must agree on it: set it to 1, the built-in default.",
     )
 
 
-def _changed_list(current: str, operation: int, value: str) -> str:
+def _apply_list_operation(current: str, operation: int, value: str) -> str:
     """The comma separated list after the operation."""
     items = [item for item in current.split(",") if item]
     for item in split_like_java(value, ","):
@@ -240,7 +246,7 @@ def _is_node_id(name: str) -> bool:
     """Whether the name is a node id as it is written: one name a node, so no leading zeros."""
     if len(name) > 10 or not (name.isascii() and name.isdigit()):
         return False
-    return int(name) <= LARGEST_NODE_ID and str(int(name)) == name
+    return int(name) <= MAX_NODE_ID and str(int(name)) == name
 
 
 def _is_too_long(text: str) -> bool:

@@ -15,8 +15,9 @@ from quorumd.ids import KafkaUuid
 class ControllerSettings:
     """Times in milliseconds; the names are Kafka's properties.
 
-    `max_batch_bytes`: what the records of one plan may have together, framing included. `partitions_in_a_step`: how
-    many change in one step of a broker that comes or goes: some hundred milliseconds, then there is time for others.
+    `max_batch_bytes`: what the records of one plan may have together, framing included. `max_partitions_per_step`:
+    how many change in one step of a broker that comes or goes: some hundred milliseconds, then there is time for
+    others.
     `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never.
     """
 
@@ -26,7 +27,7 @@ class ControllerSettings:
     min_insync_replicas: int = 1
     remote_storage: bool = False
     max_batch_bytes: int = 8 * 1024 * 1024 - 64 * 1024
-    partitions_in_a_step: int = 10_000
+    max_partitions_per_step: int = 10_000
     leader_imbalance_check_interval_ms: float = 300_000.0
     max_idle_interval_ms: float = 500.0
 
@@ -56,7 +57,7 @@ class Controller:
     @property
     def step(self) -> int:
         """How many partitions change in one step."""
-        return self.settings.partitions_in_a_step
+        return self.settings.max_partitions_per_step
 
     def is_active(self, broker_id: int) -> bool:
         """Whether the broker may be in an ISR and lead."""
@@ -71,4 +72,4 @@ class Controller:
     def is_online(self, broker_id: int, directory: KafkaUuid) -> bool:
         """Whether the broker can read what it has in this directory."""
         broker = self.image.brokers.get(broker_id)
-        return broker is not None and broker.has_online(directory)
+        return broker is not None and broker.has_online_dir(directory)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from quorumd.controller.controller import Controller
-from quorumd.controller.controllers import RegisteredController, unregistration
+from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
-from quorumd.controller.plan import Plan
+from quorumd.controller.registered_controllers import RegisteredController, unregistration_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages.controller_registration_request import (
@@ -24,52 +24,54 @@ from quorumd.protocol.messages.register_controller_record import (
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.unregister_controller_response import UnregisterControllerResponse
 
-LONGEST_NAME: Final = 255
+MAX_NAME_LENGTH: Final = 255
 """Characters of a host, listener or feature."""
-LARGEST_PORT: Final = 65_535
+MAX_PORT: Final = 65_535
 SECURITY_PROTOCOLS: Final = 4
 """PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; a stock reader halts on a number that is none of theirs."""
-MOST_ENTRIES: Final = 100
+MAX_ENTRIES: Final = 100
 """Listeners, or features."""
 
 
 def plan_controller_registration(
     controller: Controller, message: ControllerRegistrationRequest, version: int
-) -> Plan:
+) -> ControllerResult:
     """Replace what was known of the controller, whichever incarnation it was of, as Kafka does: a request of a dead
     one that comes late is put right by the next request of the living one, whose own image shows it.
 
     A registration that the log holds already is not written again.
     """
     del version
-    fault = _fault(message)
-    if fault is not None:
-        text = f"controller {message.controller_id} is not registered: {fault}"
-        return Plan((), ControllerRegistrationResponse(0, int(ErrorCode.INVALID_REQUEST), text))
-    answer = ControllerRegistrationResponse(0, 0, None)
+    problem = _validate_request(message)
+    if problem is not None:
+        text = f"controller {message.controller_id} is not registered: {problem}"
+        return ControllerResult((), ControllerRegistrationResponse(0, int(ErrorCode.INVALID_REQUEST), text))
+    response = ControllerRegistrationResponse(0, 0, None)
     if _is_registered(controller.image.controllers.get(message.controller_id), message):
-        return Plan((), answer)
-    return Plan((_record(message),), answer)
+        return ControllerResult((), response)
+    return ControllerResult((_record(message),), response)
 
 
 def plan_unregister_controller(
     controller: Controller, message: UnregisterControllerRequest, version: int
-) -> Plan:
+) -> ControllerResult:
     """Remove a registration. A controller that runs registers again. Unlike Kafka's, this works at every metadata
     version: see `controllers`."""
     del version
     image = controller.image
     if message.controller_id not in image.controllers:
         text = f"Controller {message.controller_id} is not registered."
-        return Plan((), UnregisterControllerResponse(0, int(ErrorCode.CONTROLLER_ID_NOT_REGISTERED), text))
+        return ControllerResult(
+            (), UnregisterControllerResponse(0, int(ErrorCode.CONTROLLER_ID_NOT_REGISTERED), text)
+        )
     names = {feature.name for feature in SUPPORTED_FEATURES}
     for registered in image.controllers.values():
         names.update(registered.features)
-    record = unregistration(message.controller_id, image.metadata_version, names)
-    return Plan((record,), UnregisterControllerResponse(0, 0, None))
+    record = unregistration_record(message.controller_id, image.metadata_version, names)
+    return ControllerResult((record,), UnregisterControllerResponse(0, 0, None))
 
 
-def _fault(message: ControllerRegistrationRequest) -> str | None:
+def _validate_request(message: ControllerRegistrationRequest) -> str | None:
     """What no reader of the log could do with, in words."""
     names = [listener.name for listener in message.listeners]
     features = [feature.name for feature in message.features]
@@ -77,29 +79,29 @@ def _fault(message: ControllerRegistrationRequest) -> str | None:
         return "an id is at least 0"
     if message.incarnation_id == ZERO_UUID:
         return "it names no incarnation"
-    if max(len(names), len(features)) > MOST_ENTRIES:
-        return f"at most {MOST_ENTRIES} listeners and as many features can be registered"
+    if max(len(names), len(features)) > MAX_ENTRIES:
+        return f"at most {MAX_ENTRIES} listeners and as many features can be registered"
     if len(set(names)) < len(names) or len(set(features)) < len(features):
         return "a listener or feature is named twice"
-    if not all(map(_is_reachable, message.listeners)):
+    if not all(map(_is_valid_endpoint, message.listeners)):
         return "a listener has no name, host or port, or its security protocol is not known"
-    if not all(map(_is_range, message.features)):
+    if not all(map(_is_valid_feature, message.features)):
         return "a feature has no name, or its levels are no range"
     return None
 
 
-def _is_reachable(listener: Listener) -> bool:
+def _is_valid_endpoint(listener: Listener) -> bool:
     return (
-        0 < len(listener.name) <= LONGEST_NAME
-        and 0 < len(listener.host) <= LONGEST_NAME
-        and 0 < listener.port <= LARGEST_PORT
+        0 < len(listener.name) <= MAX_NAME_LENGTH
+        and 0 < len(listener.host) <= MAX_NAME_LENGTH
+        and 0 < listener.port <= MAX_PORT
         and 0 <= listener.security_protocol < SECURITY_PROTOCOLS
     )
 
 
-def _is_range(feature: Feature) -> bool:
+def _is_valid_feature(feature: Feature) -> bool:
     lowest, highest = feature.min_supported_version, feature.max_supported_version
-    return 0 < len(feature.name) <= LONGEST_NAME and 0 <= lowest <= highest
+    return 0 < len(feature.name) <= MAX_NAME_LENGTH and 0 <= lowest <= highest
 
 
 def _is_registered(known: RegisteredController | None, message: ControllerRegistrationRequest) -> bool:

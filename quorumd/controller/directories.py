@@ -5,10 +5,15 @@ from __future__ import annotations
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.controller import Controller
+from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import Partition, PartitionId
-from quorumd.controller.partition_change import Rules, Wish, plan_change, without
-from quorumd.controller.plan import Plan
-from quorumd.controller.rules import rules_for
+from quorumd.controller.partition_change import (
+    PartitionChange,
+    PartitionRules,
+    build_partition_change,
+    exclude,
+)
+from quorumd.controller.partition_rules import rules_for
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import assign_replicas_to_dirs_response as wire
@@ -21,57 +26,57 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 
 def plan_assign_replicas_to_dirs(
     controller: Controller, message: AssignReplicasToDirsRequest, version: int
-) -> Plan:
+) -> ControllerResult:
     """Each replica by itself. One that is in a directory which its broker has not, or lost, cannot be read: it
     leaves the ISR and leads no more, as if its broker were fenced for this partition."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
-        return Plan((), wire.AssignReplicasToDirsResponse(0, int(ErrorCode.STALE_BROKER_EPOCH)))
-    planned = _Planned(controller, broker)
+        return ControllerResult((), wire.AssignReplicasToDirsResponse(0, int(ErrorCode.STALE_BROKER_EPOCH)))
+    assigner = _ReplicaAssigner(controller, broker)
     directories = [
-        wire.DirectoryData(asked.id, [planned.topic(asked.id, topic) for topic in asked.topics])
-        for asked in message.directories
+        wire.DirectoryData(requested.id, [assigner.topic(requested.id, topic) for topic in requested.topics])
+        for requested in message.directories
     ]
-    return Plan(planned.records, wire.AssignReplicasToDirsResponse(0, 0, directories))
+    return ControllerResult(assigner.records, wire.AssignReplicasToDirsResponse(0, 0, directories))
 
 
-class _Planned:
+class _ReplicaAssigner:
     """The changes for one request. A replica that it names twice is where it is said to be last."""
 
     def __init__(self, controller: Controller, broker: Broker) -> None:
         self._controller = controller
         self._broker = broker
-        self._changed: dict[PartitionId, Partition] = {}
+        self._updated: dict[PartitionId, Partition] = {}
         self.records: list[PartitionChangeRecord] = []
 
-    def topic(self, directory: KafkaUuid, asked: TopicData) -> wire.TopicData:
+    def topic(self, directory: KafkaUuid, requested: TopicData) -> wire.TopicData:
         """The answer for the replicas of one topic in one directory."""
-        topic = self._controller.image.topics.get(asked.topic_id)
-        numbers = [partition.partition_index for partition in asked.partitions]
+        topic = self._controller.image.topics.get(requested.topic_id)
+        numbers = [partition.partition_index for partition in requested.partitions]
         if topic is None:
             errors = [ErrorCode.UNKNOWN_TOPIC_ID] * len(numbers)
         else:
             rules = rules_for(self._controller, topic.name)
             errors = [self._assign(topic, number, directory, rules) for number in numbers]
-        answers = [
+        partition_responses = [
             wire.PartitionData(number, int(error)) for number, error in zip(numbers, errors, strict=True)
         ]
-        return wire.TopicData(asked.topic_id, answers)
+        return wire.TopicData(requested.topic_id, partition_responses)
 
-    def _assign(self, topic: Topic, number: int, directory: KafkaUuid, rules: Rules) -> ErrorCode:
-        where = PartitionId(topic.id, number)
-        partition = self._changed.get(where) or topic.partitions.get(number)
+    def _assign(self, topic: Topic, number: int, directory: KafkaUuid, rules: PartitionRules) -> ErrorCode:
+        tp = PartitionId(topic.id, number)
+        partition = self._updated.get(tp) or topic.partitions.get(number)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         broker_id = self._broker.id
         if broker_id not in partition.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        wish = Wish(directories={broker_id: directory})
-        if not self._broker.has_online(directory):
-            wish.isr = without(partition.isr, (broker_id,))
-        record = plan_change(where, partition, wish, rules)
+        change = PartitionChange(directories={broker_id: directory})
+        if not self._broker.has_online_dir(directory):
+            change.isr = exclude(partition.isr, (broker_id,))
+        record = build_partition_change(tp, partition, change, rules)
         if record is not None:
-            self._changed[where] = partition.changed(record)
+            self._updated[tp] = partition.apply(record)
             self.records.append(record)
         return ErrorCode.NONE

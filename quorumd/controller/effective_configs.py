@@ -43,7 +43,7 @@ class EffectiveConfig(NamedTuple):
         return self.type is ConfigType.PASSWORD
 
 
-def layered(
+def merge_layers(
     definitions: Mapping[str, ConfigDefinition], *layers: tuple[ConfigSource, dict[str, str]]
 ) -> list[EffectiveConfig]:
     """Configs of a resource that have the same names wherever they are set, those of the first layer first."""

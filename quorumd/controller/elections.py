@@ -7,20 +7,25 @@ from typing import Final, NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.controller import Controller
+from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import NO_LEADER, RECOVERING, PartitionId
-from quorumd.controller.partition_change import Election, Rules, Wish, plan_change
-from quorumd.controller.plan import Plan
-from quorumd.controller.rules import rules_for
+from quorumd.controller.partition_change import (
+    Election,
+    PartitionChange,
+    PartitionRules,
+    build_partition_change,
+)
+from quorumd.controller.partition_rules import rules_for
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import elect_leaders_response as wire
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
-UNCLEAN_SWEEP_MS: Final = 300_000
+UNCLEAN_ELECTION_INTERVAL_MS: Final = 300_000
 """How often leaderless partitions that allow it are looked at (Kafka's
 unclean.leader.election.interval.ms): a safety net, since whatever makes a replica electable elects it."""
 
-SWEEP_RECORDS: Final = 1_000
+MAX_SWEEP_RECORDS: Final = 1_000
 """Of one sweep: some ten milliseconds of planning."""
 
 _ELECTIONS: Final = (Election.PREFERRED, Election.UNCLEAN)
@@ -45,7 +50,7 @@ def unclean_election(image: ClusterImage, record: PartitionChangeRecord) -> Uncl
     before = topic.partitions[record.partition_id]
     if record.leader == before.leader or record.leader in before.isr or record.leader in before.elr:
         return None
-    if before.changed(record).recovery != RECOVERING:
+    if before.apply(record).recovery != RECOVERING:
         return None
     is_last_known = not before.isr and not before.elr and before.last_known_elr == (record.leader,)
     return UncleanElection(topic.name, record.partition_id, record.leader, is_last_known)
@@ -59,67 +64,71 @@ def is_eligible_election(image: ClusterImage, record: PartitionChangeRecord) -> 
     return record.leader != before.leader and record.leader in before.elr
 
 
-class _Outcome(NamedTuple):
+class _ElectionResult(NamedTuple):
     error: ErrorCode
     text: str | None
     record: PartitionChangeRecord | None = None
 
 
-def plan_elect_leaders(controller: Controller, message: ElectLeadersRequest, version: int) -> Plan:
+def plan_elect_leaders(
+    controller: Controller, message: ElectLeadersRequest, version: int
+) -> ControllerResult:
     """Each partition by itself; all changes are one. Without partitions: all of them, and of these only those are
     told where an election was needed."""
     del version
     if not 0 <= message.election_type < len(_ELECTIONS):
-        return Plan((), _refused(message))
+        return ControllerResult((), _error_response(message))
     election = _ELECTIONS[message.election_type]
     records: dict[PartitionId, PartitionChangeRecord] = {}
     results: list[wire.ReplicaElectionResult] = []
-    for name, topic, numbers in _asked_about(controller, message):
+    for name, topic, numbers in _requested_partitions(controller, message):
         rules = rules_for(controller, name)
-        told: list[wire.PartitionResult] = []
+        partition_results: list[wire.PartitionResult] = []
         for number in numbers:
-            outcome = _elect(name, topic, number, election, rules, records)
-            if message.topic_partitions is not None or outcome.error != ErrorCode.ELECTION_NOT_NEEDED:
-                told.append(wire.PartitionResult(number, int(outcome.error), outcome.text))
-            if topic is not None and outcome.record is not None:
-                records[PartitionId(topic.id, number)] = outcome.record
-        if told or message.topic_partitions is not None:
-            results.append(wire.ReplicaElectionResult(name, told))
-    return Plan(list(records.values()), wire.ElectLeadersResponse(0, 0, results))
+            result = _elect(name, topic, number, election, rules, records)
+            if message.topic_partitions is not None or result.error != ErrorCode.ELECTION_NOT_NEEDED:
+                partition_results.append(wire.PartitionResult(number, int(result.error), result.text))
+            if topic is not None and result.record is not None:
+                records[PartitionId(topic.id, number)] = result.record
+        if partition_results or message.topic_partitions is not None:
+            results.append(wire.ReplicaElectionResult(name, partition_results))
+    return ControllerResult(list(records.values()), wire.ElectLeadersResponse(0, 0, results))
 
 
-def unclean_sweep(controller: Controller) -> list[PartitionChangeRecord]:
+def elect_unclean_leaders(controller: Controller) -> list[PartitionChangeRecord]:
     """Leaders for partitions that have none, of topics where one may lead that lacks committed records.
 
-    At most SWEEP_RECORDS; where there are so many, there may be more once these are applied.
+    At most MAX_SWEEP_RECORDS; where there are so many, there may be more once these are applied.
     """
     image = controller.image
-    rules: dict[str, Rules] = {}
+    rules: dict[str, PartitionRules] = {}
     records: list[PartitionChangeRecord] = []
-    for where in image.index.leaderless:
-        topic = image.topics[where.topic_id]
-        known = rules.get(topic.name)
-        if known is None:
-            known = rules[topic.name] = rules_for(controller, topic.name)
-        if not known.unclean_election:
+    for tp in image.index.leaderless:
+        topic = image.topics[tp.topic_id]
+        topic_rules = rules.get(topic.name)
+        if topic_rules is None:
+            topic_rules = rules[topic.name] = rules_for(controller, topic.name)
+        if not topic_rules.unclean_election:
             continue
-        partition = topic.partitions[where.number]
-        record = plan_change(where, partition, Wish(election=Election.UNCLEAN), known)
-        if record is not None and partition.changed(record).leader != NO_LEADER:
+        partition = topic.partitions[tp.number]
+        record = build_partition_change(
+            tp, partition, PartitionChange(election=Election.UNCLEAN), topic_rules
+        )
+        if record is not None and partition.apply(record).leader != NO_LEADER:
             records.append(record)
-            if len(records) == SWEEP_RECORDS:
+            if len(records) == MAX_SWEEP_RECORDS:
                 break
     return records
 
 
-def _asked_about(
+def _requested_partitions(
     controller: Controller, message: ElectLeadersRequest
 ) -> Iterable[tuple[str, Topic | None, Sequence[int]]]:
     image = controller.image
     if message.topic_partitions is not None:
         return [
-            (asked.topic, image.topic_named(asked.topic), asked.partitions)
-            for asked in message.topic_partitions
+            (requested.topic, image.topic_by_name(requested.topic), requested.partitions)
+            for requested in message.topic_partitions
         ]
     topics = [image.topics[topic_id] for _, topic_id in sorted(image.topic_ids.items())]
     return [(topic.name, topic, sorted(topic.partitions)) for topic in topics]
@@ -130,38 +139,42 @@ def _elect(
     topic: Topic | None,
     number: int,
     election: Election,
-    rules: Rules,
+    rules: PartitionRules,
     planned: dict[PartitionId, PartitionChangeRecord],
-) -> _Outcome:
+) -> _ElectionResult:
     partition = topic.partitions.get(number) if topic is not None else None
     if topic is None or partition is None:
-        return _Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {number} of {name!r}.")
-    where = PartitionId(topic.id, number)
+        return _ElectionResult(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {number} of {name!r}."
+        )
+    tp = PartitionId(topic.id, number)
     preferred = partition.replicas[0]
     if election is Election.PREFERRED and partition.leader == preferred:
-        return _Outcome(ErrorCode.ELECTION_NOT_NEEDED, f"The preferred leader {preferred} leads.")
+        return _ElectionResult(ErrorCode.ELECTION_NOT_NEEDED, f"The preferred leader {preferred} leads.")
     if election is Election.UNCLEAN and partition.leader != NO_LEADER:
-        return _Outcome(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {partition.leader} leads.")
-    if where in planned:
-        return _Outcome(ErrorCode.ELECTION_NOT_NEEDED, f"Partition {number} of {name!r} is named twice.")
-    record = plan_change(where, partition, Wish(election=election), rules)
-    after = partition.changed(record) if record is not None else partition
+        return _ElectionResult(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {partition.leader} leads.")
+    if tp in planned:
+        return _ElectionResult(
+            ErrorCode.ELECTION_NOT_NEEDED, f"Partition {number} of {name!r} is named twice."
+        )
+    record = build_partition_change(tp, partition, PartitionChange(election=election), rules)
+    after = partition.apply(record) if record is not None else partition
     if election is Election.PREFERRED and after.leader != after.replicas[0]:
         text = f"The preferred leader {preferred} is not in sync, or not there."
-        return _Outcome(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
+        return _ElectionResult(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
     if after.leader == NO_LEADER:
         text = f"None of the replicas {list(partition.replicas)} is there."
-        return _Outcome(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
-    return _Outcome(ErrorCode.NONE, None, record)
+        return _ElectionResult(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
+    return _ElectionResult(ErrorCode.NONE, None, record)
 
 
-def _refused(message: ElectLeadersRequest) -> wire.ElectLeadersResponse:
+def _error_response(message: ElectLeadersRequest) -> wire.ElectLeadersResponse:
     error = int(ErrorCode.INVALID_REQUEST)
     text = f"Election type {message.election_type} is neither 0 (preferred) nor 1 (unclean)."
     results = [
         wire.ReplicaElectionResult(
-            asked.topic, [wire.PartitionResult(number, error, text) for number in asked.partitions]
+            requested.topic, [wire.PartitionResult(number, error, text) for number in requested.partitions]
         )
-        for asked in message.topic_partitions or ()
+        for requested in message.topic_partitions or ()
     ]
     return wire.ElectLeadersResponse(0, error, results)

@@ -16,9 +16,9 @@ from quorumd.controller.cluster_image import (
     ResourceType,
 )
 from quorumd.controller.controller import Controller
-from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, changes_records, missing_needs
+from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, changes_records, unmet_dependencies
 from quorumd.controller.partition import PartitionId
-from quorumd.controller.plan import Plan
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import update_features_response as wire
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -40,11 +40,13 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-class _Refused(Exception):
+class _UpdateError(Exception):
     """Why a level is not set: the text of the answer."""
 
 
-def plan_update_features(controller: Controller, message: UpdateFeaturesRequest, version: int) -> Plan:
+def plan_update_features(
+    controller: Controller, message: UpdateFeaturesRequest, version: int
+) -> ControllerResult:
     """All updates, or none of them. Levels that are so already are no change, and no error.
 
     `kafka-features upgrade --release-version` names every feature of a release: what hinders each of them is told.
@@ -52,26 +54,30 @@ def plan_update_features(controller: Controller, message: UpdateFeaturesRequest,
     if METADATA_VERSION not in controller.image.features:
         # What the cluster begins with is not written yet, and would replace what is acknowledged now.
         text = "The cluster has no levels of features yet: ask again."
-        return Plan((), wire.UpdateFeaturesResponse(0, int(ErrorCode.NOT_CONTROLLER), text))
-    wanted = {update.feature: update.max_version_level for update in message.feature_updates}
-    levels = {**controller.image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL, **wanted}
+        return ControllerResult((), wire.UpdateFeaturesResponse(0, int(ErrorCode.NOT_CONTROLLER), text))
+    requested = {update.feature: update.max_version_level for update in message.feature_updates}
+    levels = {**controller.image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL, **requested}
     records: list[Message] = []
-    problems = ["A feature is named twice."] if len(wanted) < len(message.feature_updates) else []
+    problems = ["A feature is named twice."] if len(requested) < len(message.feature_updates) else []
     for update in message.feature_updates:
         try:
-            records += _update(controller, update, _upgrade_type(update, version), levels)
-        except _Refused as refused:
+            records += _plan_update(controller, update, _upgrade_type(update, version), levels)
+        except _UpdateError as error:
             problems.append(
-                f"Invalid update version {update.max_version_level} for feature {update.feature}. {refused}"
+                f"Invalid update version {update.max_version_level} for feature {update.feature}. {error}"
             )
     if problems:
         text = " ".join(problems)
-        return Plan((), wire.UpdateFeaturesResponse(0, int(ErrorCode.INVALID_UPDATE_VERSION), text))
-    results = [wire.UpdatableFeatureResult(name, 0, None) for name in wanted] if version <= 1 else []
-    return Plan(() if message.validate_only else records, wire.UpdateFeaturesResponse(0, 0, None, results))
+        return ControllerResult(
+            (), wire.UpdateFeaturesResponse(0, int(ErrorCode.INVALID_UPDATE_VERSION), text)
+        )
+    results = [wire.UpdatableFeatureResult(name, 0, None) for name in requested] if version <= 1 else []
+    return ControllerResult(
+        () if message.validate_only else records, wire.UpdateFeaturesResponse(0, 0, None, results)
+    )
 
 
-def _update(
+def _plan_update(
     controller: Controller, update: FeatureUpdateKey, upgrade_type: UpgradeType, levels: Mapping[str, int]
 ) -> list[Message]:
     """The records of one update. `levels`: all there are with all updates done. Raises _Refused."""
@@ -81,17 +87,17 @@ def _update(
         return []
     _check_supported(image, name, level)
     _check_controllers(controller, name, level)
-    _check_direction(current, level, upgrade_type, name)
-    for needed, least in missing_needs(name, level, levels):
-        raise _Refused(f"It needs {needed} {least} or higher, not {levels.get(needed, 0)}.")
+    _check_upgrade_type(current, level, upgrade_type, name)
+    for needed, minimum in unmet_dependencies(name, level, levels):
+        raise _UpdateError(f"It needs {needed} {minimum} or higher, not {levels.get(needed, 0)}.")
     if name == METADATA_VERSION and changes_records(current, level):
         # Not even an unsafe downgrade: a reader of the log from its beginning has met those records.
-        raise _Refused(
+        raise _UpdateError(
             f"{name} is {current}, and the log may hold what is not known at {level}: such a downgrade, safe or "
             "unsafe, is not supported."
         )
     if name == ELR_VERSION:
-        return _turn_elr(controller, level)
+        return _switch_elr(controller, level)
     return [FeatureLevelRecord(name, level)]
 
 
@@ -107,7 +113,7 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
     try:
         return UpgradeType(update.upgrade_type)
     except ValueError:
-        raise _Refused(
+        raise _UpdateError(
             f"Upgrade type {update.upgrade_type} is none of 1 (upgrade), 2 (safe downgrade), 3 (unsafe downgrade)."
         ) from None
 
@@ -117,7 +123,7 @@ def _check_supported(image: ClusterImage, name: str, level: int) -> None:
     supported = next((feature for feature in SUPPORTED_FEATURES if feature.name == name), None)
     if supported is None:
         known = ", ".join(feature.name for feature in SUPPORTED_FEATURES)
-        raise _Refused(f"It is not known here; these are: {known}.")
+        raise _UpdateError(f"It is not known here; these are: {known}.")
     _check_range("The controllers", level, supported.lowest, supported.highest)
     for _, broker in sorted(image.brokers.items()):
         # A feature that a broker does not name is one that it can only leave off.
@@ -134,39 +140,39 @@ def _check_controllers(controller: Controller, name: str, level: int) -> None:
     for controller_id, other in sorted(registered.items()):
         try:
             _check_range(f"Controller {controller_id}", level, *other.features.get(name, (0, 0)))
-        except _Refused as refused:
+        except _UpdateError as error:
             remedy = f"if it is gone for good, `quorumd controllers unregister {controller_id}` removes it"
-            raise _Refused(f"{refused} Upgrade it; {remedy}.") from None
+            raise _UpdateError(f"{error} Upgrade it; {remedy}.") from None
     missing = [voter for voter in controller.other_voters() if voter not in registered]
     if missing:
-        raise _Refused(
+        raise _UpdateError(
             f"Controller {missing[0]} has not registered, and may not support this: start it, or remove its vote."
         )
 
 
-def _check_range(who: str, level: int, lowest: int, highest: int) -> None:
+def _check_range(node: str, level: int, lowest: int, highest: int) -> None:
     if not lowest <= level <= highest:
         what = f"versions {lowest} to {highest} only" if highest else "no level of it but 0"
-        raise _Refused(f"{who} can work at {what}.")
+        raise _UpdateError(f"{node} can work at {what}.")
 
 
-def _check_direction(current: int, level: int, upgrade_type: UpgradeType, name: str) -> None:
+def _check_upgrade_type(current: int, level: int, upgrade_type: UpgradeType, name: str) -> None:
     if name == KRAFT_VERSION:
-        raise _Refused(f"{name} is {current} since the cluster was formatted, and cannot be downgraded.")
+        raise _UpdateError(f"{name} is {current} since the cluster was formatted, and cannot be downgraded.")
     if level < current and upgrade_type is UpgradeType.UPGRADE:
-        raise _Refused(f"{name} is {current}: to go down takes a safe or an unsafe downgrade.")
+        raise _UpdateError(f"{name} is {current}: to go down takes a safe or an unsafe downgrade.")
     if level > current and upgrade_type is not UpgradeType.UPGRADE:
-        raise _Refused(f"{name} is {current}: this is no downgrade.")
+        raise _UpdateError(f"{name} is {current}: this is no downgrade.")
 
 
-def _turn_elr(controller: Controller, level: int) -> list[Message]:
+def _switch_elr(controller: Controller, level: int) -> list[Message]:
     """Off: eligible replicas are forgotten where a replica is in sync, for they may miss what is committed from now
     on. On: brokers must agree with the controller on what min.insync.replicas is, so all of them have one value, and
     none of them keeps its own (KIP-966)."""
     image = controller.image
     if level == 0:
         return [FeatureLevelRecord(ELR_VERSION, 0), *_superfluous_elr(image)]
-    values = default_min_isr(image, controller.settings.min_insync_replicas)
+    values = default_min_isr_records(image, controller.settings.min_insync_replicas)
     values += [
         ConfigRecord(kind, name, MIN_INSYNC_REPLICAS, None)
         for (kind, name), configs in sorted(image.configs.items())
@@ -180,26 +186,26 @@ def _superfluous_elr(image: ClusterImage) -> list[Message]:
     replicas are known to have every committed record, and nothing is committed until one of its replicas leads."""
     needed: set[PartitionId] = set()
     superfluous: list[PartitionId] = []
-    for where in dict.fromkeys((*image.index.with_elr, *image.index.leaderless)):
-        partition = image.topics[where.topic_id].partitions[where.number]
+    for tp in dict.fromkeys((*image.index.with_elr, *image.index.leaderless)):
+        partition = image.topics[tp.topic_id].partitions[tp.number]
         if not partition.isr and (partition.elr or partition.last_known_elr):
-            needed.add(where)
+            needed.add(tp)
         elif partition.elr or partition.last_known_elr:
-            superfluous.append(where)
+            superfluous.append(tp)
     if not needed:
         return [ClearElrRecord("")]
-    keeping = {where.topic_id for where in needed}
-    clearable = dict.fromkeys(where.topic_id for where in superfluous if where.topic_id not in keeping)
+    keeping = {tp.topic_id for tp in needed}
+    clearable = dict.fromkeys(tp.topic_id for tp in superfluous if tp.topic_id not in keeping)
     records: list[Message] = [ClearElrRecord(image.topics[topic_id].name) for topic_id in clearable]
-    for where in superfluous:
-        if where.topic_id in keeping:
-            record = PartitionChangeRecord(where.number, where.topic_id)
+    for tp in superfluous:
+        if tp.topic_id in keeping:
+            record = PartitionChangeRecord(tp.number, tp.topic_id)
             record.eligible_leader_replicas = record.last_known_elr = []
             records.append(record)
     return records
 
 
-def default_min_isr(image: ClusterImage, value: int) -> list[Message]:
+def default_min_isr_records(image: ClusterImage, value: int) -> list[Message]:
     """The record that sets min.insync.replicas for all brokers, if it is not set yet: a value in the properties file
     of a broker, which the controller cannot know, has no effect then. As Kafka's controllers do it."""
     if MIN_INSYNC_REPLICAS in image.config(ALL_BROKERS):

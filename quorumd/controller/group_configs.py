@@ -10,9 +10,9 @@ from quorumd.controller.config_values import (
     InvalidConfig,
     Value,
     default_value,
-    items_of,
-    read_value,
-    shown,
+    parse_value,
+    quoted,
+    split_list,
 )
 
 ASSIGNOR_NAME: Final = "streams.assignor.name"
@@ -32,7 +32,7 @@ def _bound(name: str, side: str) -> int | None:
 
 
 _BOUNDS: Final = {name: (_bound(name, "min"), _bound(name, "max")) for name in GROUP_CONFIGS}
-_ASSIGNORS: Final = items_of(BROKER_CONFIGS["group.streams.assignors"].default or "")
+_ASSIGNORS: Final = split_list(BROKER_CONFIGS["group.streams.assignors"].default or "")
 
 
 def validate_group_configs(configs: Mapping[str, str]) -> None:
@@ -42,20 +42,20 @@ def validate_group_configs(configs: Mapping[str, str]) -> None:
         definition = GROUP_CONFIGS.get(name)
         if definition is None:
             raise InvalidConfig(
-                f"{shown(name)} is no config of groups: delete it, or use a name of Kafka's documentation."
+                f"{quoted(name)} is no config of groups: delete it, or use a name of Kafka's documentation."
             )
-        value = values[name] = read_value(name, definition, text)
-        least, most = _BOUNDS[name]
+        value = values[name] = parse_value(name, definition, text)
+        minimum, maximum = _BOUNDS[name]
         if isinstance(value, int) and (
-            (least is not None and value < least) or (most is not None and value > most)
+            (minimum is not None and value < minimum) or (maximum is not None and value > maximum)
         ):
-            raise InvalidConfig(f"{name} is {value}: it must be {_range(least, most)}.")
+            raise InvalidConfig(f"{name} is {value}: it must be {_range(minimum, maximum)}.")
     for protocol in PROTOCOLS:
         _check_timeouts(values, protocol)
     assignor = values.get(ASSIGNOR_NAME)
     if assignor is not None and assignor not in _ASSIGNORS:
         raise InvalidConfig(
-            f"{ASSIGNOR_NAME} is {shown(str(assignor))}: it must be one of {', '.join(_ASSIGNORS)}."
+            f"{ASSIGNOR_NAME} is {quoted(str(assignor))}: it must be one of {', '.join(_ASSIGNORS)}."
         )
     if str(values.get(DEAD_LETTER_TOPIC, "")).startswith(INTERNAL_PREFIX):
         raise InvalidConfig(
@@ -70,20 +70,20 @@ def _check_timeouts(values: dict[str, Value], protocol: str) -> None:
     session_name, heartbeat_name = f"{protocol}.session.timeout.ms", f"{protocol}.heartbeat.interval.ms"
     if session_name not in values and heartbeat_name not in values:
         return
-    session, heartbeat = _number(values, session_name), _number(values, heartbeat_name)
+    session, heartbeat = _int_value(values, session_name), _int_value(values, heartbeat_name)
     if session <= heartbeat:
         raise InvalidConfig(
             f"{session_name} is {session}: it must be more than {heartbeat_name}, {heartbeat}."
         )
 
 
-def _number(values: dict[str, Value], name: str) -> int:
+def _int_value(values: dict[str, Value], name: str) -> int:
     value = values[name] if name in values else default_value(GROUP_CONFIGS[name])
     assert isinstance(value, int)
     return value
 
 
-def _range(least: int | None, most: int | None) -> str:
-    if most is None:
-        return f"at least {least}"
-    return f"at most {most}" if least is None else f"from {least} to {most}"
+def _range(minimum: int | None, maximum: int | None) -> str:
+    if maximum is None:
+        return f"at least {minimum}"
+    return f"at most {maximum}" if minimum is None else f"from {minimum} to {maximum}"

@@ -12,13 +12,13 @@ from typing import Final
 from crc32c import crc32c
 
 from quorumd.controller.broker import Broker
-from quorumd.controller.kept_records import meaning
+from quorumd.controller.opaque_records import canonical_frame
 from quorumd.controller.partition import Partition, PartitionId
 
 HASH_BITS: Final = 48
 """No more than a metric, a float, holds exactly."""
 _MASK: Final = (1 << HASH_BITS) - 1
-_KEPT: Final = crc32c(b"kept")
+_OPAQUE: Final = crc32c(b"kept")
 
 
 def text_row(*parts: str) -> int:
@@ -39,20 +39,20 @@ def config_row(checksum: int, value: str) -> int:
 
 def broker_row(broker: Broker) -> int:
     """Every field, read from values whose `repr` is the same everywhere."""
-    return text_row("broker", repr(tuple(broker.in_order)))
+    return text_row("broker", repr(tuple(broker.canonical)))
 
 
-def kept_row(frame: bytes) -> int:
+def opaque_row(frame: bytes) -> int:
     """The number of a record that is kept as it is."""
-    return _row(crc32c(meaning(frame), _KEPT))
+    return _row(crc32c(canonical_frame(frame), _OPAQUE))
 
 
-def partition_row(where: PartitionId, partition: Partition) -> int:
+def partition_row(tp: PartitionId, partition: Partition) -> int:
     """All there is of a partition."""
     numbers = array(
         "i",
         (
-            where.number,
+            tp.number,
             partition.leader,
             partition.leader_epoch,
             partition.partition_epoch,
@@ -69,7 +69,7 @@ def partition_row(where: PartitionId, partition: Partition) -> int:
     if partition.elr or partition.last_known_elr:
         elr = partition.elr
         numbers.extend((-3, len(elr), *elr, *partition.last_known_elr))
-    return _row(crc32c(where.topic_id + numbers.tobytes() + b"".join(partition.directories)))
+    return _row(crc32c(tp.topic_id + numbers.tobytes() + b"".join(partition.directories)))
 
 
 def _row(checksum: int) -> int:
@@ -77,6 +77,6 @@ def _row(checksum: int) -> int:
     return checksum * (checksum >> 2 | 1) & _MASK
 
 
-def moved(total: int, gone: int, come: int) -> int:
+def replace_row(image_hash: int, old_row: int, new_row: int) -> int:
     """The sum after a row took the place of another; 0 is that of no row."""
-    return total - gone + come & _MASK
+    return image_hash - old_row + new_row & _MASK

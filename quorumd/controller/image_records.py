@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.partition import PartitionId, record_of
-from quorumd.controller.record_versions import encode_at
+from quorumd.controller.partition import PartitionId, partition_record
+from quorumd.controller.record_versions import encode_for_version
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
@@ -21,26 +21,26 @@ from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.wire import Message
 
 
-def frames_of(image: ClusterImage) -> Iterator[bytes]:
+def snapshot_frames(image: ClusterImage) -> Iterator[bytes]:
     """What a snapshot of an image holds: the same frames in the same order for equal images.
 
     Features come first: they say in which versions a reader finds the rest.
     """
     level = image.metadata_version
-    for record in _own_records(image):
-        yield encode_at(record, level)
-    for _, frame in sorted(image.kept.items()):
+    for record in _typed_records(image):
+        yield encode_for_version(record, level)
+    for _, frame in sorted(image.opaque_records.items()):
         yield frame
 
 
-def records_of(image: ClusterImage) -> Iterator[Message]:
-    """The records that make an equal image of an empty one, in the order of `frames_of`."""
-    yield from _own_records(image)
-    for _, frame in sorted(image.kept.items()):
+def snapshot_records(image: ClusterImage) -> Iterator[Message]:
+    """The records that make an equal image of an empty one, in the order of `snapshot_frames`."""
+    yield from _typed_records(image)
+    for _, frame in sorted(image.opaque_records.items()):
         yield decode_record(frame)
 
 
-def _own_records(image: ClusterImage) -> Iterator[Message]:
+def _typed_records(image: ClusterImage) -> Iterator[Message]:
     """Of all that the image reads; what it keeps as it is comes after that."""
     for feature, level in sorted(image.features.items()):
         yield FeatureLevelRecord(feature, level)
@@ -49,7 +49,7 @@ def _own_records(image: ClusterImage) -> Iterator[Message]:
     for name, topic_id in sorted(image.topic_ids.items()):
         yield TopicRecord(name, topic_id)
         for number, partition in sorted(image.topics[topic_id].partitions.items()):
-            yield record_of(PartitionId(topic_id, number), partition)
+            yield partition_record(PartitionId(topic_id, number), partition)
     for resource, values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield ConfigRecord(*resource, name, value)

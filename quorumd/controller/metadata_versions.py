@@ -51,8 +51,8 @@ METADATA_VERSIONS: Final = (
 )
 """From the first with voters that can change to the newest that is released. Kafka 4 itself goes down to 7."""
 
-LOWEST: Final = METADATA_VERSIONS[0]
-NEWEST: Final = METADATA_VERSIONS[-1]
+MINIMUM_VERSION: Final = METADATA_VERSIONS[0]
+LATEST_VERSION: Final = METADATA_VERSIONS[-1]
 
 
 class FeatureLevel(NamedTuple):
@@ -61,7 +61,7 @@ class FeatureLevel(NamedTuple):
 
     level: int
     default_since: int
-    needs: Mapping[str, int] = {}
+    dependencies: Mapping[str, int] = {}
 
 
 class Feature(NamedTuple):
@@ -97,17 +97,17 @@ class SupportedFeature(NamedTuple):
 
 
 SUPPORTED_FEATURES: Final = (
-    SupportedFeature(METADATA_VERSION, LOWEST.level, NEWEST.level),
+    SupportedFeature(METADATA_VERSION, MINIMUM_VERSION.level, LATEST_VERSION.level),
     *(SupportedFeature(feature.name, 0, feature.levels[-1].level) for feature in FEATURES),
 )
 
 
-def metadata_version_of(level: int) -> MetadataVersion | None:
+def metadata_version_for_level(level: int) -> MetadataVersion | None:
     """The metadata version of this level, None for one that is not known."""
     return next((version for version in METADATA_VERSIONS if version.level == level), None)
 
 
-def metadata_version_named(text: str) -> MetadataVersion | None:
+def parse_metadata_version(text: str) -> MetadataVersion | None:
     """The one of this name, or the newest of a release: 4.1-IV0, 4.1, 4.1.0, 4.1.2. None if there is none."""
     release = ".".join(text.split(".")[:2])
     found = [version for version in METADATA_VERSIONS if release in (version.name, version.release)]
@@ -125,9 +125,11 @@ def changes_records(higher: int, lower: int) -> bool:
     return any(version.changes_records for version in METADATA_VERSIONS if lower < version.level <= higher)
 
 
-def missing_needs(name: str, level: int, levels: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+def unmet_dependencies(name: str, level: int, levels: Mapping[str, int]) -> Iterable[tuple[str, int]]:
     """Other features that are below what this level of a feature needs, each with the level needed."""
     for feature in FEATURES:
         for each in feature.levels if feature.name == name else ():
             if each.level == level:
-                yield from ((n, least) for n, least in each.needs.items() if levels.get(n, 0) < least)
+                yield from (
+                    (n, minimum) for n, minimum in each.dependencies.items() if levels.get(n, 0) < minimum
+                )

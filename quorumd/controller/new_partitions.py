@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from quorumd.controller.controller import Controller
-from quorumd.controller.partition import Partition, PartitionId, Replicas, record_of
+from quorumd.controller.partition import Partition, PartitionId, Replicas, partition_record
 from quorumd.controller.placement import Placement
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -19,11 +19,11 @@ _REPLICA_BYTES = 24
 """Room for the record of a partition: what it has anyway, and what each replica adds (itself, in the ISR, where)."""
 
 
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS_PER_REQUEST = 10_000
 """That one request creates, as in Kafka."""
 
 
-class TopicRefused(Exception):
+class TopicError(Exception):
     """Why nothing is done for a topic. It becomes one answer among others of a request."""
 
     def __init__(self, error: ErrorCode, text: str) -> None:
@@ -31,56 +31,57 @@ class TopicRefused(Exception):
         self.error = error
 
 
-def room_for(partitions: int, replication_factor: int) -> int:
+def free_space_for(partitions: int, replication_factor: int) -> int:
     """Bytes that the records of so many new partitions have at most, framing included."""
     return partitions * (_PARTITION_BYTES + replication_factor * _REPLICA_BYTES)
 
 
-def too_many(partitions: int) -> TopicRefused:
+def too_many_partitions(partitions: int) -> TopicError:
     """The partitions of a request are created together, without a pause."""
-    return TopicRefused(
+    return TopicError(
         ErrorCode.POLICY_VIOLATION,
-        f"The request would create {partitions} partitions, and at most {MOST_PARTITIONS} are created together: ask "
+        f"The request would create {partitions} partitions, and at most {MAX_PARTITIONS_PER_REQUEST} are "
+        "created together: ask "
         "for fewer at a time; a topic can be given more later.",
     )
 
 
-def too_large(bytes_needed: int, limit: int) -> TopicRefused:
+def too_large(bytes_needed: int, limit: int) -> TopicError:
     """The whole request is: its records must fit one batch, so that all or none of them are in the log."""
-    return TopicRefused(
+    return TopicError(
         ErrorCode.POLICY_VIOLATION,
         f"The request would write about {bytes_needed} bytes, more than the {limit} that are written together: "
         "ask for fewer topics or partitions at a time.",
     )
 
 
-def placed(
+def place_replicas(
     controller: Controller, topic_id: KafkaUuid, numbers: range, replication_factor: int
 ) -> list[Replicas]:
-    """Replicas for the partitions of these numbers. Raises TopicRefused if there are too few brokers."""
+    """Replicas for the partitions of these numbers. Raises TopicError if there are too few brokers."""
     placement = Placement(controller.image.brokers.values(), replication_factor, topic_id)
-    if placement.usable < replication_factor or not placement.can_lead:
+    if placement.usable < replication_factor or not placement.leader_candidates:
         cordoned = sorted(broker.id for broker in controller.image.brokers.values() if broker.is_cordoned)
         reason = f" All log directories of the brokers {cordoned} are cordoned." if cordoned else ""
-        raise TopicRefused(
+        raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"{replication_factor} replicas need as many brokers, one of them active: {placement.usable} can hold "
-            f"replicas, and {placement.can_lead} of them are active.{reason}",
+            f"replicas, and {placement.leader_candidates} of them are active.{reason}",
         )
     return [placement.replicas_of(number) for number in numbers]
 
 
-def checked_assignment(
+def validate_assignment(
     controller: Controller, number: int, broker_ids: Sequence[int], replication_factor: int | None
 ) -> Replicas:
-    """Replicas as somebody wants them. Raises TopicRefused for what no partition can have."""
+    """Replicas as somebody wants them. Raises TopicError for what no partition can have."""
     problem: str | None = None
-    strangers = [broker_id for broker_id in broker_ids if broker_id not in controller.image.brokers]
+    unknown_brokers = [broker_id for broker_id in broker_ids if broker_id not in controller.image.brokers]
     if not broker_ids:
         problem = "has no replicas"
-    elif strangers:
-        problem = f"names broker {strangers[0]}, which is not registered"
-    elif cordoned := cordoned_among(controller, broker_ids):
+    elif unknown_brokers:
+        problem = f"names broker {unknown_brokers[0]}, which is not registered"
+    elif cordoned := cordoned_brokers(controller, broker_ids):
         problem = f"names broker {cordoned[0]}, whose log directories are all cordoned"
     elif len(set(broker_ids)) != len(broker_ids):
         problem = f"names a broker twice: {list(broker_ids)}"
@@ -91,29 +92,29 @@ def checked_assignment(
     elif not any(controller.is_active(broker_id) for broker_id in broker_ids):
         problem = f"has no active replica: {list(broker_ids)} are all fenced or in controlled shutdown"
     if problem is not None:
-        raise TopicRefused(
+        raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {number} {problem}."
         )
     return tuple(broker_ids)
 
 
-def cordoned_among(controller: Controller, broker_ids: Sequence[int]) -> list[int]:
+def cordoned_brokers(controller: Controller, broker_ids: Sequence[int]) -> list[int]:
     """Those of these brokers that take no new replicas (KIP-1066)."""
     known = controller.image.brokers
     return [broker_id for broker_id in broker_ids if broker_id in known and known[broker_id].is_cordoned]
 
 
-def records_for(
+def partition_records(
     controller: Controller, topic_id: KafkaUuid, partitions: Iterable[tuple[int, Replicas]]
 ) -> list[PartitionRecord]:
     """The records of partitions that have these replicas, at least one of each active."""
     return [
-        record_of(PartitionId(topic_id, number), _new_partition(controller, replicas))
+        partition_record(PartitionId(topic_id, number), _initial_partition(controller, replicas))
         for number, replicas in partitions
     ]
 
 
-def _new_partition(controller: Controller, replicas: Replicas) -> Partition:
+def _initial_partition(controller: Controller, replicas: Replicas) -> Partition:
     """Nothing is in it, so whoever is active is in sync."""
     isr = tuple([replica for replica in replicas if controller.is_active(replica)])
     directories = tuple([controller.directory_of(replica) for replica in replicas])

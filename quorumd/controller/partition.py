@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from quorumd.controller.shared_tuples import Replicas as Replicas
-from quorumd.controller.shared_tuples import SharedTuples
+from quorumd.controller.intern_pool import InternPool
+from quorumd.controller.intern_pool import Replicas as Replicas
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
@@ -123,7 +123,7 @@ class Partition:
             self.directories,
         )
 
-    def facts(self) -> tuple[object, ...]:
+    def as_tuple(self) -> tuple[object, ...]:
         """Everything, for comparisons and for `repr`."""
         return (
             self.replicas,
@@ -141,10 +141,10 @@ class Partition:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Partition) and self.facts() == other.facts()
+        return isinstance(other, Partition) and self.as_tuple() == other.as_tuple()
 
     def __hash__(self) -> int:
-        return hash(self.facts())
+        return hash(self.as_tuple())
 
     def __repr__(self) -> str:
         parts = (
@@ -155,13 +155,13 @@ class Partition:
         )
         return f"Partition({parts})"
 
-    def changed(self, record: PartitionChangeRecord, shared: SharedTuples | None = None) -> Partition:
+    def apply(self, record: PartitionChangeRecord, pool: InternPool | None = None) -> Partition:
         """The partition after this record: the partition epoch grows by one, the leader epoch where it names a
         leader, be it the same."""
         names_leader = record.leader != LEADER_UNCHANGED
-        if shared is None:
-            shared = SharedTuples()
-        replicas = shared.replicas
+        if pool is None:
+            pool = InternPool()
+        replicas = pool.replicas
         return Partition(
             self.replicas if record.replicas is None else replicas(record.replicas),
             self.isr if record.isr is None else replicas(record.isr),
@@ -178,7 +178,7 @@ class Partition:
             self.recovery
             if record.leader_recovery_state == RECOVERY_UNCHANGED
             else record.leader_recovery_state,
-            self.directories if record.directories is None else shared.directories(record.directories),
+            self.directories if record.directories is None else pool.directories(record.directories),
         )
 
     def check(self) -> None:
@@ -193,9 +193,9 @@ class Partition:
             )
 
 
-def partition_of(record: PartitionRecord, shared: SharedTuples) -> Partition:
+def partition_from_record(record: PartitionRecord, pool: InternPool) -> Partition:
     """The partition that a record makes."""
-    replicas = shared.replicas
+    replicas = pool.replicas
     return Partition(
         replicas(record.replicas),
         replicas(record.isr),
@@ -208,15 +208,15 @@ def partition_of(record: PartitionRecord, shared: SharedTuples) -> Partition:
         replicas(record.eligible_leader_replicas),
         replicas(record.last_known_elr),
         record.leader_recovery_state,
-        shared.directories(record.directories),
+        pool.directories(record.directories),
     )
 
 
-def record_of(where: PartitionId, partition: Partition) -> PartitionRecord:
+def partition_record(tp: PartitionId, partition: Partition) -> PartitionRecord:
     """The record that makes this partition."""
     record = PartitionRecord(
-        where.number,
-        where.topic_id,
+        tp.number,
+        tp.topic_id,
         list(partition.replicas),
         list(partition.isr),
         list(partition.removing),

@@ -9,35 +9,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from quorumd.controller.assignment import Change, assign, remove
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
+from quorumd.controller.undo_log import UndoEntry, assign, remove
 
 
 class PartitionIndex:
     """`holds`: by broker id the partitions with it in the ISR or ELR. `leads`: by broker id how many it leads.
 
-    `to_balance`: by broker id the partitions of which it is the preferred leader and in sync, and that it does not
-    lead.
+    `rebalance_candidates`: by broker id the partitions of which it is the preferred leader and in sync, and that it
+    does not lead.
     """
 
-    __slots__ = ("_holds", "_numbers", "leaderless", "leads", "reassigning", "to_balance", "with_elr")
+    __slots__ = (
+        "_numbers",
+        "_partitions_by_broker",
+        "leader_counts",
+        "leaderless",
+        "reassigning",
+        "rebalance_candidates",
+        "with_elr",
+    )
 
     def __init__(self) -> None:
-        self._holds: dict[int, dict[PartitionId, PartitionId]] = {}
+        self._partitions_by_broker: dict[int, dict[PartitionId, PartitionId]] = {}
         self._numbers: dict[str, int] = {"partitions": 0, "imbalanced": 0}
-        self.to_balance: dict[int, dict[PartitionId, PartitionId]] = {}
-        self.leads: dict[int, int] = {}
+        self.rebalance_candidates: dict[int, dict[PartitionId, PartitionId]] = {}
+        self.leader_counts: dict[int, int] = {}
         self.leaderless: dict[PartitionId, None] = {}
         self.reassigning: dict[PartitionId, None] = {}
         self.with_elr: dict[PartitionId, None] = {}
 
-    def held_by(self, broker_id: int) -> Iterable[PartitionId]:
+    def partitions_with_broker(self, broker_id: int) -> Iterable[PartitionId]:
         """The partitions with the broker in their ISR or ELR. Not to be changed meanwhile."""
-        return self._holds.get(broker_id, {})
+        return self._partitions_by_broker.get(broker_id, {})
 
-    def held_count(self, broker_id: int) -> int:
+    def count_with_broker(self, broker_id: int) -> int:
         """How many these are."""
-        return len(self._holds.get(broker_id, {}))
+        return len(self._partitions_by_broker.get(broker_id, {}))
 
     @property
     def partition_count(self) -> int:
@@ -51,10 +59,10 @@ class PartitionIndex:
 
     def leader_count(self, broker_id: int) -> int:
         """How many partitions the broker leads."""
-        return self.leads.get(broker_id, 0)
+        return self.leader_counts.get(broker_id, 0)
 
-    def changed(
-        self, where: PartitionId, before: Partition | None, after: Partition | None, changes: list[Change]
+    def update(
+        self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
     ) -> None:
         """A partition came (no `before`), changed, or went (no `after`)."""
         if before is None or after is None:
@@ -63,21 +71,21 @@ class PartitionIndex:
         old_leader = before.leader if before is not None else None
         new_leader = after.leader if after is not None else None
         if old_leader != new_leader:
-            self._count(old_leader, -1, changes)
-            self._count(new_leader, 1, changes)
-            _mark(self.leaderless, where, new_leader == NO_LEADER, changes)
+            self._adjust_leader_count(old_leader, -1, changes)
+            self._adjust_leader_count(new_leader, 1, changes)
+            _set_marked(self.leaderless, tp, new_leader == NO_LEADER, changes)
         if before is None or after is None or before.isr != after.isr or before.elr != after.elr:
-            self._hold(where, before, after, changes)
-        self._balance(where, before, after, changes)
+            self._update_brokers(tp, before, after, changes)
+        self._update_candidates(tp, before, after, changes)
         is_reassigning = after is not None and after.is_reassigning
         if is_reassigning != (before is not None and before.is_reassigning):
-            _mark(self.reassigning, where, is_reassigning, changes)
+            _set_marked(self.reassigning, tp, is_reassigning, changes)
         has_elr = after is not None and bool(after.elr)
         if has_elr != (before is not None and bool(before.elr)):
-            _mark(self.with_elr, where, has_elr, changes)
+            _set_marked(self.with_elr, tp, has_elr, changes)
 
-    def _balance(
-        self, where: PartitionId, before: Partition | None, after: Partition | None, changes: list[Change]
+    def _update_candidates(
+        self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
     ) -> None:
         """After `_hold`, which knows the one object for this partition."""
         was_imbalanced = before is not None and not before.has_preferred_leader
@@ -90,55 +98,55 @@ class PartitionIndex:
         if old == new:
             return
         if old != NO_LEADER:
-            _take_from(self.to_balance, old, where, changes)
+            _discard(self.rebalance_candidates, old, tp, changes)
         if new != NO_LEADER:
-            if new not in self.to_balance:
-                assign(self.to_balance, new, {}, changes)
-            where = self._holds[new].get(where, where)
-            assign(self.to_balance[new], where, where, changes)
+            if new not in self.rebalance_candidates:
+                assign(self.rebalance_candidates, new, {}, changes)
+            tp = self._partitions_by_broker[new].get(tp, tp)
+            assign(self.rebalance_candidates[new], tp, tp, changes)
 
-    def _count(self, leader: int | None, difference: int, changes: list[Change]) -> None:
+    def _adjust_leader_count(self, leader: int | None, difference: int, changes: list[UndoEntry]) -> None:
         if leader is None or leader == NO_LEADER:
             return
-        count = self.leads.get(leader, 0) + difference
+        count = self.leader_counts.get(leader, 0) + difference
         if count:
-            assign(self.leads, leader, count, changes)
+            assign(self.leader_counts, leader, count, changes)
         else:
-            remove(self.leads, leader, changes)
+            remove(self.leader_counts, leader, changes)
 
-    def _hold(
-        self, where: PartitionId, before: Partition | None, after: Partition | None, changes: list[Change]
+    def _update_brokers(
+        self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
     ) -> None:
-        held = before.isr + before.elr if before is not None else ()
-        holding = after.isr + after.elr if after is not None else ()
-        joining = [broker_id for broker_id in holding if broker_id not in held]
-        if joining and held:
+        old_brokers = before.isr + before.elr if before is not None else ()
+        new_brokers = after.isr + after.elr if after is not None else ()
+        added_brokers = [broker_id for broker_id in new_brokers if broker_id not in old_brokers]
+        if added_brokers and old_brokers:
             # One object for all brokers: there are as many as replicas in the cluster.
-            where = self._holds[held[0]].get(where, where)
-        for broker_id in joining:
-            if broker_id not in self._holds:
-                assign(self._holds, broker_id, {}, changes)
-            assign(self._holds[broker_id], where, where, changes)
-        for broker_id in held:
-            if broker_id not in holding:
-                _take_from(self._holds, broker_id, where, changes)
+            tp = self._partitions_by_broker[old_brokers[0]].get(tp, tp)
+        for broker_id in added_brokers:
+            if broker_id not in self._partitions_by_broker:
+                assign(self._partitions_by_broker, broker_id, {}, changes)
+            assign(self._partitions_by_broker[broker_id], tp, tp, changes)
+        for broker_id in old_brokers:
+            if broker_id not in new_brokers:
+                _discard(self._partitions_by_broker, broker_id, tp, changes)
 
 
-def _take_from(
-    of_brokers: dict[int, dict[PartitionId, PartitionId]],
+def _discard(
+    by_broker: dict[int, dict[PartitionId, PartitionId]],
     broker_id: int,
-    where: PartitionId,
-    changes: list[Change],
+    tp: PartitionId,
+    changes: list[UndoEntry],
 ) -> None:
-    of_broker = of_brokers.get(broker_id)
-    if of_broker is not None:
-        remove(of_broker, where, changes)
-        if not of_broker:
-            remove(of_brokers, broker_id, changes)
+    partitions = by_broker.get(broker_id)
+    if partitions is not None:
+        remove(partitions, tp, changes)
+        if not partitions:
+            remove(by_broker, broker_id, changes)
 
 
-def _mark(marks: dict[PartitionId, None], where: PartitionId, marked: bool, changes: list[Any]) -> None:
+def _set_marked(marks: dict[PartitionId, None], tp: PartitionId, marked: bool, changes: list[Any]) -> None:
     if marked:
-        assign(marks, where, None, changes)
-    elif where in marks:
-        remove(marks, where, changes)
+        assign(marks, tp, None, changes)
+    elif tp in marks:
+        remove(marks, tp, changes)

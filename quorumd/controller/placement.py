@@ -28,124 +28,136 @@ _FOLLOWERS, _RACKS, _BEGIN = b"follower", b"racks", b"begin"
 class Placement:
     """Replicas for the partitions of one topic.
 
-    `usable`: how many brokers may hold one; `can_lead`: how many of them a partition may begin with. With fewer
-    usable brokers than `replication_factor`, or none that can lead, nothing can be placed.
+    `usable`: how many brokers may hold one; `leader_candidates`: how many of them a partition may begin with. With
+    fewer usable brokers than `replication_factor`, or none that can lead, nothing can be placed.
     """
 
     def __init__(self, brokers: Iterable[Broker], replication_factor: int, seed: bytes) -> None:
-        self._seats = _seats_of(brokers, seed)
-        self._leaders = [seat for seat in self._seats if not seat.is_fenced]
-        self.usable = len(self._seats)
-        self.can_lead = len(self._leaders)
+        self._slots_in_order = _build_slots(brokers, seed)
+        self._leaders = [slot for slot in self._slots_in_order if not slot.is_fenced]
+        self.usable = len(self._slots_in_order)
+        self.leader_candidates = len(self._leaders)
         self._replication_factor = replication_factor
         self._seed = seed
         self._pattern: list[list[int]] = []
         self._round = -1
-        self._seated: list[int] = []
+        self._slot_brokers: list[int] = []
 
     def replicas_of(self, number: int) -> Replicas:
         """The replicas of this partition, the first of them active. Partitions are best asked for in order."""
-        of_round, position = divmod(number, self.can_lead)
-        if of_round != self._round:
-            self._round = of_round
-            self._seated = self._seat(of_round)
+        round_number, position = divmod(number, self.leader_candidates)
+        if round_number != self._round:
+            self._round = round_number
+            self._slot_brokers = self._assign_slots(round_number)
         while position >= len(self._pattern):
-            self._pattern.append([seat.number for seat in self._next_seats()])
-        seated = self._seated
-        return tuple([seated[seat] for seat in self._pattern[position]])
+            self._pattern.append([slot.number for slot in self._next_slots()])
+        slot_brokers = self._slot_brokers
+        return tuple([slot_brokers[slot] for slot in self._pattern[position]])
 
-    def _next_seats(self) -> list[_Seat]:
+    def _next_slots(self) -> list[_Slot]:
         """The seats of the next partition of a round. Whoever leads and holds least is next; among those that hold
         equally few, one that has led already follows, so that who has not stays free to lead."""
-        leader = min(self._leaders, key=lambda seat: (seat.leads, seat.holds, seat.turn))
-        leader.leads += 1
+        leader = min(
+            self._leaders, key=lambda slot: (slot.leader_count, slot.replica_count, slot.leader_position)
+        )
+        leader.leader_count += 1
         chosen = [leader]
         in_rack = {leader.rack: 1}
         while len(chosen) < self._replication_factor:
             follower = min(
-                (seat for seat in self._seats if seat not in chosen),
-                key=lambda seat: (
-                    in_rack.get(seat.rack, 0),
-                    seat.is_fenced,
-                    seat.holds,
-                    -seat.leads,
-                    seat.order,
+                (slot for slot in self._slots_in_order if slot not in chosen),
+                key=lambda slot: (
+                    in_rack.get(slot.rack, 0),
+                    slot.is_fenced,
+                    slot.replica_count,
+                    -slot.leader_count,
+                    slot.follower_order,
                 ),
             )
             in_rack[follower.rack] = in_rack.get(follower.rack, 0) + 1
             chosen.append(follower)
-        for seat in chosen:
-            seat.holds += 1
+        for slot in chosen:
+            slot.replica_count += 1
         return chosen
 
-    def _seat(self, of_round: int) -> list[int]:
+    def _assign_slots(self, round_number: int) -> list[int]:
         """Who is on which seat in this round: any broker that stands where it stands."""
-        salt = of_round.to_bytes(8, "big")
+        salt = round_number.to_bytes(8, "big")
         groups: dict[tuple[str | None, bool], list[int]] = {}
-        for seat in self._seats:
-            groups.setdefault((seat.rack, seat.is_fenced), []).append(seat.broker_id)
+        for slot in self._slots_in_order:
+            groups.setdefault((slot.rack, slot.is_fenced), []).append(slot.broker_id)
         for broker_ids in groups.values():
-            broker_ids.sort(key=lambda broker_id: _shuffled(self._seed, salt, broker_id), reverse=True)
-        return [groups[seat.rack, seat.is_fenced].pop() for seat in self._seats]
+            broker_ids.sort(key=lambda broker_id: _shuffle_key(self._seed, salt, broker_id), reverse=True)
+        return [groups[slot.rack, slot.is_fenced].pop() for slot in self._slots_in_order]
 
 
-class _Seat:
+class _Slot:
     """Where a broker can be, and what is there so far in this round.
 
     `turn`: its place among those that lead; `order`: among those that follow, which is independent of it; `number`:
     its place in the list of seats.
     """
 
-    __slots__ = ("broker_id", "holds", "is_fenced", "leads", "number", "order", "rack", "turn")
+    __slots__ = (
+        "broker_id",
+        "follower_order",
+        "is_fenced",
+        "leader_count",
+        "leader_position",
+        "number",
+        "rack",
+        "replica_count",
+    )
 
-    def __init__(self, broker: Broker, turn: float, order: bytes) -> None:
+    def __init__(self, broker: Broker, leader_position: float, follower_order: bytes) -> None:
         self.broker_id = broker.id
         self.rack = broker.rack
         self.is_fenced = broker.is_fenced
-        self.turn = turn
-        self.order = order
+        self.leader_position = leader_position
+        self.follower_order = follower_order
         self.number = 0
-        self.leads = 0
-        self.holds = 0
+        self.leader_count = 0
+        self.replica_count = 0
 
 
-def _seats_of(brokers: Iterable[Broker], seed: bytes) -> list[_Seat]:
+def _build_slots(brokers: Iterable[Broker], seed: bytes) -> list[_Slot]:
     """One for each usable broker. A broker that is about to go, or is cordoned, gets nothing new."""
     usable = [
         broker for broker in sorted(brokers) if not broker.in_controlled_shutdown and not broker.is_cordoned
     ]
-    turns = _turns_to_lead([broker for broker in usable if not broker.is_fenced], seed)
-    seats = [
-        _Seat(broker, turns.get(broker.id, 0.0), _shuffled(seed, _FOLLOWERS, broker.id)) for broker in usable
+    positions = _leader_positions([broker for broker in usable if not broker.is_fenced], seed)
+    slots = [
+        _Slot(broker, positions.get(broker.id, 0.0), _shuffle_key(seed, _FOLLOWERS, broker.id))
+        for broker in usable
     ]
-    for number, seat in enumerate(seats):
-        seat.number = number
-    return seats
+    for number, slot in enumerate(slots):
+        slot.number = number
+    return slots
 
 
-def _turns_to_lead(active: Sequence[Broker], seed: bytes) -> dict[int, float]:
+def _leader_positions(active: Sequence[Broker], seed: bytes) -> dict[int, float]:
     """By broker id where its seat is on a circle, counted from the one that begins. The brokers of each rack stand at
     equal distances, so that every part of the circle has the same share of each rack."""
     in_rack = Counter(broker.rack for broker in active)
-    placed = Counter[str | None]()
-    turns: dict[int, float] = {}
+    counts = Counter[str | None]()
+    positions: dict[int, float] = {}
     for broker in active:
         size = in_rack[broker.rack]
-        turns[broker.id] = (placed[broker.rack] + _fraction(seed, broker.rack or "")) / size
-        placed[broker.rack] += 1
-    if not turns:
-        return turns
-    begins = sorted(turns.values())[int(_fraction(seed, None) * len(turns))]
-    return {broker_id: (turn - begins) % 1.0 for broker_id, turn in turns.items()}
+        positions[broker.id] = (counts[broker.rack] + _random_fraction(seed, broker.rack or "")) / size
+        counts[broker.rack] += 1
+    if not positions:
+        return positions
+    first = sorted(positions.values())[int(_random_fraction(seed, None) * len(positions))]
+    return {broker_id: (leader_position - first) % 1.0 for broker_id, leader_position in positions.items()}
 
 
-def _fraction(seed: bytes, rack: str | None) -> float:
+def _random_fraction(seed: bytes, rack: str | None) -> float:
     """Of a rack, or of all for None: any number from 0 to less than 1."""
     salt = _RACKS if rack is not None else _BEGIN
     digest = blake2b((rack or "").encode(), digest_size=6, key=seed, salt=salt).digest()
     return int.from_bytes(digest, "big") / (1 << 48)
 
 
-def _shuffled(seed: bytes, salt: bytes, broker_id: int) -> bytes:
+def _shuffle_key(seed: bytes, salt: bytes, broker_id: int) -> bytes:
     """Sorts brokers in an order that has nothing to do with anything, and is the same everywhere."""
     return blake2b(broker_id.to_bytes(8, "big"), digest_size=8, key=seed, salt=salt).digest()

@@ -32,7 +32,7 @@ class Reassignment(NamedTuple):
     original: Replicas
 
 
-def originals(partition: Partition) -> Replicas:
+def original_replicas_of(partition: Partition) -> Replicas:
     """The replicas before the reassignment under way; without one, those there are."""
     if not partition.is_reassigning:
         return partition.replicas
@@ -48,20 +48,20 @@ def start(partition: Partition, target: Replicas) -> Reassignment:
     Replicas that are neither target, original, nor in sync are dropped at once; nobody in sync, or eligible for a
     leader, is before the end: what was acknowledged may be nowhere else.
     """
-    original = originals(partition)
-    staying = [replica for replica in original if replica not in target]
+    original = original_replicas_of(partition)
+    retained = [replica for replica in original if replica not in target]
     abandoned = [
         replica
         for replica in partition.replicas
         if replica in partition.isr + partition.elr and replica not in target + original
     ]
     adding = tuple(sorted(replica for replica in target if replica not in original))
-    removing = tuple(sorted((*staying, *abandoned)))
+    removing = tuple(sorted((*retained, *abandoned)))
     if not adding and not removing:
         return Reassignment(target, (), (), ())
-    return Reassignment((*target, *staying, *abandoned), adding, removing, original)
+    return Reassignment((*target, *retained, *abandoned), adding, removing, original)
 
 
 def cancel(partition: Partition) -> Reassignment:
     """Back to the replicas before the reassignment that is under way."""
-    return Reassignment(originals(partition), (), (), ())
+    return Reassignment(original_replicas_of(partition), (), (), ())

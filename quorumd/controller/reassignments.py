@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.controller import Controller
-from quorumd.controller.new_partitions import cordoned_among
+from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.new_partitions import cordoned_brokers
 from quorumd.controller.partition import Partition, PartitionId, Replicas
-from quorumd.controller.partition_change import Election, Wish, plan_change
-from quorumd.controller.plan import Plan
-from quorumd.controller.reassignment import cancel, originals, start
-from quorumd.controller.rules import rules_for
+from quorumd.controller.partition_change import Election, PartitionChange, build_partition_change
+from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.reassignment import cancel, original_replicas_of, start
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_partition_reassignments_response as altered
 from quorumd.protocol.messages import list_partition_reassignments_response as listed
@@ -23,7 +23,7 @@ from quorumd.protocol.messages.list_partition_reassignments_request import ListP
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
 
-class ReassignmentRefused(Exception):
+class ReassignmentError(Exception):
     """Why a partition is not reassigned. Never leaves this package's callers: it becomes one answer among others."""
 
     def __init__(self, error: ErrorCode, text: str) -> None:
@@ -33,48 +33,49 @@ class ReassignmentRefused(Exception):
 
 def plan_alter_partition_reassignments(
     controller: Controller, message: AlterPartitionReassignmentsRequest, version: int
-) -> Plan:
+) -> ControllerResult:
     """Each partition by itself; all that are accepted become one atomic change. Replicas null: cancel."""
     del version
     records: dict[PartitionId, PartitionChangeRecord | None] = {}
     responses: list[altered.ReassignableTopicResponse] = []
-    for asked in message.topics:
-        topic = controller.image.topic_named(asked.name)
-        answers: list[altered.ReassignablePartitionResponse] = []
-        for wanted in asked.partitions:
-            number = wanted.partition_index
+    for requested_topic in message.topics:
+        topic = controller.image.topic_by_name(requested_topic.name)
+        partition_responses: list[altered.ReassignablePartitionResponse] = []
+        for requested in requested_topic.partitions:
+            number = requested.partition_index
             try:
                 if topic is None or number not in topic.partitions:
-                    raise ReassignmentRefused(
+                    raise ReassignmentError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        f"There is no partition {number} of {asked.name!r}.",
+                        f"There is no partition {number} of {requested_topic.name!r}.",
                     )
-                where = PartitionId(topic.id, number)
-                if where in records:
-                    raise ReassignmentRefused(
-                        ErrorCode.INVALID_REQUEST, f"Partition {number} of {asked.name!r} is named twice."
+                tp = PartitionId(topic.id, number)
+                if tp in records:
+                    raise ReassignmentError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"Partition {number} of {requested_topic.name!r} is named twice.",
                     )
-                records[where] = _plan(
-                    controller, topic, where, wanted, message.allow_replication_factor_change
+                records[tp] = _plan_reassignment(
+                    controller, topic, tp, requested, message.allow_replication_factor_change
                 )
-                answers.append(altered.ReassignablePartitionResponse(number, 0, None))
-            except ReassignmentRefused as refused:
-                answers.append(
-                    altered.ReassignablePartitionResponse(number, int(refused.error), str(refused))
+                partition_responses.append(altered.ReassignablePartitionResponse(number, 0, None))
+            except ReassignmentError as error:
+                partition_responses.append(
+                    altered.ReassignablePartitionResponse(number, int(error.error), str(error))
                 )
-        responses.append(altered.ReassignableTopicResponse(asked.name, answers))
+        responses.append(altered.ReassignableTopicResponse(requested_topic.name, partition_responses))
     allowed = message.allow_replication_factor_change
-    answer = altered.AlterPartitionReassignmentsResponse(0, allowed, 0, None, responses)
-    return Plan([record for record in records.values() if record is not None], answer)
+    response = altered.AlterPartitionReassignmentsResponse(0, allowed, 0, None, responses)
+    return ControllerResult([record for record in records.values() if record is not None], response)
 
 
 def plan_list_partition_reassignments(
     controller: Controller, message: ListPartitionReassignmentsRequest, version: int
-) -> Plan:
+) -> ControllerResult:
     """What is under way, of all partitions or of those named."""
     del version
     found: dict[str, list[listed.OngoingPartitionReassignment]] = {}
-    for topic, number in _asked_about(controller, message):
+    for topic, number in _requested_partitions(controller, message):
         partition = topic.partitions.get(number)
         if partition is not None and partition.is_reassigning:
             found.setdefault(topic.name, []).append(
@@ -83,37 +84,37 @@ def plan_list_partition_reassignments(
                 )
             )
     topics = [listed.OngoingTopicReassignment(name, partitions) for name, partitions in found.items()]
-    return Plan((), listed.ListPartitionReassignmentsResponse(0, 0, None, topics))
+    return ControllerResult((), listed.ListPartitionReassignmentsResponse(0, 0, None, topics))
 
 
-def _asked_about(
+def _requested_partitions(
     controller: Controller, message: ListPartitionReassignmentsRequest
 ) -> Iterable[tuple[Topic, int]]:
     image = controller.image
     if message.topics is None:
-        under_way = sorted((image.topics[p.topic_id].name, p.number) for p in image.index.reassigning)
-        return [(image.topics[image.topic_ids[name]], number) for name, number in under_way]
-    named = ((image.topic_named(topic.name), topic.partition_indexes) for topic in message.topics)
+        ongoing = sorted((image.topics[p.topic_id].name, p.number) for p in image.index.reassigning)
+        return [(image.topics[image.topic_ids[name]], number) for name, number in ongoing]
+    named = ((image.topic_by_name(topic.name), topic.partition_indexes) for topic in message.topics)
     return [(topic, number) for topic, numbers in named if topic is not None for number in numbers]
 
 
-def _plan(
+def _plan_reassignment(
     controller: Controller,
     topic: Topic,
-    where: PartitionId,
-    wanted: ReassignablePartition,
-    may_change_count: bool,
+    tp: PartitionId,
+    requested: ReassignablePartition,
+    allow_replication_factor_change: bool,
 ) -> PartitionChangeRecord | None:
-    partition = topic.partitions[where.number]
-    if wanted.replicas is None:
-        return _plan_cancel(controller, topic, where, partition)
-    target = tuple(wanted.replicas)
-    _check_target(controller, topic, partition, target, may_change_count)
+    partition = topic.partitions[tp.number]
+    if requested.replicas is None:
+        return _plan_cancel(controller, topic, tp, partition)
+    target = tuple(requested.replicas)
+    _check_target(controller, topic, partition, target, allow_replication_factor_change)
     reassignment = start(partition, target)
-    return plan_change(
-        where,
+    return build_partition_change(
+        tp,
         partition,
-        Wish(
+        PartitionChange(
             replicas=reassignment.replicas,
             adding=reassignment.adding,
             removing=reassignment.removing,
@@ -124,76 +125,83 @@ def _plan(
 
 
 def _check_target(
-    controller: Controller, topic: Topic, partition: Partition, target: Replicas, may_change_count: bool
+    controller: Controller,
+    topic: Topic,
+    partition: Partition,
+    target: Replicas,
+    allow_replication_factor_change: bool,
 ) -> None:
     """A fenced broker may be a target: it joins when it is back. One that is cordoned may not, even where it holds
     the partition already: as in Kafka."""
     if not target or len(set(target)) != len(target):
-        raise ReassignmentRefused(
+        raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"The replicas {list(target)} are {'named twice' if target else 'none at all'}.",
         )
-    strangers = [replica for replica in target if replica not in controller.image.brokers]
-    if strangers:
-        raise ReassignmentRefused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {_enumerated(strangers)}."
+    unknown_brokers = [replica for replica in target if replica not in controller.image.brokers]
+    if unknown_brokers:
+        raise ReassignmentError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {_join_ids(unknown_brokers)}."
         )
-    cordoned = cordoned_among(controller, target)
+    cordoned = cordoned_brokers(controller, target)
     if cordoned:
-        raise ReassignmentRefused(
+        raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"All log directories of broker {_enumerated(cordoned)} are cordoned: leave it out of the target, or "
+            f"All log directories of broker {_join_ids(cordoned)} are cordoned: leave it out of the target, or "
             "uncordon one of them.",
         )
-    count = len(originals(partition))
-    if not may_change_count and len(target) != count:
-        raise ReassignmentRefused(
+    count = len(original_replicas_of(partition))
+    if not allow_replication_factor_change and len(target) != count:
+        raise ReassignmentError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The partition has {count} replicas, and changing their number is not allowed by the request.",
         )
-    least = min(controller.image.min_isr(topic.name), count)
-    if len(target) < least:
-        raise ReassignmentRefused(
+    minimum = min(controller.image.min_isr(topic.name), count)
+    if len(target) < minimum:
+        raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{len(target)} replicas are fewer than min.insync.replicas of {topic.name!r}, {least}: lower it first.",
+            f"{len(target)} replicas are fewer than min.insync.replicas of {topic.name!r}, {minimum}: lower it "
+            "first.",
         )
 
 
 def _plan_cancel(
-    controller: Controller, topic: Topic, where: PartitionId, partition: Partition
+    controller: Controller, topic: Topic, tp: PartitionId, partition: Partition
 ) -> PartitionChangeRecord | None:
     """Refused where too few of the originals are in sync and others, which it would drop, have what these may lack;
     but for topics that allow an unclean election. The way back is a reassignment to the originals then: it drops
     nobody before enough of them are in sync."""
     if not partition.is_reassigning:
-        raise ReassignmentRefused(
+        raise ReassignmentError(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is under way."
         )
     rules = rules_for(controller, topic.name)
-    back = cancel(partition)
-    isr = tuple(replica for replica in partition.isr if replica in back.replicas)
-    drops = [replica for replica in partition.isr + partition.elr if replica not in back.replicas]
-    if drops and len(isr) < min(rules.min_isr, len(back.replicas)) and not rules.unclean_election:
-        raise ReassignmentRefused(
+    restored = cancel(partition)
+    isr = tuple(replica for replica in partition.isr if replica in restored.replicas)
+    dropped = [replica for replica in partition.isr + partition.elr if replica not in restored.replicas]
+    if dropped and len(isr) < min(rules.min_isr, len(restored.replicas)) and not rules.unclean_election:
+        raise ReassignmentError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Of the replicas {list(back.replicas)} to go back to {list(isr) if isr else 'none'} are in sync, fewer "
-            f"than min.insync.replicas, {rules.min_isr}, and {drops} would be dropped. Reassign the partition to "
-            f"{list(back.replicas)} instead: that goes back as well, and drops {drops} once enough are in sync.",
+            f"Of the replicas {list(restored.replicas)} to go back to {list(isr) if isr else 'none'} are in "
+            "sync, fewer "
+            f"than min.insync.replicas, {rules.min_isr}, and {dropped} would be dropped. Reassign the partition to "
+            f"{list(restored.replicas)} instead: that goes back as well, and drops {dropped} once enough are "
+            "in sync.",
         )
-    return plan_change(
-        where,
+    return build_partition_change(
+        tp,
         partition,
-        Wish(
+        PartitionChange(
             isr=isr,
-            replicas=back.replicas,
-            adding=back.adding,
-            removing=back.removing,
-            original=back.original,
+            replicas=restored.replicas,
+            adding=restored.adding,
+            removing=restored.removing,
+            original=restored.original,
             election=Election.UNCLEAN if rules.unclean_election else Election.ORDINARY,
         ),
         rules,
     )
 
 
-def _enumerated(numbers: Sequence[int]) -> str:
+def _join_ids(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))

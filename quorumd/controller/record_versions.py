@@ -20,23 +20,23 @@ ELR_FIELDS_SINCE: Final = 23
 """The metadata version (4.0-IV1) from which partitions have an ELR (KIP-966)."""
 CORDONED_SINCE: Final = 30
 """The metadata version (4.3-IV0) from which directories can be cordoned (KIP-1066)."""
-_NONE_SET: Final = 21
+_DEFAULT_LEVEL: Final = 21
 """A log without a metadata version is written as for the lowest that `features` allows."""
 
 
-def encode_at(record: Message, metadata_version: int) -> bytes:
+def encode_for_version(record: Message, metadata_version: int) -> bytes:
     """The frame of a record for readers at this metadata version.
 
     Fields that they do not know are emptied in the record first: who applies it has what is written.
     """
     version = record_version(record, metadata_version)
-    _empty_what_is_not_carried(record, version)
+    _clear_unsupported_fields(record, version)
     return encode_record(record, version)
 
 
 def record_version(record: Message, metadata_version: int) -> int:
     """The version of a record that readers at this metadata version know; 0: none is set yet."""
-    level = metadata_version or _NONE_SET
+    level = metadata_version or _DEFAULT_LEVEL
     if isinstance(record, (PartitionChangeRecord, PartitionRecord)):
         return 2 if level >= ELR_FIELDS_SINCE else 1 if level >= DIRECTORIES_SINCE else 0
     if isinstance(record, RegisterBrokerRecord):
@@ -53,12 +53,12 @@ def record_version(record: Message, metadata_version: int) -> int:
     return 0
 
 
-def _empty_what_is_not_carried(record: Message, version: int) -> None:
+def _clear_unsupported_fields(record: Message, version: int) -> None:
     if isinstance(record, (PartitionChangeRecord, PartitionRecord)):
         if version < 2:
             record.eligible_leader_replicas = record.last_known_elr = None
         if version < 1:
-            _without_directories(record)
+            _clear_directories(record)
     elif isinstance(record, RegisterBrokerRecord) and version < 4:
         record.cordoned_log_dirs = None
         if version < 3:
@@ -71,7 +71,7 @@ def _empty_what_is_not_carried(record: Message, version: int) -> None:
             record.log_dirs = []
 
 
-def _without_directories(record: PartitionChangeRecord | PartitionRecord) -> None:
+def _clear_directories(record: PartitionChangeRecord | PartitionRecord) -> None:
     if isinstance(record, PartitionRecord):
         record.directories = []
     else:

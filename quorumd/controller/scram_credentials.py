@@ -28,8 +28,8 @@ class Mechanism(NamedTuple):
 
 
 MECHANISMS: Final = (Mechanism("SCRAM-SHA-256", 1, "sha256"), Mechanism("SCRAM-SHA-512", 2, "sha512"))
-LEAST_ITERATIONS: Final = 4096
-MOST_ITERATIONS: Final = 16384
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
 
 _ARGUMENT: Final = re.compile(r"\s*([^=]*)=\[(.*)\]\s*", re.DOTALL)
 _PARTS: Final = ("name", "salt", "iterations", "password", "saltedpassword")
@@ -62,7 +62,7 @@ def parse_credential(text: str, new_salt: Callable[[], bytes]) -> UserScramCrede
     if mechanism is None:
         names = " or ".join(each.name for each in MECHANISMS)
         raise ValueError(f"mechanism {found[1]!r} is not supported: expected {names}")
-    parts = _parts(found[2])
+    parts = _parse_parts(found[2])
     name, password, salted_text = (parts.get(key) for key in ("name", "password", "saltedpassword"))
     if not name:
         raise ValueError("name is missing")
@@ -70,39 +70,39 @@ def parse_credential(text: str, new_salt: Callable[[], bytes]) -> UserScramCrede
         raise ValueError("expected one of password and saltedpassword")
     if salted_text is not None and "salt" not in parts:
         raise ValueError("salt is missing: it goes with saltedpassword")
-    salt = _decoded("salt", parts["salt"]) if "salt" in parts else new_salt()
-    iterations = _iterations(parts.get("iterations", str(LEAST_ITERATIONS)))
+    salt = _decode_base64("salt", parts["salt"]) if "salt" in parts else new_salt()
+    iterations = _parse_iterations(parts.get("iterations", str(MIN_ITERATIONS)))
     if salted_text is not None:
-        salted = _decoded("saltedpassword", salted_text)
+        salted = _decode_base64("saltedpassword", salted_text)
     else:
         salted = salted_password(mechanism, password or "", salt, iterations)
     return credential(mechanism, name, salt, salted, iterations)
 
 
-def _parts(text: str) -> dict[str, str]:
+def _parse_parts(text: str) -> dict[str, str]:
     parts: dict[str, str] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if not equals or key not in _PARTS or key in parts:
-            shown = (
+            problem = (
                 f"{key!r} has no '='" if not equals else f"{key!r} comes twice" if key in parts else repr(key)
             )
-            raise ValueError(f"{shown}: expected each of {', '.join(_PARTS)} at most once, as NAME=VALUE")
+            raise ValueError(f"{problem}: expected each of {', '.join(_PARTS)} at most once, as NAME=VALUE")
         if len(value) >= 2 and value[0] == value[-1] == '"':
             value = value[1:-1]
         parts[key] = value
     return parts
 
 
-def _iterations(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and LEAST_ITERATIONS <= int(text) <= MOST_ITERATIONS):
+def _parse_iterations(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and MIN_ITERATIONS <= int(text) <= MAX_ITERATIONS):
         raise ValueError(
-            f"iterations={text}: expected a whole number from {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
+            f"iterations={text}: expected a whole number from {MIN_ITERATIONS} to {MAX_ITERATIONS}"
         )
     return int(text)
 
 
-def _decoded(key: str, text: str) -> bytes:
+def _decode_base64(key: str, text: str) -> bytes:
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorumd.controller.config_table import TOPIC_CONFIGS
-from quorumd.controller.config_values import InvalidConfig, Value, default_value, read_value, shown
+from quorumd.controller.config_values import InvalidConfig, Value, default_value, parse_value, quoted
 
 REMOTE_STORAGE: Final = "remote.storage.enable"
 REMOTE_STORAGE_SYSTEM: Final = "remote.log.storage.system.enable"
-LIKE_RETENTION: Final = -2
+SAME_AS_RETENTION: Final = -2
 UNLIMITED: Final = -1
 _DEFAULTS: Final[dict[str, Value]] = {
     name: default_value(definition) for name, definition in TOPIC_CONFIGS.items()
@@ -30,11 +30,11 @@ def validate_topic_configs(
         definition = TOPIC_CONFIGS.get(name)
         if definition is None:
             raise InvalidConfig(
-                f"{shown(name)} is no config of topics: delete it, or use a name of Kafka's documentation."
+                f"{quoted(name)} is no config of topics: delete it, or use a name of Kafka's documentation."
             )
-        values[name] = read_value(name, definition, text)
+        values[name] = parse_value(name, definition, text)
     if "min.compaction.lag.ms" in values or "max.compaction.lag.ms" in values:
-        _check_not_more(values, "min.compaction.lag.ms", "max.compaction.lag.ms")
+        _check_at_most(values, "min.compaction.lag.ms", "max.compaction.lag.ms")
     if values.get(REMOTE_STORAGE):
         _check_remote_storage(values, has_remote_storage)
     elif previous.get(REMOTE_STORAGE, "").lower() == "true" and not values.get(
@@ -61,10 +61,10 @@ def _check_remote_storage(values: dict[str, Value], has_remote_storage: bool) ->
     if values.get("remote.log.copy.disable"):
         for unit in ("bytes", "ms"):
             retention, local = (
-                _number(values, f"retention.{unit}"),
-                _number(values, f"local.retention.{unit}"),
+                _int_value(values, f"retention.{unit}"),
+                _int_value(values, f"local.retention.{unit}"),
             )
-            if local not in (LIKE_RETENTION, retention):
+            if local not in (SAME_AS_RETENTION, retention):
                 raise InvalidConfig(
                     f"local.retention.{unit} is {local} and retention.{unit} is {retention}: with "
                     "remote.log.copy.disable=true they must be equal."
@@ -74,24 +74,24 @@ def _check_remote_storage(values: dict[str, Value], has_remote_storage: bool) ->
 def _check_retention(values: dict[str, Value], unit: str) -> None:
     """What is kept locally, and how long it waits for its copy, against what is kept at all."""
     name, local_name, lag_name = f"retention.{unit}", f"local.retention.{unit}", f"remote.copy.lag.{unit}"
-    retention, local, lag = (_number(values, each) for each in (name, local_name, lag_name))
+    retention, local, lag = (_int_value(values, each) for each in (name, local_name, lag_name))
     is_limited = retention > UNLIMITED if unit == "bytes" else retention != UNLIMITED
-    if is_limited and local != LIKE_RETENTION and (local == UNLIMITED or local > retention):
+    if is_limited and local != SAME_AS_RETENTION and (local == UNLIMITED or local > retention):
         raise InvalidConfig(f"{local_name} is {local}: it must be at most {name}, which is {retention}.")
-    effective = retention if local == LIKE_RETENTION else local
+    effective = retention if local == SAME_AS_RETENTION else local
     if lag > 0 and 0 <= effective < lag:
         raise InvalidConfig(
             f"{lag_name} is {lag}: it must be at most what {local_name} comes to, {effective}."
         )
 
 
-def _check_not_more(values: dict[str, Value], lesser: str, greater: str) -> None:
-    low, high = _number(values, lesser), _number(values, greater)
+def _check_at_most(values: dict[str, Value], lesser: str, greater: str) -> None:
+    low, high = _int_value(values, lesser), _int_value(values, greater)
     if low > high:
         raise InvalidConfig(f"{lesser} is {low}: it must be at most {greater}, which is {high}.")
 
 
-def _number(values: dict[str, Value], name: str) -> int:
+def _int_value(values: dict[str, Value], name: str) -> int:
     value = values.get(name, _DEFAULTS[name])
     assert isinstance(value, int)
     return value

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 
-LONGEST_NAME = 249
+MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def problem_with_name(name: str) -> str | None:
+def invalid_name_reason(name: str) -> str | None:
     """Why no topic can be called so, None if one can."""
     if not name:
         return "The name of a topic must not be empty."
     if name in (".", ".."):
         return f"The name of a topic must not be {name!r}."
-    if len(name) > LONGEST_NAME:
-        return f"The name of a topic has at most {LONGEST_NAME} characters, this one {len(name)}."
+    if len(name) > MAX_NAME_LENGTH:
+        return f"The name of a topic has at most {MAX_NAME_LENGTH} characters, this one {len(name)}."
     if not _LEGAL.fullmatch(name):
         return "The name of a topic is made of ASCII letters, digits, '.', '_' and '-' only."
     return None
 
 
-def unified(name: str) -> str:
+def normalized(name: str) -> str:
     """Two names that differ only in '.' and '_' have the same unified name: in metrics they would be one."""
     return name.replace(".", "_")
 
 
-def may_collide(name: str) -> bool:
+def has_collision_chars(name: str) -> bool:
     """Whether another name can have the same unified name."""
     return "." in name or "_" in name

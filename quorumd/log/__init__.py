@@ -51,11 +51,11 @@
                             syncs the folder. Raises CorruptSnapshot with the part removed
         rescan()            another process may have put a snapshot there
     log.latest_snapshot     the newest id, None for none
-    log.restart_at(snapshot)
+    log.reset_to_snapshot(snapshot)
         The log becomes empty and begins at the end of that snapshot, durably.
-    log.delete_below(snapshot)
+    log.delete_before(snapshot)
         The log begins at the end of that snapshot; segments wholly below it and older snapshots are removed.
-        `.retention` decides, pure, when and which: `begin_of_log(log.segments(), log.snapshots.stored(), ...)`.
+        `.retention` decides, pure, when and which: `new_log_start(log.segments(), log.snapshots.stored(), ...)`.
 
     log.near(offset)
         Where to look for an offset in the files, for `.log_walk.walk`: it reads the committed batches of a log that

@@ -8,7 +8,7 @@ from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
 from quorumd.ports import Disk, File
 
 SPARE_BYTES = 4096
-MOST_SMALL_BYTES = 64 * 1024
+MAX_SMALL_FILE_BYTES = 64 * 1024
 _TEMPORARY = ".tmp"
 
 
@@ -17,7 +17,7 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (ENOSPC, EDQUOT)
 
 
-def folder_of(path: str) -> str:
+def parent_folder(path: str) -> str:
     """The folder that a path is in."""
     folder, slash, _ = path.rpartition("/")
     return folder or (slash or ".")
@@ -33,7 +33,7 @@ def write_atomically(disk: Disk, path: str, data: bytes) -> None:
     try:
         file = disk.open(temporary, create=True)
         try:
-            # Cut after writing, not before: blocks kept by `keep_spare` must not be given back first.
+            # Cut after writing, not before: blocks kept by `reserve_spare` must not be given back first.
             file.write_at(0, data)
             file.truncate(len(data))
             _sync(file, path)
@@ -45,7 +45,7 @@ def write_atomically(disk: Disk, path: str, data: bytes) -> None:
             raise DiskFull(f"{path} was not written: {cause}; make room on the disk") from cause
         raise StorageError(f"{path} was not written: {cause}; its old content is in place") from cause
     try:
-        disk.sync_directory(folder_of(path))
+        disk.sync_directory(parent_folder(path))
     except OSError as cause:
         raise FlushFailed(
             f"{path} was replaced, but not durably: {cause}; check the disk, then start again"
@@ -62,7 +62,7 @@ def _sync(file: File, path: str) -> None:
         raise FlushFailed(text) from cause
 
 
-def keep_spare(disk: Disk, path: str) -> None:
+def reserve_spare(disk: Disk, path: str) -> None:
     """Keep blocks beside the file, so that its next `write_atomically` of up to SPARE_BYTES needs no room.
 
     Best effort: without room there is no spare.
@@ -77,12 +77,12 @@ def keep_spare(disk: Disk, path: str) -> None:
         return
 
 
-def read_small(disk: Disk, path: str) -> bytes | None:
-    """As `read_whole`. Raises CorruptLog for a file of more than MOST_SMALL_BYTES, before anybody parses that."""
-    data = read_whole(disk, path, MOST_SMALL_BYTES + 1)
-    if data is not None and len(data) > MOST_SMALL_BYTES:
+def read_small_file(disk: Disk, path: str) -> bytes | None:
+    """As `read_whole`. Raises CorruptLog for a file of more than MAX_SMALL_FILE_BYTES, before anybody parses that."""
+    data = read_whole(disk, path, MAX_SMALL_FILE_BYTES + 1)
+    if data is not None and len(data) > MAX_SMALL_FILE_BYTES:
         raise CorruptLog(
-            f"{path} has more than {MOST_SMALL_BYTES} bytes, a hundred times what it can have; restore the file"
+            f"{path} has more than {MAX_SMALL_FILE_BYTES} bytes, a hundred times what it can have; restore the file"
         )
     return data
 

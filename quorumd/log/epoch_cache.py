@@ -48,7 +48,7 @@ class EpochCache:
         end = self._starts[index] if index < len(self._starts) else end_offset
         return OffsetAndEpoch(end, self._epochs[index - 1])
 
-    def begin_at(self, start: OffsetAndEpoch) -> None:
+    def set_start(self, start: OffsetAndEpoch) -> None:
         """The log begins at `start` from now on, behind a record of its epoch."""
         later = [
             (epoch, offset)
@@ -59,7 +59,7 @@ class EpochCache:
         self._starts = [start.offset, *(offset for _, offset in later)]
         self._kept = 1
 
-    def cut(self, end_offset: int) -> bool:
+    def truncate(self, end_offset: int) -> bool:
         """Forget the epochs that begin at `end_offset` or after it; tells whether there were any."""
         keep = max(bisect_left(self._starts, end_offset), self._kept)
         changed = keep < len(self._starts)

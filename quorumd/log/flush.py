@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quorumd.errors import DiskFull, FlushFailed, StorageError
-from quorumd.log.atomic_file import folder_of, write_atomically
+from quorumd.log.atomic_file import parent_folder, write_atomically
 from quorumd.ports import Disk, File
 
 
@@ -83,5 +83,5 @@ def flush_failed(path: str, cause: OSError) -> FlushFailed:
     """The error for a file or folder that could not be made durable."""
     return FlushFailed(
         f"{path} could not be flushed: {cause}. What of it is on the disk is not known; check the disk "
-        f"that holds {folder_of(path)}, then start the node again: it recovers what can be read back"
+        f"that holds {parent_folder(path)}, then start the node again: it recovers what can be read back"
     )

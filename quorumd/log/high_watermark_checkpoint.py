@@ -14,12 +14,12 @@ import re
 
 from quorumd.errors import CorruptLog
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
-from quorumd.log.atomic_file import read_small, write_atomically
+from quorumd.log.atomic_file import read_small_file, write_atomically
 from quorumd.ports import Disk
 
 FILE_NAME = "replication-offset-checkpoint"
 _OFFSET = re.compile(r"[0-9]{1,19}")
-_LARGEST_INT64 = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 _PARTITION = f"{METADATA_TOPIC} {METADATA_PARTITION}"
 
 
@@ -32,14 +32,14 @@ class HighWatermarkCheckpoint:
 
     def load(self) -> int:
         """The high watermark saved last, 0 if there is none. Raises CorruptLog for a file of another form."""
-        data = read_small(self._disk, self._path)
+        data = read_small_file(self._disk, self._path)
         if data is None:
             return 0
         lines = data.decode("utf-8", "replace").splitlines()
         if lines[:1] == ["0"] and len(lines) >= 2 and lines[1] == str(len(lines) - 2):
             for line in lines[2:]:
                 partition, _, offset = line.rpartition(" ")
-                if partition == _PARTITION and _OFFSET.fullmatch(offset) and int(offset) <= _LARGEST_INT64:
+                if partition == _PARTITION and _OFFSET.fullmatch(offset) and int(offset) <= _MAX_INT64:
                     return int(offset)
             if not any(line.startswith(_PARTITION + " ") for line in lines[2:]):
                 return 0

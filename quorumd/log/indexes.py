@@ -17,7 +17,7 @@ from struct import Struct
 
 _TIME_ENTRY = Struct(">qI")
 NO_TIMESTAMP = -1
-_LARGEST_RELATIVE = 2**31 - 1
+_MAX_RELATIVE_OFFSET = 2**31 - 1
 """Larger ones fit no entry. No log that this code wrote has them: a segment rolls before."""
 
 
@@ -51,7 +51,7 @@ class SegmentIndexes:
     def add(self, last_offset: int, position: int, size: int, timestamp_ms: int) -> None:
         """The next batch of the segment. `timestamp_ms` is the largest of its records."""
         relative = last_offset - self._base_offset
-        if relative > _LARGEST_RELATIVE:
+        if relative > _MAX_RELATIVE_OFFSET:
             return
         if timestamp_ms > self._largest[0]:
             self._largest = (timestamp_ms, relative)
@@ -68,7 +68,7 @@ class SegmentIndexes:
         index = bisect_right(self._last_offsets, offset - self._base_offset) - 1
         return self._positions[index] if index >= 0 else 0
 
-    def cut(self, end_offset: int, position: int) -> None:
+    def truncate(self, end_offset: int, position: int) -> None:
         """Forget the batches from `end_offset`, which stands at `position`.
 
         The largest timestamp may have been one of theirs: it falls back to the last indexed one.

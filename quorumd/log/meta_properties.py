@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from quorumd.errors import CorruptLog, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, KafkaUuid
-from quorumd.log.advice import FORMAT_ANEW
-from quorumd.log.atomic_file import folder_of, read_small, write_atomically
+from quorumd.log.atomic_file import parent_folder, read_small_file, write_atomically
 from quorumd.log.partition_metadata import ensure_partition_metadata
 from quorumd.log.quorum_state_file import Founder, QuorumStateFile, SavedState
+from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.ports import Disk
 
 FILE_NAME = "meta.properties"
@@ -25,7 +25,7 @@ BOOTSTRAP_FILE = "bootstrap.checkpoint"
 PARTITION_FOLDER = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 _VERSION = "1"
 _BATCH_HEADER_BYTES = 61
-_MOST_CLUSTER_ID_BYTES = 0x7FFF
+_MAX_CLUSTER_ID_BYTES = 0x7FFF
 """A longer string fits no message."""
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -46,7 +46,7 @@ def partition_folder(data_folder: str) -> str:
 def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
     """None for a folder that was never formatted. Raises CorruptLog for a file that cannot be used."""
     path = f"{data_folder}/{FILE_NAME}"
-    data = read_small(disk, path)
+    data = read_small_file(disk, path)
     if data is None:
         return None
     properties = _properties(data.decode("utf-8", "replace"))
@@ -60,10 +60,10 @@ def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
         if not re.fullmatch("[0-9]{1,10}", node_id) or int(node_id) >= 2**31:
             raise ValueError(f"node.id is {node_id!r}, expected a number from 0 to {2**31 - 1}")
         directory_id = KafkaUuid.parse(properties["directory.id"])
-        if len(properties.get("cluster.id", "").encode()) > _MOST_CLUSTER_ID_BYTES:
-            raise ValueError(f"cluster.id has more than {_MOST_CLUSTER_ID_BYTES} bytes")
+        if len(properties.get("cluster.id", "").encode()) > _MAX_CLUSTER_ID_BYTES:
+            raise ValueError(f"cluster.id has more than {_MAX_CLUSTER_ID_BYTES} bytes")
     except ValueError as fault:
-        raise CorruptLog(f"{path}: {fault}; restore the file, or, {FORMAT_ANEW}") from None
+        raise CorruptLog(f"{path}: {fault}; restore the file, or, {REFORMAT_REMEDY}") from None
     return MetaProperties(int(node_id), directory_id, properties.get("cluster.id") or None)
 
 
@@ -89,8 +89,8 @@ def format_folder(
 ) -> MetaProperties:
     """Make a data folder for a node, and tell whose it is now.
 
-    `founders`: with whom the node may found a quorum (see `quorumd.node.founding`); the directory id of its own
-    entry is `directory_id`, or zero for the one that the folder has. Only for a folder without records.
+    `founders`: with whom the node may found a quorum (see `quorumd.node.identity.founding`); the directory id of its
+    own entry is `directory_id`, or zero for the one that the folder has. Only for a folder without records.
     `bootstrap`: the content of `bootstrap.checkpoint`, written to a folder that was not formatted before.
 
     A folder that is formatted stays as it is: formatting again for the same node and cluster is harmless, and
@@ -98,7 +98,7 @@ def format_folder(
     `ignore_formatted`: then that folder's own identity is returned.
     """
     try:
-        _make_durably(disk, data_folder)
+        _make_directory_durable(disk, data_folder)
         disk.make_directory(partition_folder(data_folder))
     except OSError as cause:
         raise StorageError(f"{data_folder} cannot be made: {cause}") from cause
@@ -175,7 +175,7 @@ def _is_for(meta: MetaProperties, node_id: int, cluster_id: str | None) -> bool:
     )
 
 
-def _make_durably(disk: Disk, folder: str) -> None:
+def _make_directory_durable(disk: Disk, folder: str) -> None:
     """Make a folder and its parents, so that none of them is gone after a crash."""
     missing = []
     parent = folder
@@ -183,8 +183,8 @@ def _make_durably(disk: Disk, folder: str) -> None:
         missing.append(parent)
         parent = parent.rpartition("/")[0]
     disk.make_directory(folder)
-    for made in reversed(missing):
-        disk.sync_directory(folder_of(made))
+    for created in reversed(missing):
+        disk.sync_directory(parent_folder(created))
 
 
 def _properties(text: str) -> dict[str, str]:

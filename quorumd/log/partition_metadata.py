@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorumd.errors import CorruptLog
 from quorumd.ids import METADATA_TOPIC_ID
-from quorumd.log.atomic_file import read_small, write_atomically
+from quorumd.log.atomic_file import read_small_file, write_atomically
 from quorumd.ports import Disk
 
 FILE_NAME = "partition.metadata"
@@ -17,7 +17,7 @@ def ensure_partition_metadata(disk: Disk, directory: str) -> None:
     Raises CorruptLog if it is there and names another topic, DiskFull and the like as `write_atomically`.
     """
     path = f"{directory}/{FILE_NAME}"
-    data = read_small(disk, path)
+    data = read_small_file(disk, path)
     if data is None:
         write_atomically(disk, path, _CONTENT.encode())
     elif data.decode("utf-8", "replace").split() != _CONTENT.split():

@@ -6,7 +6,7 @@
 All fields of the KIP-595 draft, in the keys of shipped Kafka, whose version 0 (without directory id and
 target voters) and version 1 (without cluster id, offset and voters) are read too. A file that is there and
 cannot be understood stops the node: going on without it could vote twice in an epoch and elect two leaders. For the
-same reason a file that is missing beside a log stops it (`quorumd.node.identity_files`).
+same reason a file that is missing beside a log stops it (`quorumd.node.identity.identity_files`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 from quorumd.errors import CorruptLog
 from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid
-from quorumd.log.advice import FORMAT_ANEW
-from quorumd.log.atomic_file import keep_spare, read_small, write_atomically
+from quorumd.log.atomic_file import read_small_file, reserve_spare, write_atomically
+from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.ports import Disk
 
 FILE_NAME = "quorum-state"
 DATA_VERSION = 1
 _READABLE_VERSIONS = (0, 1)
-_LARGEST_INT32 = 2**31 - 1
-_LARGEST_INT64 = 2**63 - 1
-_MOST_CLUSTER_ID_BYTES = 0x7FFF
+_MAX_INT32 = 2**31 - 1
+_MAX_INT64 = 2**63 - 1
+_MAX_CLUSTER_ID_BYTES = 0x7FFF
 """A longer string fits no message."""
 
 
@@ -70,7 +70,7 @@ class QuorumStateFile:
 
     def load(self) -> SavedState | None:
         """What was saved last, None if nothing was. Raises CorruptLog for a file that is not understood."""
-        data = read_small(self._disk, self._path)
+        data = read_small_file(self._disk, self._path)
         if data is None:
             return None
         try:
@@ -78,7 +78,7 @@ class QuorumStateFile:
         except ValueError as fault:
             raise CorruptLog(
                 f"{self._path}: {fault}. It holds the vote of this node, so the node does not start without "
-                f"it: restore the file, or, {FORMAT_ANEW}"
+                f"it: restore the file, or, {REFORMAT_REMEDY}"
             ) from None
 
     def save(self, state: SavedState) -> None:
@@ -88,7 +88,7 @@ class QuorumStateFile:
         StorageError or FlushFailed as `write_atomically` does; the vote must not be given then.
         """
         write_atomically(self._disk, self._path, _encode(state))
-        keep_spare(self._disk, self._path)
+        reserve_spare(self._disk, self._path)
 
 
 def _encode(state: SavedState) -> bytes:
@@ -129,13 +129,13 @@ def _parse(data: bytes) -> SavedState:
     if version not in _READABLE_VERSIONS or isinstance(version, bool):
         raise ValueError(f"data_version {version!r} is not known here (known: 0 and 1)")
     return SavedState(
-        leader_epoch=_integer(fields, "leaderEpoch", 0, _LARGEST_INT32),
-        leader_id=_integer(fields, "leaderId", NO_NODE, _LARGEST_INT32),
-        voted_id=_integer(fields, "votedId", NO_NODE, _LARGEST_INT32),
+        leader_epoch=_integer(fields, "leaderEpoch", 0, _MAX_INT32),
+        leader_id=_integer(fields, "leaderId", NO_NODE, _MAX_INT32),
+        voted_id=_integer(fields, "votedId", NO_NODE, _MAX_INT32),
         voted_directory_id=_directory_id(fields, "votedDirectoryId"),
         cluster_id=_cluster_id(fields.get("clusterId")),
-        broker_id=_integer(fields, "brokerId", NO_NODE, _LARGEST_INT32, default=NO_NODE),
-        applied_offset=_integer(fields, "appliedOffset", 0, _LARGEST_INT64, default=0),
+        broker_id=_integer(fields, "brokerId", NO_NODE, _MAX_INT32, default=NO_NODE),
+        applied_offset=_integer(fields, "appliedOffset", 0, _MAX_INT64, default=0),
         current_voters=_voters(fields, "currentVoters") or (),
         target_voters=_voters(fields, "targetVoters"),
         catching_up=_flag(fields, "catchingUp"),
@@ -143,10 +143,12 @@ def _parse(data: bytes) -> SavedState:
     )
 
 
-def _integer(fields: dict[str, Any], name: str, least: int, most: int, default: int | None = None) -> int:
+def _integer(
+    fields: dict[str, Any], name: str, minimum: int, maximum: int, default: int | None = None
+) -> int:
     value = fields.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueError(f"{name} is {json.dumps(value)}, expected a number from {least} to {most}")
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise ValueError(f"{name} is {json.dumps(value)}, expected a number from {minimum} to {maximum}")
     return value
 
 
@@ -176,7 +178,7 @@ def _founders(value: Any) -> tuple[Founder, ...] | None:
         raise ValueError(f"founders is {json.dumps(value)}, expected a list of objects")
     return tuple(
         Founder(
-            _integer(entry, "voterId", 0, _LARGEST_INT32),
+            _integer(entry, "voterId", 0, _MAX_INT32),
             _directory_id(entry, "directoryId"),
             str(entry.get("host", "")),
             _integer(entry, "port", 0, 65535),
@@ -192,8 +194,8 @@ def _cluster_id(value: Any) -> str:
         raise ValueError(f"clusterId is {json.dumps(value)}, expected a string")
     if not _is_text(value):
         raise ValueError(f"clusterId is {json.dumps(value)}, and half a character among it")
-    if len(value.encode()) > _MOST_CLUSTER_ID_BYTES:
-        raise ValueError(f"clusterId has more than {_MOST_CLUSTER_ID_BYTES} bytes")
+    if len(value.encode()) > _MAX_CLUSTER_ID_BYTES:
+        raise ValueError(f"clusterId has more than {_MAX_CLUSTER_ID_BYTES} bytes")
     return value
 
 
@@ -208,4 +210,4 @@ def _voters(fields: dict[str, Any], name: str) -> tuple[int, ...] | None:
         return None
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ValueError(f'{name} is {json.dumps(value)}, expected a list of {{"voterId": number}}')
-    return tuple(_integer(entry, "voterId", 0, _LARGEST_INT32) for entry in value)
+    return tuple(_integer(entry, "voterId", 0, _MAX_INT32) for entry in value)

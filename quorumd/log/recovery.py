@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from quorumd.errors import CorruptLog, CorruptSnapshot
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.epoch_cache import EpochCache
 from quorumd.log.flush import flush_failed
-from quorumd.log.segment import Segment, base_offset_of
+from quorumd.log.remedies import REFORMAT_REMEDY
+from quorumd.log.segment import Segment, parse_base_offset
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk, File
 from quorumd.protocol.record_batch import HEADER_SIZE, scan
@@ -30,14 +30,14 @@ from quorumd.protocol.record_batch import HEADER_SIZE, scan
 logger = logging.getLogger("quorumd.log")
 
 _WINDOW = 1024 * 1024
-_LARGEST_BATCH = 128 * 1024 * 1024
+_MAX_BATCH_BYTES = 128 * 1024 * 1024
 """More than any frame that could have brought a batch: a larger length is damage, not a reason to read it."""
-_LARGEST_OFFSET = 2**62
+_MAX_OFFSET = 2**62
 """Far from any real one, and from the 64 bits that offsets have in batches and messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Truncation:
     """Bytes that were removed. `position` is where they began in the file, `offset` the log's end there."""
 
     path: str
@@ -53,21 +53,21 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """The log ends at `end_offset`; empty `cuts` and no `begun_anew` means that there was nothing to tell."""
+    """The log ends at `end_offset`; empty `cuts` and no `restored_snapshot` means that there was nothing to tell."""
 
     end_offset: int
-    cuts: tuple[Cut, ...] = ()
-    begun_anew: OffsetAndEpoch | None = None
+    truncations: tuple[Truncation, ...] = ()
+    restored_snapshot: OffsetAndEpoch | None = None
     """The snapshot that was ahead of the log and took its place."""
 
     @property
-    def bytes_cut(self) -> int:
+    def truncated_bytes(self) -> int:
         """Of all cuts together."""
-        return sum(cut.bytes for cut in self.cuts)
+        return sum(cut.bytes for cut in self.truncations)
 
     def __str__(self) -> str:
-        parts = [f"log ends at offset {self.end_offset}", *map(str, self.cuts)]
-        if self.begun_anew is not None:
+        parts = [f"log ends at offset {self.end_offset}", *map(str, self.truncations)]
+        if self.restored_snapshot is not None:
             parts.append("the snapshot that ends there was ahead of the log and took its place")
         return "; ".join(parts)
 
@@ -98,36 +98,32 @@ def recover(
     try:
         found.read()
         end = OffsetAndEpoch(found.end_offset, found.epochs.last_epoch)
-        ahead, unsound = _snapshots_ahead(snapshots, end)
-        if (
-            ahead is not None
-            and end.offset < known_high_watermark
-            and not found.was_replaced_at(ahead.offset)
-        ):
+        ahead, invalid = _snapshots_ahead(snapshots, end)
+        if ahead is not None and end.offset < known_high_watermark and not found.was_reset_at(ahead.offset):
             ahead = None  # The log is damaged, and may have had more than the snapshot.
         if ahead is not None:
-            found.begin_anew(ahead)
-        if found.end_offset > _LARGEST_OFFSET:
+            found.reset_to(ahead)
+        if found.end_offset > _MAX_OFFSET:
             raise CorruptLog(
                 f"The log in {directory} ends at offset {found.end_offset}, which no log can reach. Nothing was "
-                f"changed. Restore the files, or, {FORMAT_ANEW}"
+                f"changed. Restore the files, or, {REFORMAT_REMEDY}"
             )
         if found.end_offset < known_high_watermark:
-            raise CorruptLog(_damage(directory, found, known_high_watermark))
-        start = ahead or _start_of(directory, found, snapshots, unsound)
-        for snapshot in unsound:
-            logger.warning("%s is set aside as %s", snapshots.path(snapshot), snapshots.set_aside(snapshot))
+            raise CorruptLog(_corruption_message(directory, found, known_high_watermark))
+        start = ahead or _recovered_start(directory, found, snapshots, invalid)
+        for snapshot in invalid:
+            logger.warning("%s is set aside as %s", snapshots.path(snapshot), snapshots.quarantine(snapshot))
         if ahead is not None:
             # Who put it there, a process that was killed or an operator, may not have seen to that.
             snapshots.make_durable(ahead)
         found.repair()
         if start.offset > 0:
-            found.epochs.begin_at(start)
+            found.epochs.set_start(start)
     except BaseException:
         for segment in found.opened:
             segment.file.close()
         raise
-    report = RecoveryReport(found.end_offset, tuple(found.cuts), ahead)
+    report = RecoveryReport(found.end_offset, tuple(found.truncations), ahead)
     return Recovered(found.sound, found.epochs, report, start.offset)
 
 
@@ -139,46 +135,46 @@ def _snapshots_ahead(
 
     Epoch 0 is that of a log without records: an empty one that begins at the end of a snapshot is not behind it.
     """
-    unsound: list[OffsetAndEpoch] = []
+    invalid: list[OffsetAndEpoch] = []
     for snapshot in reversed(snapshots.ids):
-        begins_there = end == (snapshot.offset, 0)
-        if begins_there or (snapshot.epoch, snapshot.offset) <= (end.epoch, end.offset):
+        starts_there = end == (snapshot.offset, 0)
+        if starts_there or (snapshot.epoch, snapshot.offset) <= (end.epoch, end.offset):
             break
         try:
             snapshots.check(snapshot, with_records=True)
         except CorruptSnapshot as fault:
             logger.warning("%s", fault)
-            unsound.append(snapshot)
+            invalid.append(snapshot)
         else:
-            return snapshot, unsound
-    return None, unsound
+            return snapshot, invalid
+    return None, invalid
 
 
-def _start_of(
-    directory: str, found: _Reader, snapshots: SnapshotStore, unsound: list[OffsetAndEpoch]
+def _recovered_start(
+    directory: str, found: _Reader, snapshots: SnapshotStore, invalid: list[OffsetAndEpoch]
 ) -> OffsetAndEpoch:
     """Where the log begins: at 0, or where the oldest snapshot ends that its first segment reaches back to."""
     if not found.sound or found.sound[0].base_offset == 0:
         return OffsetAndEpoch(0, 0)
     first = found.sound[0].base_offset
     for snapshot in snapshots.ids:
-        if first <= snapshot.offset <= found.end_offset and snapshot not in unsound:
+        if first <= snapshot.offset <= found.end_offset and snapshot not in invalid:
             return snapshot
     raise CorruptLog(
         f"The log in {directory} begins at offset {first}, and no snapshot of what was before is there. Nothing was "
-        f"changed. Restore the .checkpoint file from a copy, or, {FORMAT_ANEW}"
+        f"changed. Restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
     )
 
 
-def _damage(directory: str, found: _Reader, known_high_watermark: int) -> str:
-    if found.cuts:
-        first = found.cuts[0]
+def _corruption_message(directory: str, found: _Reader, known_high_watermark: int) -> str:
+    if found.truncations:
+        first = found.truncations[0]
         where = f"{first.path} is damaged at position {first.position}: {first.reason}. Its log ends there at"
     else:
         where = f"The log in {directory} is sound, but ends at"
     return (
         f"{where} offset {found.end_offset}, and records up to offset {known_high_watermark} are known to be "
-        f"committed. Nothing was changed. Restore the file from a copy, or, {FORMAT_ANEW}"
+        f"committed. Nothing was changed. Restore the file from a copy, or, {REFORMAT_REMEDY}"
     )
 
 
@@ -193,59 +189,59 @@ class _Reader:
         self.sound: list[Segment] = []
         self.epochs = EpochCache()
         self.end_offset = 0
-        self.cuts: list[Cut] = []
-        self._anew = False
+        self.truncations: list[Truncation] = []
+        self._was_reset = False
 
     def read(self) -> None:
         for name in self._disk.list_directory(self._directory):
-            base_offset = base_offset_of(name)
+            base_offset = parse_base_offset(name)
             if base_offset is not None:
                 segment = Segment(self._disk, self._directory, base_offset, self._index_interval_bytes)
                 self.opened.append(segment)
         for segment in self.opened:
             if not self.sound:
                 self.end_offset = segment.base_offset
-            elif self.cuts:
-                self._cut(segment, "it follows a cut")
+            elif self.truncations:
+                self._truncate(segment, "it follows a cut")
                 continue
             elif segment.base_offset != self.end_offset:
-                self._cut(
+                self._truncate(
                     segment, f"its name says offset {segment.base_offset}, and that is not where the log ends"
                 )
                 continue
             self.sound.append(segment)
             fault = self._read_batches(segment)
-            if fault or segment.has_surplus:
-                self._judge_rest(segment, fault)
+            if fault or segment.needs_trim:
+                self._check_tail(segment, fault)
 
-    def was_replaced_at(self, offset: int) -> bool:
+    def was_reset_at(self, offset: int) -> bool:
         """Whether an empty segment is there: where a log is begun anew it is made before the old ones go."""
         return any(
             segment.base_offset == offset and _length_without_zeros(segment.file, 0) == 0
             for segment in self.opened
         )
 
-    def begin_anew(self, start: OffsetAndEpoch) -> None:
+    def reset_to(self, start: OffsetAndEpoch) -> None:
         """Nothing of what was read stays: the log is empty and begins at `start`."""
         self.sound, self.epochs = [], EpochCache()
         self.end_offset = start.offset
-        self._anew = True
+        self._was_reset = True
 
     def repair(self) -> None:
         """Remove the last segment first: a crash in between leaves a log that recovery would find again."""
         path = self._directory
         try:
-            superfluous = self.opened[len(self.sound) :]
-            if self._anew:
-                superfluous = [segment for segment in self.opened if segment.base_offset != self.end_offset]
+            obsolete = self.opened[len(self.sound) :]
+            if self._was_reset:
+                obsolete = [segment for segment in self.opened if segment.base_offset != self.end_offset]
                 self.sound.append(self._empty_segment())
-            for segment in reversed(superfluous):
+            for segment in reversed(obsolete):
                 segment.remove()
                 segment.file.close()
             for segment in self.sound:
                 path = segment.path
-                if segment.has_surplus:
-                    segment.give_back()
+                if segment.needs_trim:
+                    segment.trim()
                 # Also without a cut: after the kill of a process, what was read may be in memory only.
                 segment.file.sync()
                 segment.write_indexes()
@@ -279,22 +275,22 @@ class _Reader:
                 self.end_offset = segment.end_offset
             needed = max(found.needed_bytes, HEADER_SIZE)
             is_cut_off = found.incomplete or (not found.fault and len(data) - found.end < HEADER_SIZE)
-            if not is_cut_off or segment.size + needed > file_size or needed > _LARGEST_BATCH:
+            if not is_cut_off or segment.size + needed > file_size or needed > _MAX_BATCH_BYTES:
                 return found.fault
             window = max(_WINDOW, needed)
         return ""
 
-    def _judge_rest(self, segment: Segment, fault: str) -> None:
+    def _check_tail(self, segment: Segment, fault: str) -> None:
         """What is behind the last sound batch: zeros are no finding."""
         position = segment.size
         surplus = _length_without_zeros(segment.file, position)
         if surplus > 0:
             reason = fault or "bytes that are no batch follow after zeros"
-            self.cuts.append(Cut(segment.path, position, self.end_offset, surplus, reason))
+            self.truncations.append(Truncation(segment.path, position, self.end_offset, surplus, reason))
 
-    def _cut(self, segment: Segment, reason: str) -> None:
+    def _truncate(self, segment: Segment, reason: str) -> None:
         size = _length_without_zeros(segment.file, 0)
-        self.cuts.append(Cut(segment.path, 0, self.end_offset, size, reason))
+        self.truncations.append(Truncation(segment.path, 0, self.end_offset, size, reason))
 
 
 def _length_without_zeros(file: File, position: int) -> int:

@@ -34,7 +34,7 @@ class StoredSnapshot:
     timestamp_ms: int
 
 
-def begin_of_log(
+def new_log_start(
     segments: Sequence[SegmentSummary],
     snapshots: Sequence[StoredSnapshot],
     high_watermark: int,
@@ -50,18 +50,21 @@ def begin_of_log(
     """
     usable = [stored for stored in snapshots if stored.snapshot.offset <= high_watermark]
     kept_bytes = sum(segment.size for segment in segments) + sum(stored.size for stored in usable)
-    begin = None
+    new_start = None
     segments_gone = snapshots_gone = 0
     for index, candidate in enumerate(usable[:-1]):
-        below = [segment for segment in segments[:-1] if segment.end_offset <= candidate.snapshot.offset]
-        freed: list[SegmentSummary | StoredSnapshot] = [*below[segments_gone:], *usable[snapshots_gone:index]]
+        covered = [segment for segment in segments[:-1] if segment.end_offset <= candidate.snapshot.offset]
+        freed: list[SegmentSummary | StoredSnapshot] = [
+            *covered[segments_gone:],
+            *usable[snapshots_gone:index],
+        ]
         if not freed:
             continue
         too_large = 0 <= settings.retention_bytes < kept_bytes
         age_ms = now_ms - max(piece.timestamp_ms for piece in freed)
         if not too_large and not 0 <= settings.retention_ms < age_ms:
             break
-        begin = candidate.snapshot
-        segments_gone, snapshots_gone = len(below), index
+        new_start = candidate.snapshot
+        segments_gone, snapshots_gone = len(covered), index
         kept_bytes -= sum(piece.size for piece in freed)
-    return begin
+    return new_start

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from quorumd.errors import CorruptLog
-from quorumd.log.advice import FORMAT_ANEW
 from quorumd.log.atomic_file import is_disk_full, read_whole
-from quorumd.log.batch_walk import EXTENT_SIZE, extent, find_batch, whole_batches
+from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, whole_batches
 from quorumd.log.indexes import SegmentIndexes
+from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.ports import Disk, File
 from quorumd.protocol.record_batch import BatchHeader, scan
 
@@ -19,7 +19,7 @@ _LOCATE_BYTES = 16 * 1024
 _NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
 
 
-def base_offset_of(name: str) -> int | None:
+def parse_base_offset(name: str) -> int | None:
     """The first offset of the segment whose `.log` file has this name; None for other files."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
@@ -74,7 +74,7 @@ class Segment:
         self.size = position + size
 
     def append(self, data: bytes, headers: Sequence[BatchHeader], allocate_up_to: int) -> None:
-        """Write whole batches behind the last one. On an error the segment is as before, `give_back` apart.
+        """Write whole batches behind the last one. On an error the segment is as before, `trim` apart.
 
         `allocate_up_to`: where the allocated blocks shall end if they are used up now.
         """
@@ -86,17 +86,17 @@ class Segment:
         self.file.write_at(self.size, data)
         self.add(headers, self.size, len(data))
 
-    def give_back(self) -> None:
+    def trim(self) -> None:
         """Make the file end with the last batch: no allocated blocks, nothing left of a failed write."""
         self.file.truncate(self.size)
         self._allocated = self.size
 
     @property
-    def has_surplus(self) -> bool:
+    def needs_trim(self) -> bool:
         """Whether the file is longer than its batches."""
         return self._allocated > self.size
 
-    def read(self, offset: int, limit: int, below: int) -> bytes:
+    def read(self, offset: int, limit: int, max_offset: int) -> bytes:
         """As `SegmentedLog.read`, for an offset of this segment. Raises CorruptLog for what is not sound.
 
         Batches that come from the disk are looked at again: a disk may forget what it once had.
@@ -106,15 +106,15 @@ class Segment:
             if base_offset > offset:
                 raise CorruptLog(f"the batch that follows begins at offset {base_offset}")
             data = self._read(position, max(limit, size))
-            stop = whole_batches(data, 0, limit, below)
+            stop = whole_batches(data, 0, limit, max_offset)
             found = scan(data[: stop or size])
             if found.end < max(stop, size):
                 raise CorruptLog(found.fault or "the batch goes beyond the end")
-            return data[:stop] if end_offset <= below else b""
+            return data[:stop] if end_offset <= max_offset else b""
         except CorruptLog as fault:
-            raise self._changed(offset, fault) from None
+            raise self._changed_error(offset, fault) from None
 
-    def cut(self, offset: int) -> None:
+    def truncate(self, offset: int) -> None:
         """Remove the batch that contains `offset`, which is of this segment, and all after it.
 
         Raises CorruptLog when no batch is found.
@@ -122,11 +122,11 @@ class Segment:
         try:
             position, base_offset, _, _ = self._locate(offset)
         except CorruptLog as fault:
-            raise self._changed(offset, fault) from None
-        self.indexes.cut(base_offset, position)
+            raise self._changed_error(offset, fault) from None
+        self.indexes.truncate(base_offset, position)
         self.end_offset = base_offset
         self.size = position
-        self.give_back()
+        self.trim()
 
     def write_indexes(self) -> None:
         """Bring the index files up to date. A full disk is no error: a stock reader can rebuild them."""
@@ -166,8 +166,8 @@ class Segment:
     def _read(self, position: int, length: int) -> bytes:
         return self.file.read_at(position, min(length, self.size - position))
 
-    def _changed(self, offset: int, fault: CorruptLog) -> CorruptLog:
+    def _changed_error(self, offset: int, fault: CorruptLog) -> CorruptLog:
         return CorruptLog(
             f"{self.path}, reading from offset {offset}: {fault}. The file was sound when it was opened: "
-            f"check the disk; then, {FORMAT_ANEW}"
+            f"check the disk; then, {REFORMAT_REMEDY}"
         )

@@ -19,7 +19,7 @@ from quorumd.log.tail_cache import TailCache
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import BatchHeader, headers, read_header
 
-_MOST_OFFSETS = 2**31 - 1
+_MAX_SEGMENT_OFFSETS = 2**31 - 1
 """An index entry has 31 bits for an offset relative to its segment."""
 
 
@@ -72,7 +72,7 @@ class SegmentedLog:
             recovered = recover(
                 disk, directory, settings.index_interval_bytes, known_high_watermark, snapshots
             )
-            snapshots.remove_below(recovered.start_offset)
+            snapshots.remove_before(recovered.start_offset)
             if not recovered.segments:
                 recovered.segments.append(Segment(disk, directory, 0, settings.index_interval_bytes))
                 disk.sync_directory(directory)
@@ -121,20 +121,20 @@ class SegmentedLog:
         """
         batches = self._batches(data, end_offset)
         if self._is_full and not self.has_room():
-            raise DiskFull(self._no_room())
+            raise DiskFull(self._disk_full_message())
         settings = self._settings
         segment = self._segments[-1]
         if segment.size > 0 and (
             segment.size + len(data) > settings.segment_bytes
             or batches[-1].max_timestamp_ms - segment.first_timestamp_ms >= settings.segment_ms
-            or end_offset - segment.base_offset > _MOST_OFFSETS
+            or end_offset - segment.base_offset > _MAX_SEGMENT_OFFSETS
         ):
             segment = self._roll()
         ahead = min(segment.size + len(data) + settings.allocate_bytes, settings.segment_bytes)
         try:
             segment.append(data, batches, ahead if settings.allocate_bytes else 0)
         except OSError as cause:
-            raise self._refused(segment, cause) from cause
+            raise self._append_error(segment, cause) from cause
         self.end_offset = end_offset
         self._mark_dirty(segment)
         self._tail.append(batches[0].base_offset, data, end_offset)
@@ -155,18 +155,18 @@ class SegmentedLog:
         try:
             self._remove_segments_above(end_offset)
             segment = self._segments[-1]
-            segment.cut(end_offset)
+            segment.truncate(end_offset)
             self.end_offset = segment.end_offset
             segment.file.sync()
         except OSError as cause:
-            raise self._failed(self._segments[-1].path, cause) from cause
+            raise self._fail(self._segments[-1].path, cause) from cause
         self._tail.clear()
-        if self._epochs.cut(self.end_offset):
+        if self._epochs.truncate(self.end_offset):
             self._checkpoint_is_old = True
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
 
-    def restart_at(self, snapshot: OffsetAndEpoch) -> None:
+    def reset_to_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         """Replace the log by a snapshot that is in place: it is empty then and begins at its end; older ones go.
 
         Blocks until that is durable; a crash before leaves the old log, and opening it finishes this. Raises
@@ -182,14 +182,14 @@ class SegmentedLog:
             self._disk.sync_directory(self._directory)
             path = self._remove_last_segments(0)
         except OSError as cause:
-            raise self._failed(path, cause) from cause
+            raise self._fail(path, cause) from cause
         self._segments.append(segment)
         self._base_offsets = [snapshot.offset]
         self.start_offset = self.end_offset = snapshot.offset
         self._dirty = []
         self._tail.clear()
-        self._begin_epochs_at(snapshot)
-        self.snapshots.remove_below(snapshot.offset)
+        self._set_epochs_start(snapshot)
+        self.snapshots.remove_before(snapshot.offset)
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
 
@@ -204,7 +204,7 @@ class SegmentedLog:
         self._disk.sync_directory(self._directory)
         return path
 
-    def delete_below(self, snapshot: OffsetAndEpoch) -> None:
+    def delete_before(self, snapshot: OffsetAndEpoch) -> None:
         """Begin the log at the end of a snapshot that is in place: whole segments and older snapshots are removed.
 
         A log whose first segment cannot go still begins where it began. Blocks. The oldest segment goes first, each
@@ -228,18 +228,18 @@ class SegmentedLog:
                 self._dirty = [dirty for dirty in self._dirty if dirty is not segment]
                 self._disk.sync_directory(self._directory)
         except OSError as cause:
-            raise self._failed(path, cause) from cause
+            raise self._fail(path, cause) from cause
         if self._base_offsets[0] > 0:
             self.start_offset = snapshot.offset
-            self._begin_epochs_at(snapshot)
-        self.snapshots.remove_below(snapshot.offset)
+            self._set_epochs_start(snapshot)
+        self.snapshots.remove_before(snapshot.offset)
 
-    def near(self, offset: int) -> tuple[int, int]:
+    def seek_hint(self, offset: int) -> tuple[int, int]:
         """Where to begin to look for an offset: the base offset of its segment, and a position in that."""
         segment = self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
         return segment.base_offset, segment.indexes.position_before(offset)
 
-    def bytes_from(self, offset: int) -> int:
+    def bytes_after(self, offset: int) -> int:
         """How many bytes of batches there are from `offset` on, an index interval more or less."""
         total = 0
         for segment in reversed(self._segments):
@@ -258,17 +258,17 @@ class SegmentedLog:
             for segment in self._segments
         ]
 
-    def _begin_epochs_at(self, start: OffsetAndEpoch) -> None:
-        self._epochs.begin_at(start)
+    def _set_epochs_start(self, start: OffsetAndEpoch) -> None:
+        self._epochs.set_start(start)
         self._checkpoint_is_old = True
 
-    def read(self, offset: int, limit: int, below: int | None = None) -> bytes:
+    def read(self, offset: int, limit: int, max_offset: int | None = None) -> bytes:
         """Whole batches from the one that contains `offset`: at least one, as many as fit `limit` bytes, none
         that ends above `below`. Fewer at the end of a segment, b"" at the end of the log.
 
         Raises ValueError below the start offset; StorageError when the disk fails to read.
         """
-        end = self.end_offset if below is None else min(below, self.end_offset)
+        end = self.end_offset if max_offset is None else min(max_offset, self.end_offset)
         if offset >= end:
             return b""
         if offset < self.start_offset:
@@ -320,23 +320,23 @@ class SegmentedLog:
         """
         try:
             if self._failure is None and (self._flush is None or self._flush.failure is None):
-                self._leave_tidy()
+                self._finalize_files()
         finally:
             self._close_retired()
             for segment in self._segments:
                 segment.file.close()
 
-    def _leave_tidy(self) -> None:
+    def _finalize_files(self) -> None:
         path = self._directory
         try:
             for segment in self._segments:
                 path = segment.path
-                if segment.has_surplus:
-                    segment.give_back()
+                if segment.needs_trim:
+                    segment.trim()
                     self._mark_dirty(segment)
                 segment.write_indexes()
         except OSError as cause:
-            raise self._failed(path, cause) from cause
+            raise self._fail(path, cause) from cause
         self.begin_flush()()
 
     def _batches(self, data: bytes, end_offset: int) -> Sequence[BatchHeader]:
@@ -360,40 +360,40 @@ class SegmentedLog:
         try:
             segment = Segment(self._disk, self._directory, base_offset, self._settings.index_interval_bytes)
         except OSError as cause:
-            raise self._refused(sealed, cause) from cause
+            raise self._append_error(sealed, cause) from cause
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
         self._folder_is_dirty = True
         try:
-            sealed.give_back()
+            sealed.trim()
             sealed.write_indexes()
         except OSError as cause:
-            raise self._failed(sealed.path, cause) from cause
+            raise self._fail(sealed.path, cause) from cause
         return segment
 
-    def _refused(self, segment: Segment, cause: OSError) -> StorageError:
+    def _append_error(self, segment: Segment, cause: OSError) -> StorageError:
         """The error for a write that failed, once nothing is left of it.
 
         Its allocated blocks are given back too: quorum-state needs some room even on a full disk.
         """
         try:
-            segment.give_back()
+            segment.trim()
             # What was written in part must not come back in a crash behind what is appended later.
             segment.file.sync()
         except OSError as another:
-            return self._failed(segment.path, another)
+            return self._fail(segment.path, another)
         if not is_disk_full(cause):
-            return self._failed(segment.path, cause)
+            return self._fail(segment.path, cause)
         self._is_full = True
-        return DiskFull(self._no_room())
+        return DiskFull(self._disk_full_message())
 
-    def _no_room(self) -> str:
+    def _disk_full_message(self) -> str:
         return (
             f"no room for the log in {self._directory}: appends are refused until "
             f"{self._settings.reserve_bytes} bytes are free there"
         )
 
-    def _failed(self, path: str, cause: OSError) -> FlushFailed:
+    def _fail(self, path: str, cause: OSError) -> FlushFailed:
         self._failure = flush_failed(path, cause)
         return self._failure
 

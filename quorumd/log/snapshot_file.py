@@ -23,7 +23,7 @@ from quorumd.errors import (
     UnsupportedVersion,
 )
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.atomic_file import folder_of, is_disk_full
+from quorumd.log.atomic_file import is_disk_full, parent_folder
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk, File
 from quorumd.protocol.control_record import ControlMessage, decode_control, encode_control
@@ -46,11 +46,11 @@ PART = ".part"
 """Added to the name while it is fetched,"""
 BUILDING = ".building"
 """with a token before it while it is built,"""
-SET_ASIDE = ".corrupt"
+QUARANTINE_SUFFIX = ".corrupt"
 """and when it was found to be damaged."""
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})" + re.escape(SUFFIX))
 _WINDOW = 1024 * 1024
-_LARGEST_BATCH = 16 * 1024 * 1024
+_MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Twice what any writer of snapshots makes: a larger length is damage, not a reason to read it."""
 _SYNC_BYTES = 4 * 1024 * 1024
 """Never more than that is written without a sync: a flush of the log beside it must not wait for all of it."""
@@ -60,7 +60,7 @@ def file_name(snapshot: OffsetAndEpoch) -> str:
     return f"{snapshot.offset:020d}-{snapshot.epoch:010d}{SUFFIX}"
 
 
-def snapshot_of(name: str) -> OffsetAndEpoch | None:
+def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
     """Which snapshot a file of that name is; None for other files, and for parts of snapshots."""
     match = _NAME.fullmatch(name)
     return OffsetAndEpoch(int(match[1]), int(match[2])) if match else None
@@ -111,7 +111,7 @@ def _batches(file: File, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[
             yield data, header
             offset = header.end_offset
         position += found.end
-        grows = found.incomplete and window < found.needed_bytes <= min(size - position, _LARGEST_BATCH)
+        grows = found.incomplete and window < found.needed_bytes <= min(size - position, _MAX_BATCH_BYTES)
         if not grows and (found.end == 0 or (found.fault and not found.incomplete)):
             raise _corrupt(path, position, found.fault or "zeros")
         window = max(_WINDOW, found.needed_bytes) if grows else _WINDOW
@@ -234,14 +234,14 @@ class SnapshotWriter:
         except StorageError:
             self.abandon()
             raise
-        put_in_place(self._disk, self._path, self._target)
+        publish_snapshot(self._disk, self._path, self._target)
         return summary
 
     def abandon(self) -> None:
         """Remove what was written."""
         with suppress(OSError):
             self._file.close()
-        remove_quietly(self._disk, self._path)
+        remove_best_effort(self._disk, self._path)
 
     def _write_control(self, messages: Sequence[ControlMessage]) -> None:
         pairs = [encode_control(message) for message in messages]
@@ -269,20 +269,20 @@ class SnapshotWriter:
         return StorageError(f"the snapshot {self._target} was not written: {cause}")
 
 
-def put_in_place(disk: Disk, path: str, target: str) -> None:
+def publish_snapshot(disk: Disk, path: str, target: str) -> None:
     """Give a whole, durable snapshot its name, durably. Raises StorageError, FlushFailed."""
     try:
         disk.rename(path, target)
     except OSError as cause:
-        remove_quietly(disk, path)
+        remove_best_effort(disk, path)
         raise StorageError(f"{target} was not put in place: {cause}") from cause
     try:
-        disk.sync_directory(folder_of(target))
+        disk.sync_directory(parent_folder(target))
     except OSError as cause:
         raise flush_failed(target, cause) from cause
 
 
-def remove_quietly(disk: Disk, path: str) -> None:
+def remove_best_effort(disk: Disk, path: str) -> None:
     """Remove a file that nobody needs; if that fails it is tried again at the next start."""
     with suppress(OSError):
         disk.remove(path)

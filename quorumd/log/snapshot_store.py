@@ -17,15 +17,15 @@ from quorumd.log.retention import StoredSnapshot
 from quorumd.log.snapshot_file import (
     BUILDING,
     PART,
-    SET_ASIDE,
+    QUARANTINE_SUFFIX,
     SUFFIX,
     SnapshotSummary,
     check_snapshot,
     file_name,
-    put_in_place,
+    parse_snapshot_name,
+    publish_snapshot,
     read_timestamp,
-    remove_quietly,
-    snapshot_of,
+    remove_best_effort,
 )
 from quorumd.ports import Disk
 
@@ -57,7 +57,7 @@ class SnapshotStore:
             raise StorageError(f"{self._directory} cannot be listed: {cause}") from cause
 
     def _scan(self) -> None:
-        found = (snapshot_of(name) for name in self._disk.list_directory(self._directory))
+        found = (parse_snapshot_name(name) for name in self._disk.list_directory(self._directory))
         # A stock folder has one that ends at 0: what its controller was formatted with.
         self.ids = sorted(snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0)
         self._known = {snapshot: known for snapshot, known in self._known.items() if snapshot in self.ids}
@@ -66,22 +66,22 @@ class SnapshotStore:
         """Remove what builders left that are gone: at a start of all, later of the one whose token it is."""
         for name in self._disk.list_directory(self._directory):
             if SUFFIX in name and name.endswith(token + BUILDING):
-                remove_quietly(self._disk, f"{self._directory}/{name}")
+                remove_best_effort(self._disk, f"{self._directory}/{name}")
 
     def path(self, snapshot: OffsetAndEpoch) -> str:
         return f"{self._directory}/{file_name(snapshot)}"
 
     def stored(self) -> list[StoredSnapshot]:
         """The whole snapshots with what retention asks for, ascending. Raises StorageError."""
-        found = [self._look_at(snapshot) for snapshot in self.ids]
+        found = [self._stat(snapshot) for snapshot in self.ids]
         return [stored for stored in found if stored is not None]
 
     def size(self, snapshot: OffsetAndEpoch) -> int | None:
         """Bytes of a snapshot, None if it is not here. Raises StorageError."""
-        stored = self._look_at(snapshot) if snapshot in self.ids else None
+        stored = self._stat(snapshot) if snapshot in self.ids else None
         return stored.size if stored is not None else None
 
-    def _look_at(self, snapshot: OffsetAndEpoch) -> StoredSnapshot | None:
+    def _stat(self, snapshot: OffsetAndEpoch) -> StoredSnapshot | None:
         if snapshot not in self._known:
             path = self.path(snapshot)
             try:
@@ -137,21 +137,21 @@ class SnapshotStore:
         except OSError as cause:
             raise flush_failed(path, cause) from cause
 
-    def set_aside(self, snapshot: OffsetAndEpoch) -> str:
+    def quarantine(self, snapshot: OffsetAndEpoch) -> str:
         """A snapshot turned out to be damaged: keep it under another name, which is returned."""
         path = self.path(snapshot)
         try:
-            self._disk.rename(path, path + SET_ASIDE)
+            self._disk.rename(path, path + QUARANTINE_SUFFIX)
         except OSError as cause:
             raise StorageError(f"{path} cannot be set aside: {cause}") from cause
         self.ids.remove(snapshot)
-        return path + SET_ASIDE
+        return path + QUARANTINE_SUFFIX
 
-    def remove_below(self, offset: int) -> None:
+    def remove_before(self, offset: int) -> None:
         """Remove the snapshots that end below `offset`."""
         for snapshot in [snapshot for snapshot in self.ids if snapshot.offset < offset]:
             self.ids.remove(snapshot)
-            remove_quietly(self._disk, self.path(snapshot))
+            remove_best_effort(self._disk, self.path(snapshot))
 
     # ---- fetched ones
 
@@ -186,7 +186,7 @@ class SnapshotStore:
             finally:
                 file.close()
         except OSError as cause:
-            remove_quietly(self._disk, path)
+            remove_best_effort(self._disk, path)
             if is_disk_full(cause):
                 raise DiskFull(f"no room for the snapshot {path}: {cause}") from cause
             raise StorageError(f"{path} was not written: {cause}") from cause
@@ -194,7 +194,7 @@ class SnapshotStore:
     def _remove_parts(self) -> None:
         for name in self._disk.list_directory(self._directory):
             if name.endswith(SUFFIX + PART):
-                remove_quietly(self._disk, f"{self._directory}/{name}")
+                remove_best_effort(self._disk, f"{self._directory}/{name}")
 
     def finish_part(self, snapshot: OffsetAndEpoch) -> SnapshotSummary:
         """Check a snapshot that has come whole and put it in place, durably. Blocks.
@@ -210,7 +210,7 @@ class SnapshotStore:
             finally:
                 file.close()
         except OSError as cause:
-            remove_quietly(self._disk, path)
+            remove_best_effort(self._disk, path)
             raise StorageError(f"{path} could not be made durable: {cause}") from cause
         try:
             summary = check_snapshot(self._disk, path, snapshot, with_records=True)
@@ -219,7 +219,7 @@ class SnapshotStore:
                     f"{path} does not say who votes: a quorum of kraft.version 0 is not joined"
                 )
         except StorageError:
-            remove_quietly(self._disk, path)
+            remove_best_effort(self._disk, path)
             raise
-        put_in_place(self._disk, path, self.path(snapshot))
+        publish_snapshot(self._disk, path, self.path(snapshot))
         return summary

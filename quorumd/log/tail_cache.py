@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from quorumd.log.batch_walk import find_batch, whole_batches
+from quorumd.log.batch_extents import find_batch, whole_batches
 
 DEFAULT_CAPACITY = 512 * 1024
 
@@ -37,7 +37,7 @@ class TailCache:
         self._bytes = 0
         self._end_offset = -1
 
-    def read(self, offset: int, limit: int, below: int) -> bytes | None:
+    def read(self, offset: int, limit: int, max_offset: int) -> bytes | None:
         """As `SegmentedLog.read`; None if `offset` is older than what is here."""
         offsets = self._base_offsets
         index = bisect_right(offsets, offset) - 1
@@ -45,16 +45,16 @@ class TailCache:
             return None
         data = self._chunks[index]
         start = 0 if offsets[index] == offset else find_batch(data, offset)
-        if self._end_of(index) > below or len(data) - start > limit:
-            return data[start : whole_batches(data, start, limit, below)]
+        if self._end_of(index) > max_offset or len(data) - start > limit:
+            return data[start : whole_batches(data, start, limit, max_offset)]
         if index == len(offsets) - 1:
             return data[start:]
         parts = [data[start:]]
         room = limit - len(parts[0])
         for following in range(index + 1, len(offsets)):
             data = self._chunks[following]
-            if len(data) > room or self._end_of(following) > below:
-                stop = whole_batches(data, 0, room, below)
+            if len(data) > room or self._end_of(following) > max_offset:
+                stop = whole_batches(data, 0, room, max_offset)
                 # `whole_batches` gives at least one batch; here there is one already.
                 if stop <= room:
                     parts.append(data[:stop])

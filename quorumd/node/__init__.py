@@ -12,9 +12,9 @@ raft_runner        steps the engine and performs its effects, in order
 durability_gate    holds messages back until the disk has what they promise
 voter_records      control records of the engine <-> batches in the log
 cluster_identity   the cluster id: made by the first leader, validated ever after
-quorum_wire        flat engine values <-> Vote, BeginQuorumEpoch, EndQuorumEpoch
-voter_wire         flat engine values <-> AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter
-fetch_wire         flat engine values <-> FetchQuorumRecords, stock Fetch
+quorum_messages        flat engine values <-> Vote, BeginQuorumEpoch, EndQuorumEpoch
+voter_messages         flat engine values <-> AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter
+fetch_messages         flat engine values <-> FetchQuorumRecords, stock Fetch
 
 peers              outgoing connections to other nodes: version negotiation, time-outs
 peer_requests      requests of the engine to other nodes, their answers back as events; stock leaders get stock Fetch
@@ -34,11 +34,12 @@ committed_answers  answers that leave once what they say is committed, or confir
 committed_image    when what the image of this node tells is committed
 bootstrap_records  what a new log begins with, as format decided it
 
-voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VotersAsked, and their answers
+voter_requests     AlterQuorum, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter -> VoterChangeRequested, and their
+answers
 encoded_topics     topics of a large Metadata answer in bytes, a slice at a time
-topic_wire         topics of the image -> Metadata, DescribeTopicPartitions
+topic_messages         topics of the image -> Metadata, DescribeTopicPartitions
 registered_brokers brokers of the image -> Metadata, DescribeCluster
-snapshot_wire      flat engine values <-> FetchSnapshot
+snapshot_messages      flat engine values <-> FetchSnapshot
 snapshot_builder   (previous snapshot, log) -> a newer snapshot: files only, runs in a process of its own
 batch_application  a batch applied to an image; what cannot be is told with its offset
 known_log          whether all records of a log, or of what a leader sends, are known

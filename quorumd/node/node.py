@@ -10,40 +10,40 @@ from quorumd.errors import ConfigError, DiskFull, ExitCode, FlushFailed, Storage
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
 from quorumd.log.meta_properties import MetaProperties, save_meta_properties
-from quorumd.node.address_book import Address
-from quorumd.node.cluster_identity import ClusterIdentity
-from quorumd.node.controller_runner import ControllerRunner
-from quorumd.node.discovery import Discovery
-from quorumd.node.founding import Founding
-from quorumd.node.high_watermark_saver import HighWatermarkSaver
-from quorumd.node.identity_files import next_boot_timestamp, to_save
-from quorumd.node.incoming_connections import IncomingConnections
-from quorumd.node.leadership import Leadership
-from quorumd.node.opened_files import open_files
-from quorumd.node.orderly_end import OrderlyEnd
-from quorumd.node.peer_requests import PeerRequests
-from quorumd.node.proposals import Proposals
-from quorumd.node.quorum_watch import QuorumWatch
-from quorumd.node.raft_runner import RaftRunner
-from quorumd.node.request_handlers import Parts, add_handlers, membership
-from quorumd.node.request_router import RequestRouter
+from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
+from quorumd.node.consensus.raft_runner import RaftRunner
+from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
+from quorumd.node.controller.leadership import Leadership
+from quorumd.node.controller.runner import ControllerRunner
+from quorumd.node.graceful_shutdown import GracefulShutdown
+from quorumd.node.health.quorum_monitor import QuorumMonitor
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.identity.founding import Founding
+from quorumd.node.identity.identity_files import next_boot_timestamp, to_saved_state
+from quorumd.node.peers.address_book import Address
+from quorumd.node.peers.client import PeerClient
+from quorumd.node.peers.discovery import Discovery
+from quorumd.node.recovered_data import recover_data
+from quorumd.node.request_handlers import NodeContext, add_handlers, membership
+from quorumd.node.sessions.connections import IncomingConnections
+from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
-from quorumd.node.snapshot_keeper import SnapshotKeeper
-from quorumd.node.state_machine import StateMachine
+from quorumd.node.snapshots.manager import SnapshotManager
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
-from quorumd.node.turn import Turn
-from quorumd.node.voter_records import VoterRecord, encode_control_records
+from quorumd.node.tick import Tick
 from quorumd.ports import Clock, Disk, Entropy, Listener, Network
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.effects import Answer, ControlBatch, ReadReady, Send, VoteRefused, VotersAnswer
+from quorumd.raft.effects import ControlBatch, ReadReady, Respond, Send, VoterChangeResult, VoteRefused
 from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import ReplayBegan, ReplayEnded
+from quorumd.raft.events import ReplayCompleted, ReplayStarted
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import VoterAssignment
 
 logger = logging.getLogger("quorumd.node")
 
-LINGER_MS = 10.0
+APPLY_DELAY_MS = 10.0
 
 
 class Node:
@@ -70,7 +70,7 @@ class Node:
         self._disk = disk
         self._network = network
         self._on_stop = on_stop
-        self._turn = Turn(clock.call_soon)
+        self._tick = Tick(clock.call_soon)
         self._is_stopped = False
 
     def start(self) -> None:
@@ -78,14 +78,14 @@ class Node:
         settings = self.settings
         self._lock = lock_folder(self._disk, settings.data_directory)
         try:
-            self._open_files()
+            self._recover_data()
             self._wire()
-            self._check_that_somebody_is_known()
+            self._check_has_peers()
             self._listener: Listener = self._network.listen(
                 settings.listen.host, settings.listen.port, self._incoming.accept
             )
             try:
-                self._begin()
+                self._run()
             except BaseException:
                 self._listener.close()
                 raise
@@ -93,30 +93,30 @@ class Node:
             self._lock.close()
             raise
 
-    def _begin(self) -> None:
+    def _run(self) -> None:
         settings, clock = self.settings, self._clock
         self.boot_timestamp = next_boot_timestamp(self._disk, settings.data_directory, clock.wall_ms())
-        snapshot = self._files.beginning.snapshot
-        known = min(self._files.saved.known_high_watermark, self.log.end_offset)
-        on_replayed = partial(self._runner.step, ReplayEnded())
+        snapshot = self._recovered.start_snapshot.snapshot
+        known = min(self._recovered.saved.known_high_watermark, self.log.end_offset)
+        on_replayed = partial(self._runner.step, ReplayCompleted())
         is_replaying = self.state_machine.start(snapshot, known, self._disk, on_replayed)
         self._runner.start()
         if self._is_stopped:
             return
         if is_replaying:
-            self._runner.step(ReplayBegan())
+            self._runner.step(ReplayStarted())
         own = Address(*self._own_endpoint()[1:], self.boot_timestamp, self._own.directory_id)
         seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
         self.founding.start(self._own_endpoint())
         self.discovery.start(own, seeds + self.founding.seeds())
-        self._take_voters_to_discovery()
+        self._update_discovery()
         self.watch.start()
         self.membership.start()
-        clock.call_at(clock.now_ms() + settings.look_after_files_ms, self._look_after_files)
+        clock.call_at(clock.now_ms() + settings.maintenance_interval_ms, self._maintain)
 
     def shut_down(self) -> None:
         """Leave in good order: finish what is proposed, hand over leadership, tidy the folder, call `on_stop`."""
-        self._end.begin()
+        self._shutdown.begin()
 
     @property
     def listener_port(self) -> int:
@@ -134,9 +134,9 @@ class Node:
         return self.founding.obstacle(self._clock.now_ms())
 
     @property
-    def image_is_ahead(self) -> bool:
+    def has_pending_proposals(self) -> bool:
         """Whether the image holds what is proposed and not in the log yet."""
-        return self._proposals.waiting_records > 0
+        return self._proposals.pending_records > 0
 
     @property
     def unknown_voter_connections(self) -> int:
@@ -145,41 +145,41 @@ class Node:
 
     # Opening and wiring
 
-    def _open_files(self) -> None:
-        self._files = files = open_files(self._disk, self.settings)
-        self._meta: MetaProperties = files.saved.meta
-        self.log, self.recovery_report = files.log, files.recovery_report
-        self.identity = ClusterIdentity(files.saved.cluster_id, self._entropy)
-        for record in files.voter_records:
+    def _recover_data(self) -> None:
+        self._recovered = recovered = recover_data(self._disk, self.settings)
+        self._meta: MetaProperties = recovered.saved.meta
+        self.log, self.recovery_report = recovered.log, recovered.recovery_report
+        self.identity = ClusterIdentity(recovered.saved.cluster_id, self._entropy)
+        for record in recovered.voter_records:
             self.identity.appended(record.offset, record.cluster_id)
 
     def _wire(self) -> None:
-        settings, clock, saved = self.settings, self._clock, self._files.saved
+        settings, clock, saved = self.settings, self._clock, self._recovered.saved
         own = self._own = ReplicaKey(settings.node_id, self._meta.directory_id)
-        history = self._files.voter_history()
+        history = self._recovered.voter_history()
         self.engine = RaftEngine(
-            settings.raft, own, saved.quorum_state, self.log, history, self._entropy.below
+            settings.raft, own, saved.quorum_state, self.log, history, self._entropy.randrange
         )
-        self.founding = Founding(own, settings, self.engine, self.identity, self._files.founders)
-        self.state_machine = StateMachine(self.log, clock, self._a_moment_later, self._soon)
-        self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._turn, self)
+        self.founding = Founding(own, settings, self.engine, self.identity, self._recovered.founders)
+        self.state_machine = StateMachine(self.log, clock, self._call_later, self._call_soon)
+        self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._tick, self)
         known, folder = saved.known_high_watermark, settings.data_directory
-        self._high_watermark = HighWatermarkSaver(
-            self._disk, folder, known, self._durably_committed, self._written
+        self._high_watermark = HighWatermarkCheckpointer(
+            self._disk, folder, known, self._durable_high_watermark, self._on_written
         )
-        self._snapshots = SnapshotKeeper(
+        self._snapshots = SnapshotManager(
             *(self._disk, clock, self.log, settings.log, folder, self.statistics),
             lambda: self.state_machine.needed_offset,
         )
         self._proposals = Proposals(
             self._append_batch,
-            self._turn.at_end,
+            self._tick.defer,
             lambda: not self._runner.is_flushing,
             clock.now_ms,
             self.statistics.commit_latency_ms.observe,
         )
         self._wire_controller()
-        self._peers = PeerRequests(
+        self._peers = PeerClient(
             f"quorumd-{settings.node_id}",
             self._network,
             clock,
@@ -187,7 +187,7 @@ class Node:
             self.identity,
             self.statistics,
             self._runner.step,
-            self._voter_records_fetched,
+            self._on_voter_records,
             self._own_endpoint,
             settings.request_timeout_ms,
             settings.private_apis,
@@ -201,13 +201,13 @@ class Node:
             self.identity,
             self._peers.call,
             self._runner.step,
-            lambda: self.engine.wants_leader_probe(clock.now_ms()),
+            lambda: self.engine.should_probe_leader(clock.now_ms()),
             lambda: self.founding.voter_ids,
             self.founding,
             settings.request_timeout_ms,
         )
-        self._peers.use(self.discovery)
-        self.watch = self._make_watch()
+        self._peers.set_discovery(self.discovery)
+        self.watch = self._make_monitor()
         self._add_handlers()
 
     def _wire_controller(self) -> None:
@@ -220,11 +220,11 @@ class Node:
             self.state_machine,
             self._proposals,
             self.statistics,
-            self._decides,
+            self._is_active_controller,
         )
-        parts = (self.engine, self.log, self.state_machine, self._proposals, self.controller)
-        self._leadership = Leadership(*parts, self._files.bootstrap, lambda: self._incoming.next_number)
-        self._end = OrderlyEnd(
+        context = (self.engine, self.log, self.state_machine, self._proposals, self.controller)
+        self._leadership = Leadership(*context, self._recovered.bootstrap, lambda: self._incoming.next_number)
+        self._shutdown = GracefulShutdown(
             self._clock,
             self.engine,
             self.log,
@@ -232,10 +232,10 @@ class Node:
             self._proposals,
             self._high_watermark,
             lambda: self._is_stopped,
-            self._left,
+            self._on_shutdown_done,
         )
 
-    def _check_that_somebody_is_known(self) -> None:
+    def _check_has_peers(self) -> None:
         """Once the log names the voters, the configuration need not (KIP-595 draft 6.1)."""
         settings = self.settings
         if not (self.founding.voter_ids or settings.bootstrap_servers):
@@ -244,8 +244,8 @@ class Node:
                 "those of the first election, for example 1,2,3, or bootstrap.servers to join a quorum"
             )
 
-    def _make_watch(self) -> QuorumWatch:
-        return QuorumWatch(
+    def _make_monitor(self) -> QuorumMonitor:
+        return QuorumMonitor(
             self.settings,
             self._clock,
             self._own,
@@ -253,13 +253,13 @@ class Node:
             self.engine,
             self.state_machine,
             self._peers,
-            self._end,
+            self._shutdown,
             self.statistics,
         )
 
     def _add_handlers(self) -> None:
         router = RequestRouter(self.settings.private_apis)
-        parts = Parts(
+        context = NodeContext(
             self.settings,
             self._clock,
             self.engine,
@@ -274,17 +274,17 @@ class Node:
             self.watch,
             self._runner.step,
             self._leads,
-            self._decides,
+            self._is_active_controller,
         )
-        self._quorum_requests = add_handlers(router, parts)
-        self.membership = membership(parts, self._own, self._entropy, self._own_endpoint)
-        self._incoming = IncomingConnections(router, self.settings, self._clock, self.statistics, self._turn)
+        self._quorum_requests = add_handlers(router, context)
+        self.membership = membership(context, self._own, self._entropy, self._own_endpoint)
+        self._incoming = IncomingConnections(router, self.settings, self._clock, self.statistics, self._tick)
 
     def _own_endpoint(self) -> Endpoint:
-        told = self.settings.advertised
-        return Endpoint(told.name, told.host, told.port or self._listener.port)
+        advertised = self.settings.advertised
+        return Endpoint(advertised.name, advertised.host, advertised.port or self._listener.port)
 
-    def _durably_committed(self) -> int:
+    def _durable_high_watermark(self) -> int:
         return min(self.engine.high_watermark, self._runner.durable_offset)
 
     def _leads(self) -> bool:
@@ -292,19 +292,19 @@ class Node:
         any more and leads only until that is committed."""
         engine = self.engine
         is_voter = engine.voters.current.by_id(self.settings.node_id) is not None
-        return engine.is_leader and is_voter and not self._end.has_begun
+        return engine.is_leader and is_voter and not self._shutdown.is_started
 
-    def _decides(self) -> bool:
+    def _is_active_controller(self) -> bool:
         """As `_leads`, of requests that need the image: until it is whole they wait, as for a leader."""
         return self._leadership.is_active and self._leads()
 
     # What the runner hands on
 
-    def answer(self, answer: Answer) -> None:
+    def respond(self, answer: Respond) -> None:
         try:
-            self._quorum_requests.answer(answer)
+            self._quorum_requests.respond(answer)
         except StorageError as error:
-            self.broken(error)
+            self.on_fatal_error(error)
 
     def send(self, send: Send) -> None:
         self._peers.send(send)
@@ -315,35 +315,35 @@ class Node:
     def save(self, state: QuorumState) -> Callable[[], None]:
         """What is committed of voters and cluster id goes with epoch, leader and vote (hole 22)."""
         offset = self.state_machine.committed_offset
-        saved = to_save(
+        saved = to_saved_state(
             state,
             self.identity.cluster_id,
             self.settings.node_id,
             offset,
-            self.engine.voters_below(offset),
+            self.engine.voters_before(offset),
             self.founding.founders_to_save,
         )
-        return lambda: self._files.state_file.save(saved)
+        return lambda: self._recovered.state_file.save(saved)
 
     def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
-        cluster_id = self.identity.for_new_record()
+        cluster_id = self.identity.id_for_new_record()
         for offset, record in enumerate(batch.records, base_offset):
             if isinstance(record, VoterAssignment):
                 self.identity.appended(offset, cluster_id)
-                self._soon(self._take_voters_to_discovery)
+                self._call_soon(self._update_discovery)
         return encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
 
     def truncated(self, end_offset: int) -> None:
         self.identity.truncated(end_offset)
         self.discovery.log_truncated(end_offset)
-        self._soon(self._take_voters_to_discovery)
+        self._call_soon(self._update_discovery)
 
     def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
         self.identity.truncated(0)
         self.discovery.log_truncated(0)
         self.state_machine.load(snapshot, self._disk)
         if voters is not None:
-            self._voter_records_fetched([voters])
+            self._on_voter_records([voters])
         logger.info("the log was replaced by the snapshot that ends at offset %d", snapshot.offset)
 
     def committed(self, high_watermark: int) -> None:
@@ -351,14 +351,14 @@ class Node:
         self.state_machine.committed(high_watermark)
         self._proposals.committed(high_watermark)
         self._adopt_cluster_id(high_watermark)
-        self._high_watermark.save_sealed(self.log.active_base_offset)
+        self._high_watermark.save_if_sealed(self.log.active_base_offset)
         self._leadership.committed()
 
     def _adopt_cluster_id(self, high_watermark: int) -> None:
         """The first committed voter record says which cluster this is; every later one must say the same."""
         adopted, contradiction = self.identity.committed(high_watermark)
         if contradiction is not None:
-            self.broken(
+            self.on_fatal_error(
                 StorageError(
                     f"the log is of cluster {contradiction}, this folder of cluster {self.identity.cluster_id}; "
                     "check bootstrap.servers and quorum.voters, or format another folder, a replica without a vote"
@@ -368,25 +368,25 @@ class Node:
             self._meta = self._meta._replace(cluster_id=self.identity.cluster_id)
             meta = self._meta
             self._disk.submit(
-                lambda: save_meta_properties(self._disk, self.settings.data_directory, meta), self._written
+                lambda: save_meta_properties(self._disk, self.settings.data_directory, meta), self._on_written
             )
             logger.info("this node belongs to cluster %s", self.identity.cluster_id)
 
-    def flush_done(self) -> None:
-        self._proposals.end_of_flush()
-        self._high_watermark.save_sealed(self.log.active_base_offset)
+    def on_flush_completed(self) -> None:
+        self._proposals.on_flush_completed()
+        self._high_watermark.save_if_sealed(self.log.active_base_offset)
 
     def leadership_changed(self) -> None:
         engine = self.engine
         self._leadership.changed()
         if engine.leader_id >= 0:
-            self.discovery.introduce_to(engine.leader_id)
+            self.discovery.announce_to(engine.leader_id)
         self.watch.leadership_changed()
 
     def vote_refused(self, refused: VoteRefused) -> None:
         self.watch.vote_refused(refused)
 
-    def record_wanted(self) -> None:
+    def record_needed(self) -> None:
         self.controller.writer.write_no_op()
 
     def read_ready(self, ready: ReadReady) -> None:
@@ -395,7 +395,7 @@ class Node:
     def read_failed(self, token: Callable[[bool], None]) -> None:
         token(False)
 
-    def voters_answered(self, answer: VotersAnswer) -> None:
+    def voter_change_results(self, answer: VoterChangeResult) -> None:
         answer.token(answer)
 
     def storage_full(self) -> None:
@@ -403,7 +403,7 @@ class Node:
             "no room on the disk of %s: no more is appended until there is", self.settings.data_directory
         )
 
-    def broken(self, error: BaseException | str) -> None:
+    def on_fatal_error(self, error: BaseException | str) -> None:
         """Stop at once."""
         if isinstance(error, FlushFailed):
             self._stop(ExitCode.FLUSH_FAILED, str(error))
@@ -412,20 +412,20 @@ class Node:
         else:
             self._stop(ExitCode.INVARIANT_VIOLATED, error)
 
-    def _soon(self, callback: Callable[[], None]) -> None:
-        self._clock.call_soon(partial(self._guarded, callback))
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        self._clock.call_soon(partial(self._run_guarded, callback))
 
-    def _a_moment_later(self, callback: Callable[[], None]) -> None:
-        self._clock.call_at(self._clock.now_ms() + LINGER_MS, partial(self._guarded, callback))
+    def _call_later(self, callback: Callable[[], None]) -> None:
+        self._clock.call_at(self._clock.now_ms() + APPLY_DELAY_MS, partial(self._run_guarded, callback))
 
-    def _guarded(self, callback: Callable[[], None]) -> None:
+    def _run_guarded(self, callback: Callable[[], None]) -> None:
         """A log that cannot be read or understood ends the node in work of its own, too."""
         if self._is_stopped:
             return
         try:
             callback()
         except StorageError as error:
-            self.broken(error)
+            self.on_fatal_error(error)
 
     # Proposing
 
@@ -444,40 +444,40 @@ class Node:
 
     # Voters
 
-    def _voter_records_fetched(self, found: list[VoterRecord]) -> None:
+    def _on_voter_records(self, found: list[VoterRecord]) -> None:
         for record in found:
             self.identity.appended(record.offset, record.cluster_id)
-        self._take_voters_to_discovery()
+        self._update_discovery()
         self._adopt_cluster_id(self.engine.high_watermark)
 
-    def _take_voters_to_discovery(self) -> None:
+    def _update_discovery(self) -> None:
         self.discovery.learn_voters(self.engine.voters.current.voters, self.engine.voters_offset)
 
     # Ending
 
-    def _look_after_files(self) -> None:
+    def _maintain(self) -> None:
         if self._is_stopped:
             return
         self._high_watermark.save()
         self.membership.update_voter()
         # Of no more than is known to be committed at the next start: what is missing of that is damage then.
-        self._guarded(lambda: self._snapshots.look(self._high_watermark.certain))
-        self._clock.call_at(self._clock.now_ms() + self.settings.look_after_files_ms, self._look_after_files)
+        self._run_guarded(lambda: self._snapshots.maintain(self._high_watermark.durable_checkpoint))
+        self._clock.call_at(self._clock.now_ms() + self.settings.maintenance_interval_ms, self._maintain)
 
-    def _written(self, outcome: object) -> None:
+    def _on_written(self, outcome: object) -> None:
         """A small file was written. A full disk is no reason to stop: the file is only the better to have."""
         if isinstance(outcome, DiskFull):
             logger.warning("%s", outcome)
         elif isinstance(outcome, BaseException):
-            self.broken(outcome)
+            self.on_fatal_error(outcome)
 
-    def _left(self, error: StorageError | None) -> None:
+    def _on_shutdown_done(self, error: StorageError | None) -> None:
         """Everything is handed over and tidy, but for this error."""
         if error is None or isinstance(error, DiskFull):
-            self._written(error)
+            self._on_written(error)
             self._stop(ExitCode.DONE, "")
         else:
-            self.broken(error)
+            self.on_fatal_error(error)
 
     def _stop(self, exit_code: int, reason: str) -> None:
         if self._is_stopped:
@@ -485,7 +485,7 @@ class Node:
         self._is_stopped = True
         self._runner.stop()
         self.membership.stop()
-        self.controller.lost_leadership()
+        self.controller.on_leadership_lost()
         self._snapshots.stop()
         self._proposals.lost()
         self.discovery.stop()

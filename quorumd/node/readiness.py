@@ -37,7 +37,7 @@ class SilentPeer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeStatus:
     """What one node knows of itself and its quorum at one moment. Unknown offsets are -1."""
 
     node_id: int
@@ -90,18 +90,23 @@ class Readiness(NamedTuple):
         return not self.lacks
 
 
-def readiness(standing: Standing) -> Readiness:
+def readiness(node_status: NodeStatus) -> Readiness:
     """What a node lacks to be ready; a text for people each, with the remedy where a person has to act."""
-    lacking = (_shutdown(standing), _contact(standing), _membership(standing), _state(standing))
-    return Readiness(tuple(text for text in lacking if text is not None))
+    reasons = (
+        _shutdown_reason(node_status),
+        _contact_reason(node_status),
+        _membership_reason(node_status),
+        _state_reason(node_status),
+    )
+    return Readiness(tuple(text for text in reasons if text is not None))
 
 
-def report(standing: Standing) -> str:
+def report(node_status: NodeStatus) -> str:
     """The decision as text: its first line says ready or not, those after it what is lacking and which peers do not
     respond."""
-    decision = readiness(standing)
-    first = f"{'ready' if decision.is_ready else 'not ready'}: {standing.summary}"
-    return "\n".join([first, *decision.lacks, *(peer.text for peer in standing.silent_peers)])
+    decision = readiness(node_status)
+    first = f"{'ready' if decision.is_ready else 'not ready'}: {node_status.summary}"
+    return "\n".join([first, *decision.lacks, *(peer.text for peer in node_status.silent_peers)])
 
 
 def seconds(milliseconds: float) -> str:
@@ -111,46 +116,45 @@ def seconds(milliseconds: float) -> str:
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:,.0f} s"
 
 
-def _shutdown(standing: Standing) -> str | None:
-    return "the node is shutting down" if standing.is_stopping else None
+def _shutdown_reason(node_status: NodeStatus) -> str | None:
+    return "the node is shutting down" if node_status.is_stopping else None
 
 
-def _contact(standing: Standing) -> str | None:
-    if standing.contact_ms <= standing.contact_limit_ms:
+def _contact_reason(node_status: NodeStatus) -> str | None:
+    if node_status.contact_ms <= node_status.contact_limit_ms:
         return None
-    if standing.is_leader:
-        return f"no majority of the voters has fetched for {seconds(standing.contact_ms)}"
-    if standing.leader_id == NO_NODE:
-        return "no leader is known" if standing.founding_obstacle is None else None
-    if standing.contact_ms == inf:
-        return f"node {standing.leader_id}, the leader known last, has not served a fetch"
-    return f"node {standing.leader_id}, the leader, has not served a fetch for {seconds(standing.contact_ms)}"
+    if node_status.is_leader:
+        return f"no majority of the voters has fetched for {seconds(node_status.contact_ms)}"
+    if node_status.leader_id == NO_NODE:
+        return "no leader is known" if node_status.founding_obstacle is None else None
+    if node_status.contact_ms == inf:
+        return f"node {node_status.leader_id}, the leader known last, has not served a fetch"
+    return f"node {node_status.leader_id}, the leader, has not served a fetch for {seconds(node_status.contact_ms)}"
 
 
-def _membership(standing: Standing) -> str | None:
-    if standing.founding_obstacle is not None:
-        return standing.founding_obstacle
-    if standing.is_joining:
+def _membership_reason(node_status: NodeStatus) -> str | None:
+    if node_status.founding_obstacle is not None:
+        return node_status.founding_obstacle
+    if node_status.is_joining:
+        return f"node {node_status.node_id} has no vote yet and requests one (controller.quorum.auto.join.enable)"
+    if node_status.is_configured_voter and not node_status.is_voter:
         return (
-            f"node {standing.node_id} has no vote yet and requests one (controller.quorum.auto.join.enable)"
-        )
-    if standing.is_configured_voter and not standing.is_voter:
-        return (
-            f"quorum.voters names node {standing.node_id}, which has no vote; give it one with `quorumd quorum alter "
+            f"quorum.voters names node {node_status.node_id}, which has no vote; give it one with `quorumd "
+            "quorum alter "
             "--voters`, or remove quorum.voters from its file"
         )
     return None
 
 
-def _state(standing: Standing) -> str | None:
-    if standing.loaded_records >= 0:
-        return f"a snapshot is being loaded, {standing.loaded_records:,} records so far"
-    if standing.applied_offset < standing.replay_end:
-        left = standing.replay_end - standing.applied_offset
+def _state_reason(node_status: NodeStatus) -> str | None:
+    if node_status.loaded_records >= 0:
+        return f"a snapshot is being loaded, {node_status.loaded_records:,} records so far"
+    if node_status.applied_offset < node_status.replay_end:
+        left = node_status.replay_end - node_status.applied_offset
         return f"{left:,} records that were known to be committed at the start are not applied yet"
-    if standing.high_watermark < 0:
+    if node_status.high_watermark < 0:
         return "it is not known how far the log is committed"
-    lag = standing.high_watermark - standing.applied_offset
-    if lag > standing.max_lag:
-        return f"{lag:,} of {standing.high_watermark:,} committed records are not applied yet"
+    lag = node_status.high_watermark - node_status.applied_offset
+    if lag > node_status.max_lag:
+        return f"{lag:,} of {node_status.high_watermark:,} committed records are not applied yet"
     return None

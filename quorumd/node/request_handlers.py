@@ -7,44 +7,44 @@ from dataclasses import dataclass
 
 from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.authorization import may_alter_cluster
-from quorumd.node.auto_join import AutoJoin
-from quorumd.node.cluster_identity import ClusterIdentity
-from quorumd.node.cluster_requests import ClusterRequests
-from quorumd.node.committed_answers import CommittedAnswers
-from quorumd.node.committed_image import CommittedImage
-from quorumd.node.config_requests import ConfigRequests
-from quorumd.node.controller_apis import CONTROLLER_APIS
-from quorumd.node.controller_requests import ControllerRequests
-from quorumd.node.controller_runner import ControllerRunner
-from quorumd.node.discovery import Discovery
-from quorumd.node.error_answers import MAY_BE_FORWARDED, counting
-from quorumd.node.forwarding import EnvelopeRequests, Forwarder
-from quorumd.node.membership import Membership
-from quorumd.node.node_requests import NodeRequests
-from quorumd.node.own_registration import OwnRegistration
-from quorumd.node.own_voter import OwnVoter
-from quorumd.node.peer_requests import PeerRequests
-from quorumd.node.peers import Call, Purpose
-from quorumd.node.proposals import Outcome, Proposals
-from quorumd.node.quorum_requests import QuorumRequests
-from quorumd.node.quorum_watch import QuorumWatch
-from quorumd.node.request_router import RequestRouter
+from quorumd.node.api.authorization import may_alter_cluster
+from quorumd.node.api.cluster import ClusterApis
+from quorumd.node.api.configs import ConfigApis
+from quorumd.node.api.controller import ControllerApis
+from quorumd.node.api.controller_table import CONTROLLER_APIS
+from quorumd.node.api.describe_node import NodeApis
+from quorumd.node.api.error_responses import FORWARDABLE, counted_error_responses
+from quorumd.node.api.forwarding import EnvelopeApis, Forwarder
+from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.api.topics import TopicApis
+from quorumd.node.api.voters import VoterApis
+from quorumd.node.controller.runner import ControllerRunner
+from quorumd.node.health.quorum_monitor import QuorumMonitor
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.membership.auto_join import AutoJoin
+from quorumd.node.membership.controller_registration import ControllerRegistration
+from quorumd.node.membership.manager import MembershipManager
+from quorumd.node.membership.voter_endpoint_update import VoterEndpointUpdate
+from quorumd.node.peers.client import PeerClient
+from quorumd.node.peers.connection import Call, Purpose
+from quorumd.node.peers.discovery import Discovery
+from quorumd.node.sessions.router import RequestRouter
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import NodeSettings
-from quorumd.node.sliced_work import SlicedWork
-from quorumd.node.state_machine import StateMachine
+from quorumd.node.state.committed_image import CommittedImage
+from quorumd.node.state.proposals import CommitCallback, Proposals
+from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
-from quorumd.node.topic_requests import TopicRequests
-from quorumd.node.voter_requests import VoterRequests
 from quorumd.ports import Clock, Entropy
 from quorumd.protocol.apis import ApiKey
 from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import Event, ReadAsked
+from quorumd.raft.events import Event, ReadRequested
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of a node that its requests are answered from. `leads()`: requests for the leader are for it.
+class NodeContext:
+    """The parts of a node that its requests get a response from. `leads()`: requests for the leader are for it.
     `decides()`: also those that need its image."""
 
     settings: NodeSettings
@@ -57,11 +57,11 @@ class Parts:
     proposals: Proposals
     controller: ControllerRunner
     discovery: Discovery
-    peers: PeerRequests
-    watch: QuorumWatch
+    peers: PeerClient
+    watch: QuorumMonitor
     step: Callable[[Event], None]
     leads: Callable[[], bool]
-    decides: Callable[[], bool]
+    is_active_controller: Callable[[], bool]
 
     def call_leader(self, call: Call) -> bool:
         leader_id = self.engine.leader_id
@@ -70,134 +70,137 @@ class Parts:
         return self.peers.call_node(leader_id, call, Purpose.FORWARD)
 
 
-def add_handlers(router: RequestRouter, parts: Parts) -> QuorumRequests:
+def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
     """Add every API to the router. Returns those requests that the engine answers by itself."""
-    settings, decides = parts.settings, parts.decides
+    settings, is_active_controller = context.settings, context.is_active_controller
     forwarder = Forwarder(
-        parts.clock,
-        parts.call_leader,
-        decides,
+        context.clock,
+        context.call_leader,
+        is_active_controller,
         router.route,
-        counting(parts.statistics),
+        counted_error_responses(context.statistics),
         settings.request_timeout_ms,
     )
-    quorum = _quorum_requests(parts, forwarder)
-    answers = CommittedAnswers(
-        parts.statistics,
-        parts.proposals,
-        lambda outcome: parts.step(ReadAsked(outcome)),
+    quorum = _quorum_requests(context, forwarder)
+    responses = ResponsePurgatory(
+        context.statistics,
+        context.proposals,
+        lambda outcome: context.step(ReadRequested(outcome)),
         forwarder.forward,
     )
-    configs = ConfigRequests(
+    configs = ConfigApis(
         settings.node_id,
         settings.static_configs,
-        decides,
-        parts.state_machine,
-        parts.controller.controller,
-        parts.statistics,
-        parts.controller.writer,
-        answers,
+        is_active_controller,
+        context.state_machine,
+        context.controller.controller,
+        context.statistics,
+        context.controller.writer,
+        responses,
     )
-    sliced = SlicedWork(parts.state_machine.when_readable, parts.settings.slice_partitions)
-    controller = ControllerRequests(
+    scheduler = SliceScheduler(context.state_machine.when_readable, context.settings.slice_partitions)
+    controller = ControllerApis(
         CONTROLLER_APIS,
-        parts.controller.controller,
-        parts.controller.order,
-        decides,
-        parts.controller.writer,
-        answers,
-        parts.statistics,
-        sliced,
+        context.controller.controller,
+        context.controller.order,
+        is_active_controller,
+        context.controller.writer,
+        responses,
+        context.statistics,
+        scheduler,
     )
-    envelopes = EnvelopeRequests(decides, router.route, MAY_BE_FORWARDED, router.spoken, sliced)
-    when_committed = CommittedImage(parts.state_machine, parts.proposals).when_committed
-    topics = TopicRequests(parts.state_machine, when_committed, sliced)
+    envelopes = EnvelopeApis(is_active_controller, router.route, FORWARDABLE, router.spoken, scheduler)
+    when_committed = CommittedImage(context.state_machine, context.proposals).when_committed
+    topics = TopicApis(context.state_machine, when_committed, scheduler)
     router.add(quorum.handlers())
     router.add(configs.handlers())
     router.add(controller.handlers())
-    router.add(_voter_requests(parts, forwarder).handlers())
-    router.add(parts.discovery.handlers())
-    router.add(NodeRequests(parts).handlers())
+    router.add(_voter_requests(context, forwarder).handlers())
+    router.add(context.discovery.handlers())
+    router.add(NodeApis(context).handlers())
     router.add([(ApiKey.ENVELOPE, envelopes.envelope)])
     router.add(topics.handlers())
-    router.add(_cluster_requests(parts, topics, when_committed, router).handlers())
+    router.add(_cluster_requests(context, topics, when_committed, router).handlers())
     return quorum
 
 
-def _quorum_requests(parts: Parts, forwarder: Forwarder) -> QuorumRequests:
-    return QuorumRequests(
-        parts.engine,
-        parts.log,
-        parts.clock,
-        parts.identity,
-        parts.statistics,
-        parts.step,
-        parts.discovery.endpoint_of,
-        parts.discovery.learn_leader,
-        parts.leads,
+def _quorum_requests(context: NodeContext, forwarder: Forwarder) -> QuorumApis:
+    return QuorumApis(
+        context.engine,
+        context.log,
+        context.clock,
+        context.identity,
+        context.statistics,
+        context.step,
+        context.discovery.endpoint_of,
+        context.discovery.learn_leader,
+        context.leads,
         forwarder.forward,
     )
 
 
 def membership(
-    parts: Parts, own: ReplicaKey, entropy: Entropy, own_endpoint: Callable[[], Endpoint]
-) -> Membership:
+    context: NodeContext, own: ReplicaKey, entropy: Entropy, own_endpoint: Callable[[], Endpoint]
+) -> MembershipManager:
     """What this node does for its place in the cluster."""
-    clock, timeout_ms = parts.clock, parts.settings.request_timeout_ms
-    voter = OwnVoter(parts.engine, clock, parts.identity, own, parts.call_leader, timeout_ms)
+    clock, timeout_ms = context.clock, context.settings.request_timeout_ms
+    voter = VoterEndpointUpdate(context.engine, clock, context.identity, own, context.call_leader, timeout_ms)
     registration = None
-    if parts.settings.registers:
-        engine = parts.engine
-        parts.controller.controller.other_voters = lambda: [
+    if context.settings.registers:
+        engine = context.engine
+        context.controller.controller.other_voters = lambda: [
             voter for voter in engine.voters.current.ids if voter != own.id
         ]
-        registration = OwnRegistration(
+        registration = ControllerRegistration(
             own.id,
             entropy.uuid(),
             clock,
-            parts.state_machine,
-            parts.controller.controller,
-            parts.controller.writer,
-            parts.decides,
-            parts.call_leader,
+            context.state_machine,
+            context.controller.controller,
+            context.controller.writer,
+            context.is_active_controller,
+            context.call_leader,
             timeout_ms,
         )
     auto_join = None
-    if parts.settings.auto_join:
-        fetch_timeout_ms = parts.settings.raft.fetch_timeout_ms
+    if context.settings.auto_join:
+        fetch_timeout_ms = context.settings.raft.fetch_timeout_ms
         auto_join = AutoJoin(
-            parts.engine, clock, parts.identity, own, parts.call_leader, fetch_timeout_ms, timeout_ms
+            context.engine, clock, context.identity, own, context.call_leader, fetch_timeout_ms, timeout_ms
         )
-    return Membership(clock, own_endpoint, voter, registration, auto_join)
+    return MembershipManager(clock, own_endpoint, voter, registration, auto_join)
 
 
 def _cluster_requests(
-    parts: Parts, topics: TopicRequests, when_committed: Callable[[Outcome], None], router: RequestRouter
-) -> ClusterRequests:
-    return ClusterRequests(
-        parts.engine,
-        parts.identity,
-        parts.discovery,
-        parts.state_machine,
+    context: NodeContext,
+    topics: TopicApis,
+    when_committed: Callable[[CommitCallback], None],
+    router: RequestRouter,
+) -> ClusterApis:
+    return ClusterApis(
+        context.engine,
+        context.identity,
+        context.discovery,
+        context.state_machine,
         topics,
         when_committed,
         router.spoken,
-        parts.settings.advertised.name,
+        context.settings.advertised.name,
     )
 
 
-def _voter_requests(parts: Parts, forwarder: Forwarder) -> VoterRequests:
-    return VoterRequests(
-        parts.engine,
-        parts.clock,
-        parts.identity,
-        parts.statistics,
-        parts.settings.advertised.name,
-        parts.settings.request_timeout_ms,
-        parts.leads,
+def _voter_requests(context: NodeContext, forwarder: Forwarder) -> VoterApis:
+    return VoterApis(
+        context.engine,
+        context.clock,
+        context.identity,
+        context.statistics,
+        context.settings.advertised.name,
+        context.settings.request_timeout_ms,
+        context.leads,
         may_alter_cluster,
-        parts.step,
-        parts.peers.call,
-        parts.discovery.endpoint_of,
+        context.step,
+        context.peers.call,
+        context.discovery.endpoint_of,
         forwarder.forward,
     )

@@ -10,7 +10,7 @@ from quorumd.log import LogSettings
 from quorumd.node.readiness import MAX_LAG
 from quorumd.raft.settings import RaftSettings
 
-LOOK_AFTER_FILES_MS = 5000.0
+MAINTENANCE_INTERVAL_MS = 5000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class NodeSettings:
     log: LogSettings = field(default_factory=LogSettings)
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     request_timeout_ms: int = 2000
-    look_after_files_ms: float = LOOK_AFTER_FILES_MS
+    maintenance_interval_ms: float = MAINTENANCE_INTERVAL_MS
     """How often the high watermark is saved, and it is seen whether a snapshot is due or something superfluous."""
     ready_max_lag: int = MAX_LAG
     """How many committed records a node that is ready may have to apply yet."""

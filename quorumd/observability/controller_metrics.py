@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from quorumd.observability.image_figures import ImageFigures
-from quorumd.observability.node_metric import NodeMetric, Read, one
+from quorumd.observability.image_statistics import ImageStatistics
+from quorumd.observability.node_metric import NodeMetric, Read, single
 
 
-def _figure(read: Callable[[ImageFigures], int]) -> Read:
-    return lambda node, gathered: [((), read(gathered.image))]
+def _image_value(read: Callable[[ImageStatistics], int]) -> Read:
+    return lambda node, sampled: [((), read(sampled.image))]
 
 
 CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
@@ -18,41 +18,41 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_controller_registered_brokers",
         "gauge",
         "Brokers that are registered.",
-        _figure(lambda figures: figures.registered_brokers),
+        _image_value(lambda figures: figures.registered_brokers),
     ),
     NodeMetric(
         "quorumd_controller_fenced_brokers",
         "gauge",
         "Brokers that are registered and not there: in no ISR, and leading nothing.",
-        _figure(lambda figures: figures.fenced_brokers),
+        _image_value(lambda figures: figures.fenced_brokers),
         kip=("FencedBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_active_brokers",
         "gauge",
         "Brokers that may be in an ISR and lead: neither fenced nor about to stop.",
-        _figure(lambda figures: figures.active_brokers),
+        _image_value(lambda figures: figures.active_brokers),
         kip=("ActiveBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_draining_brokers",
         "gauge",
         "Brokers in controlled shutdown that still serve.",
-        _figure(lambda figures: figures.draining_brokers),
+        _image_value(lambda figures: figures.draining_brokers),
         kip=("ControlledShutdownBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_active",
         "gauge",
         "1 on the leader once it decides, 0 elsewhere.",
-        one(lambda node: node.controller.is_active),
+        single(lambda node: node.controller.is_active),
         kip=("ActiveControllerCount",),
     ),
     NodeMetric(
-        "quorumd_controller_sessions_expired",
+        "quorumd_controller_expired_sessions",
         "counter",
         "Leader: brokers that were fenced because they were not heard of.",
-        one(lambda node: node.statistics.sessions_expired),
+        single(lambda node: node.statistics.sessions_expired),
         kip=("TimedOutBrokerHeartbeatCount",),
     ),
     NodeMetric(
@@ -60,80 +60,80 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "counter",
         "Leader: partitions led by the last known leader, since every eligible replica is lost: it may lack "
         "committed records.",
-        one(lambda node: node.statistics.last_known_leader_elections),
+        single(lambda node: node.statistics.last_known_leader_elections),
     ),
     NodeMetric(
         "quorumd_controller_unclean_leader_elections",
         "counter",
         "Leader: partitions led by another replica that may lack committed records, as a topic or an administrator "
         "allows.",
-        one(lambda node: node.statistics.unclean_elections),
+        single(lambda node: node.statistics.unclean_elections),
     ),
     NodeMetric(
         "quorumd_controller_eligible_leader_elections",
         "counter",
         "Leader: partitions led by an eligible replica (ELR), since none was in sync: nothing committed is lost.",
-        one(lambda node: node.controller.writer.eligible_elections),
+        single(lambda node: node.controller.writer.eligible_elections),
         kip=("ElectionFromEligibleLeaderReplicasPerSec",),
     ),
     NodeMetric(
         "quorumd_controller_preferred_leader_elections",
         "counter",
         "Leader: partitions that leader balance gave back to their preferred leaders.",
-        one(lambda node: node.statistics.preferred_leader_elections),
+        single(lambda node: node.statistics.preferred_leader_elections),
     ),
     NodeMetric(
         "quorumd_controller_topics",
         "gauge",
         "Topics.",
-        _figure(lambda figures: figures.topics),
+        _image_value(lambda figures: figures.topics),
         kip=("GlobalTopicCount",),
     ),
     NodeMetric(
         "quorumd_controller_partitions",
         "gauge",
         "Partitions of all topics.",
-        _figure(lambda figures: figures.partitions),
+        _image_value(lambda figures: figures.partitions),
         kip=("GlobalPartitionCount",),
     ),
     NodeMetric(
         "quorumd_controller_offline_partitions",
         "gauge",
         "Partitions without a leader: nobody can read or write them.",
-        _figure(lambda figures: figures.offline_partitions),
+        _image_value(lambda figures: figures.offline_partitions),
         kip=("OfflinePartitionsCount",),
     ),
     NodeMetric(
         "quorumd_controller_reassigning_partitions",
         "gauge",
         "Partitions of which a reassignment is under way.",
-        _figure(lambda figures: figures.reassigning_partitions),
+        _image_value(lambda figures: figures.reassigning_partitions),
     ),
     NodeMetric(
         "quorumd_controller_imbalanced_partitions",
         "gauge",
         "Partitions that their preferred leader does not lead, those without a leader among them.",
-        _figure(lambda figures: figures.imbalanced_partitions),
+        _image_value(lambda figures: figures.imbalanced_partitions),
         kip=("PreferredReplicaImbalanceCount",),
     ),
     NodeMetric(
         "quorumd_metadata_version",
         "gauge",
         "Level of metadata.version, 0 before the log has one.",
-        _figure(lambda figures: figures.metadata_version),
+        _image_value(lambda figures: figures.metadata_version),
         kip=("CurrentMetadataVersion",),
     ),
     NodeMetric(
         "quorumd_metadata_applied_offset",
         "gauge",
         "The image holds every record of the log below this offset.",
-        _figure(lambda figures: figures.applied_offset),
+        _image_value(lambda figures: figures.applied_offset),
         kip=("LastAppliedRecordOffset",),
     ),
     NodeMetric(
         "quorumd_metadata_image_hash",
         "gauge",
         "48 bits of the whole image: the same on every node with the same applied offset.",
-        _figure(lambda figures: figures.hash),
+        _image_value(lambda figures: figures.hash),
     ),
 )

@@ -18,7 +18,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
 from quorumd.node.node import Node
 from quorumd.observability.controller_metrics import CONTROLLER_METRICS
-from quorumd.observability.node_metric import Gathered, NodeMetric, Sample, one
+from quorumd.observability.node_metric import NodeMetric, Sample, SampledState, single
 from quorumd.protocol.apis import APIS
 
 STATES = (
@@ -33,7 +33,7 @@ STATES = (
 )
 
 
-def _current_state(node: Node, gathered: Gathered) -> Iterator[Sample]:
+def _current_state(node: Node, sampled: SampledState) -> Iterator[Sample]:
     role = node.engine.role_name
     for state in STATES:
         yield (state,), state == role
@@ -44,7 +44,7 @@ def _current_vote(node: Node) -> int:
     return NO_NODE if voted is None else voted.id
 
 
-def _vote_directory(node: Node, gathered: Gathered) -> Iterator[Sample]:
+def _vote_directory(node: Node, sampled: SampledState) -> Iterator[Sample]:
     voted = node.engine.voted
     if voted is not None:
         yield (str(voted.directory_id),), 1
@@ -61,22 +61,22 @@ def error_name(code: int) -> str:
     return ErrorCode(code).name if code in set(ErrorCode) else str(code)
 
 
-def _requests(node: Node, gathered: Gathered) -> Iterator[Sample]:
+def _requests(node: Node, sampled: SampledState) -> Iterator[Sample]:
     for key, histogram in sorted(node.statistics.request_latency_ms.items()):
         yield (api_name(key),), sum(histogram.counts)
 
 
-def _request_latency(node: Node, gathered: Gathered) -> Iterator[Sample]:
+def _request_latency(node: Node, sampled: SampledState) -> Iterator[Sample]:
     for key, histogram in sorted(node.statistics.request_latency_ms.items()):
         yield (api_name(key),), histogram
 
 
-def _errors(node: Node, gathered: Gathered) -> Iterator[Sample]:
+def _errors(node: Node, sampled: SampledState) -> Iterator[Sample]:
     for (key, code), count in sorted(node.statistics.error_answers.items()):
         yield (api_name(key), error_name(code)), count
 
 
-def _build(node: Node, gathered: Gathered) -> Iterator[Sample]:
+def _build(node: Node, sampled: SampledState) -> Iterator[Sample]:
     python = ".".join(map(str, sys.version_info[:3]))
     yield (__version__, python, str(node.settings.node_id), node.cluster_id or ""), 1
 
@@ -94,14 +94,14 @@ METRICS: tuple[NodeMetric, ...] = (
         "quorumd_raft_current_leader",
         "gauge",
         "Id of the leader, -1 while unknown.",
-        one(lambda node: node.engine.leader_id),
+        single(lambda node: node.engine.leader_id),
         kip=("current-leader", "CurrentLeader"),
     ),
     NodeMetric(
         "quorumd_raft_current_vote",
         "gauge",
         "Id of the node voted for in this epoch, -1 for none.",
-        one(_current_vote),
+        single(_current_vote),
         kip=("current-vote", "CurrentVote"),
     ),
     NodeMetric(
@@ -116,166 +116,166 @@ METRICS: tuple[NodeMetric, ...] = (
         "quorumd_raft_current_epoch",
         "gauge",
         "Epoch of the quorum, 0 before the first election.",
-        one(lambda node: node.engine.epoch),
+        single(lambda node: node.engine.epoch),
         kip=("current-epoch", "CurrentEpoch"),
     ),
     NodeMetric(
         "quorumd_raft_high_watermark",
         "gauge",
         "Records below this offset are committed, -1 while unknown.",
-        one(lambda node: node.engine.high_watermark),
+        single(lambda node: node.engine.high_watermark),
         kip=("high-watermark",),
     ),
     NodeMetric(
         "quorumd_raft_log_start_offset",
         "gauge",
         "First offset of the own log; what was before is in a snapshot.",
-        one(lambda node: node.log.start_offset),
+        single(lambda node: node.log.start_offset),
     ),
     NodeMetric(
         "quorumd_raft_log_end_offset",
         "gauge",
         "Offset that the next record of the own log gets.",
-        one(lambda node: node.log.end_offset),
+        single(lambda node: node.log.end_offset),
         kip=("log-end-offset", "LogEndOffset"),
     ),
     NodeMetric(
         "quorumd_raft_log_end_epoch",
         "gauge",
         "Epoch of the last record of the own log.",
-        one(lambda node: node.log.last_epoch),
+        single(lambda node: node.log.last_epoch),
         kip=("log-end-epoch", "LogEndEpoch"),
     ),
     NodeMetric(
         "quorumd_raft_boot_timestamp_seconds",
         "gauge",
         "Unix time at which this node started, never smaller than before.",
-        one(lambda node: node.boot_timestamp / 1000),
+        single(lambda node: node.boot_timestamp / 1000),
         kip=("boot-timestamp", "BootTimestamp"),
     ),
     NodeMetric(
-        "quorumd_raft_number_of_voters",
+        "quorumd_raft_voters",
         "gauge",
         "Voters of the newest voter set in the own log.",
-        one(lambda node: len(node.engine.voters.current.voters)),
+        single(lambda node: len(node.engine.voters.current.voters)),
         kip=("number-of-voters", "NumQuorumVoters"),
     ),
     NodeMetric(
-        "quorumd_raft_number_of_observers",
+        "quorumd_raft_observers",
         "gauge",
         "Leader: replicas that fetch and do not vote; 0 elsewhere.",
-        lambda node, gathered: [((), gathered.observers)],
+        lambda node, sampled: [((), sampled.observers)],
         kip=("number-of-observers",),
     ),
     NodeMetric(
         "quorumd_raft_uncommitted_voter_change",
         "gauge",
         "Leader: 1 while the newest voter record is not committed; 0 elsewhere.",
-        one(lambda node: float(node.engine.has_uncommitted_voters)),
+        single(lambda node: float(node.engine.has_uncommitted_voters)),
         kip=("uncommitted-voter-change",),
     ),
     NodeMetric(
-        "quorumd_raft_number_unknown_voter_connections",
+        "quorumd_raft_unknown_voter_connections",
         "gauge",
         "Voters whose address is not known.",
-        one(lambda node: node.unknown_voter_connections),
+        single(lambda node: node.unknown_voter_connections),
         kip=("number-unknown-voter-connections",),
     ),
     NodeMetric(
         "quorumd_raft_commit_latency_seconds",
         "histogram",
         "Leader: time from the append of a record to the high watermark passing it.",
-        one(lambda node: node.statistics.commit_latency_ms),
+        single(lambda node: node.statistics.commit_latency_ms),
         kip=("commit-latency-avg", "ReplicationLatencyAvg"),
     ),
     NodeMetric(
         "quorumd_raft_commit_latency_max_seconds",
         "gauge",
         "The longest commit latency since the node started.",
-        one(lambda node: node.statistics.commit_latency_ms.maximum / 1000),
+        single(lambda node: node.statistics.commit_latency_ms.maximum / 1000),
         kip=("commit-latency-max", "ReplicationLatencyMax"),
     ),
     NodeMetric(
         "quorumd_raft_election_latency_seconds",
         "histogram",
         "Voter: time from asking for votes to knowing a leader.",
-        one(lambda node: node.statistics.election_latency_ms),
+        single(lambda node: node.statistics.election_latency_ms),
         kip=("election-latency-avg", "ElectionLatencyAvg"),
     ),
     NodeMetric(
         "quorumd_raft_election_latency_max_seconds",
         "gauge",
         "The longest election latency since the node started.",
-        one(lambda node: node.statistics.election_latency_ms.maximum / 1000),
+        single(lambda node: node.statistics.election_latency_ms.maximum / 1000),
         kip=("election-latency-max", "ElectionLatencyMax"),
     ),
     NodeMetric(
-        "quorumd_raft_fetch_records",
+        "quorumd_raft_fetched_records",
         "counter",
         "Follower, observer: records fetched from the leader and appended.",
-        one(lambda node: node.statistics.fetched_records),
+        single(lambda node: node.statistics.fetched_records),
         kip=("fetch-records-rate", "FetchRecordsPerSec"),
     ),
     NodeMetric(
-        "quorumd_raft_append_records",
+        "quorumd_raft_appended_records",
         "counter",
         "Leader: records appended to the log.",
-        one(lambda node: node.statistics.appended_records),
+        single(lambda node: node.statistics.appended_records),
         kip=("append-records-rate", "AppendRecordsPerSec"),
     ),
     NodeMetric(
         "quorumd_log_flush_latency_seconds",
         "histogram",
         "Time of one flush of the log to disk.",
-        one(lambda node: node.statistics.flush_latency_ms),
+        single(lambda node: node.statistics.flush_latency_ms),
     ),
     NodeMetric(
-        "quorumd_log_has_room",
+        "quorumd_log_writable",
         "gauge",
         "0 from a full disk on until the log takes records again.",
-        one(lambda node: node.log.has_room()),
+        single(lambda node: node.log.has_room()),
     ),
     NodeMetric(
         "quorumd_snapshot_end_offset",
         "gauge",
         "Where the newest snapshot here ends, 0 for none.",
-        one(lambda node: node.statistics.snapshot_end_offset),
+        single(lambda node: node.statistics.snapshot_end_offset),
     ),
     NodeMetric(
         "quorumd_snapshot_size_bytes",
         "gauge",
         "Size of the newest snapshot here.",
-        one(lambda node: node.statistics.snapshot_bytes),
+        single(lambda node: node.statistics.snapshot_bytes),
         kip=("LatestSnapshotGeneratedBytes",),
     ),
     NodeMetric(
         "quorumd_snapshot_builds",
         "counter",
         "Snapshots that this node built.",
-        one(lambda node: node.statistics.snapshots_built),
+        single(lambda node: node.statistics.snapshots_built),
     ),
     NodeMetric(
         "quorumd_snapshot_build_failures",
         "counter",
         "Snapshots that this node failed to build; the log says why.",
-        one(lambda node: node.statistics.snapshots_failed),
+        single(lambda node: node.statistics.snapshots_failed),
     ),
     NodeMetric(
         "quorumd_snapshot_build_seconds",
         "histogram",
         "Time in which this node built a snapshot, beside its other work.",
-        one(lambda node: node.statistics.snapshot_build_ms),
+        single(lambda node: node.statistics.snapshot_build_ms),
     ),
     *CONTROLLER_METRICS,
     NodeMetric(
         "quorumd_event_loop_idle_ratio",
         "gauge",
         "Share of the last second in which the event thread used no CPU; waiting for a disk counts as idle.",
-        lambda node, gathered: [((), gathered.idle_ratio)],
+        lambda node, sampled: [((), sampled.idle_ratio)],
         kip=("poll-idle-ratio-avg", "AvgIdlePercent"),
     ),
     NodeMetric(
-        "quorumd_request",
+        "quorumd_requests",
         "counter",
         "Requests answered.",
         _requests,
@@ -302,19 +302,19 @@ METRICS: tuple[NodeMetric, ...] = (
         "quorumd_connections",
         "gauge",
         "Accepted connections that are open.",
-        one(lambda node: node.statistics.connections_open),
+        single(lambda node: node.statistics.connections_open),
     ),
     NodeMetric(
         "quorumd_connections_refused",
         "counter",
         "Connections turned away by max.connections or max.connections.per.ip.",
-        one(lambda node: node.statistics.connections_refused),
+        single(lambda node: node.statistics.connections_refused),
     ),
     NodeMetric(
         "quorumd_malformed_frames",
         "counter",
         "Frames that were no valid request; each closed its connection.",
-        one(lambda node: node.statistics.malformed_frames),
+        single(lambda node: node.statistics.malformed_frames),
     ),
     NodeMetric(
         "quorumd_build_info",
@@ -339,9 +339,9 @@ NOT_MEASURED = {
 class NodeCollector(Collector):
     """Reads METRICS of one node."""
 
-    def __init__(self, node: Node, gathered: Gathered) -> None:
+    def __init__(self, node: Node, sampled: SampledState) -> None:
         self._node = node
-        self._gathered = gathered
+        self._sampled = sampled
 
     def describe(self) -> Iterable[Metric]:
         # Asked at registration, when the node may not have started: nothing to compare names with.
@@ -349,13 +349,13 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for metric in METRICS:
-            yield metric.collect(self._node, self._gathered)
+            yield metric.collect(self._node, self._sampled)
 
 
-def registry_of(node: Node, gathered: Gathered) -> CollectorRegistry:
+def build_registry(node: Node, sampled: SampledState) -> CollectorRegistry:
     """What /metrics shows: the node, and its process (`process_*`: memory, CPU, file descriptors)."""
     registry = CollectorRegistry()
-    registry.register(NodeCollector(node, gathered))
+    registry.register(NodeCollector(node, sampled))
     ProcessCollector(registry=registry)
     return registry
 

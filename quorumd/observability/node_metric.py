@@ -15,23 +15,23 @@ from prometheus_client.core import (
 
 from quorumd.node.node import Node
 from quorumd.node.statistics import Histogram
-from quorumd.observability.image_figures import NO_FIGURES, ImageFigures
+from quorumd.observability.image_statistics import EMPTY_STATISTICS, ImageStatistics
 
 
 @dataclass(slots=True)
-class Gathered:
+class SampledState:
     """What the event thread looks up once a second because another thread must not."""
 
     observers: int = 0
     """Replicas that fetch and do not vote, as the leader knows them; 0 elsewhere."""
     idle_ratio: float = 1.0
     """Share of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
-    image: ImageFigures = NO_FIGURES
+    image: ImageStatistics = EMPTY_STATISTICS
 
 
 Sample = tuple[tuple[str, ...], float | Histogram]
 """Label values and the value. Histograms of a node are in milliseconds."""
-Read = Callable[[Node, Gathered], Iterable[Sample]]
+Read = Callable[[Node, SampledState], Iterable[Sample]]
 Kind = Literal["gauge", "counter", "histogram"]
 
 
@@ -50,17 +50,17 @@ class NodeMetric:
     def exposed_name(self) -> str:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
-    def collect(self, node: Node, gathered: Gathered) -> Metric:
+    def collect(self, node: Node, sampled: SampledState) -> Metric:
         """The metric with its present samples."""
         if self.kind == "histogram":
             histograms = HistogramMetricFamily(self.name, self.help, labels=self.labels)
-            for values, histogram in self.read(node, gathered):
+            for values, histogram in self.read(node, sampled):
                 assert isinstance(histogram, Histogram)
                 histograms.add_metric(values, buckets(histogram), histogram.total / 1000)
             return histograms
         family_class = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
         family = family_class(self.name, self.help, labels=self.labels)
-        for values, number in self.read(node, gathered):
+        for values, number in self.read(node, sampled):
             assert not isinstance(number, Histogram)
             family.add_metric(values, number)
         return family
@@ -79,6 +79,6 @@ def buckets(histogram: Histogram) -> list[tuple[str, float]]:
     return result
 
 
-def one(read: Callable[[Node], float | Histogram]) -> Read:
+def single(read: Callable[[Node], float | Histogram]) -> Read:
     """A metric without labels."""
-    return lambda node, gathered: [((), read(node))]
+    return lambda node, sampled: [((), read(node))]

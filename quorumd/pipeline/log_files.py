@@ -10,8 +10,8 @@ from pathlib import Path
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.log.meta_properties import PARTITION_FOLDER
-from quorumd.log.segment import base_offset_of
-from quorumd.log.snapshot_file import snapshot_of
+from quorumd.log.segment import parse_base_offset
+from quorumd.log.snapshot_file import parse_snapshot_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _read_folder(node: int, folder: str) -> LogFolder:
         raise InputIncomplete(f"{path} of node {node} cannot be listed: {error.strerror}") from None
     segments, snapshots = [], []
     for entry in entries:
-        base_offset, snapshot = base_offset_of(entry.name), snapshot_of(entry.name)
+        base_offset, snapshot = parse_base_offset(entry.name), parse_snapshot_name(entry.name)
         if base_offset is None and snapshot is None:
             continue
         try:

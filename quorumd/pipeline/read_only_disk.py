@@ -86,8 +86,8 @@ class ReadOnlyDisk:
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         _refuse("submit")
 
-    def throttle_apart(self, duty_cycle: float) -> None:
+    def throttle_subprocess(self, duty_cycle: float) -> None:
         """Nothing runs apart on it."""
 
-    def run_apart(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
-        _refuse("run_apart")
+    def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
+        _refuse("run_in_subprocess")

@@ -62,7 +62,7 @@ class Api(NamedTuple):
     def is_flexible(self, version: int) -> bool:
         return self.flexible_from is not None and version >= self.flexible_from
 
-    def speaks(self, version: int) -> bool:
+    def supports(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version
 
 

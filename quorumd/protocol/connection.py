@@ -8,7 +8,7 @@ for ApiVersions, so that a client can read that answer of a server it knows noth
     for request in server.receive(data):            MalformedMessage: log it and close the connection; the same
                                                     if `server.fault` is set, once these requests have their answers
         while not request.is_whole:                 a large one is decoded in steps
-            server.decode_on(request, steps)
+            server.continue_decoding(request, steps)
         ...                                         now or later, in any order:
         server.answer(request, response)
     transport.write(server.take_output())           once a turn: what may leave, in the order of the requests
@@ -57,7 +57,7 @@ _RESPONSE_START = Struct(">ii")
 _ERROR_CODE = Struct(">h")
 
 _NO_TAGS = b"\x00"
-_LARGEST_CORRELATION_ID = 0x7FFF_FFFF
+_MAX_CORRELATION_ID = 0x7FFF_FFFF
 LARGE_REQUEST = 16 * 1024
 """Bytes of a frame above which a node decodes a request in steps: some milliseconds in one piece."""
 ALL = 1 << 31
@@ -70,12 +70,11 @@ class Request:
 
     `frame` holds header and message as they came, without the size before them, and the message begins at
     `body_offset`: what forwarding needs. `connection` is None for a request that came inside an Envelope.
-    `answer_frame` is the encoded answer while it waits for those of earlier requests. `message` is empty until all of
-    a large request is decoded (`decode_on`).
+    `response_frame` is the encoded answer while it waits for those of earlier requests. `message` is empty until all
+    of a large request is decoded (`continue_decoding`).
     """
 
     __slots__ = (
-        "answer_frame",
         "api_key",
         "api_version",
         "body_offset",
@@ -85,6 +84,7 @@ class Request:
         "decoding",
         "frame",
         "message",
+        "response_frame",
     )
 
     def __init__(
@@ -105,7 +105,7 @@ class Request:
         self.frame = frame
         self.body_offset = body_offset
         self.connection: ServerConnection | None = None
-        self.answer_frame: bytes | bytearray | None = None
+        self.response_frame: bytes | bytearray | None = None
         self.decoding: Generator[None, None, tuple[Any, int]] | None = None
 
     @property
@@ -113,7 +113,7 @@ class Request:
         """Whether `message` is decoded."""
         return self.decoding is None
 
-    def decode_on(self, steps: int) -> int:
+    def continue_decoding(self, steps: int) -> int:
         """Decode up to so many elements more, of a request that is not whole. Returns how many. Raises
         MalformedMessage."""
         decoding = self.decoding
@@ -144,7 +144,7 @@ def _response_route(api_key: int, version: int) -> tuple[type[Message], bool]:
     return response_class(api_key), response_header_version(api_key, version) == 1
 
 
-def read_request(frame: bytes, spoken: VersionRanges, most: int = ALL) -> Request:
+def read_request(frame: bytes, spoken: VersionRanges, max_whole_bytes: int = ALL) -> Request:
     """The request in a frame, or in the `request_data` of an Envelope: above `most` bytes it may not be whole.
 
     Raises UnsupportedVersion for an API or version that is not in `spoken`, MalformedMessage for bytes that
@@ -156,7 +156,7 @@ def read_request(frame: bytes, spoken: VersionRanges, most: int = ALL) -> Reques
         raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a request") from None
     versions = spoken.get(api_key)
     if versions is None or not versions[0] <= version <= versions[1]:
-        raise UnsupportedVersion(_not_spoken(api_key, version, versions))
+        raise UnsupportedVersion(_unsupported_message(api_key, version, versions))
     message_class, is_flexible = _request_route(api_key, version)
     position = _REQUEST_HEAD.size
     client_id = None
@@ -172,7 +172,7 @@ def read_request(frame: bytes, spoken: VersionRanges, most: int = ALL) -> Reques
         raise MalformedMessage(f"the header of a {message_class.NAME} is malformed: {cause}") from None
     # What follows the message is not looked at, as in Kafka: librdkafka sends three bytes too many when it asks
     # for all topics (librdkafka issue 5049).
-    if len(frame) > most and version in message_class.DECODE_IN_STEPS:
+    if len(frame) > max_whole_bytes and version in message_class.DECODE_IN_STEPS:
         request = Request(api_key, version, correlation_id, client_id, message_class(), frame, position)
         request.decoding = decode_in_steps(message_class, version, frame, position)
         return request
@@ -180,24 +180,24 @@ def read_request(frame: bytes, spoken: VersionRanges, most: int = ALL) -> Reques
     return Request(api_key, version, correlation_id, client_id, message, frame, position)
 
 
-def _not_spoken(api_key: int, version: int, versions: tuple[int, int] | None) -> str:
+def _unsupported_message(api_key: int, version: int, versions: tuple[int, int] | None) -> str:
     name = APIS[api_key].name if api_key in APIS else f"API key {api_key}"
     if versions is None:
         return f"{name} v{version} is not spoken here"
     return f"{name} v{version} is not spoken here, versions {versions[0]} to {versions[1]} are"
 
 
-def encode_answer(request: Request, response: Message) -> bytes:
+def encode_response(request: Request, response: Message) -> bytes:
     """Response header and message without the size before them: the `response_data` of an Envelope.
 
     Raises as `codec.encode`.
     """
     out = bytearray()
-    _write_answer(request, response, out)
+    _write_response(request, response, out)
     return bytes(out[SIZE.size :])
 
 
-def _write_answer(request: Request, response: Message, out: bytearray) -> None:
+def _write_response(request: Request, response: Message, out: bytearray) -> None:
     """Append a response frame to `out`, which is as it was if this raises."""
     start = len(out)
     out += _RESPONSE_START.pack(0, request.correlation_id)
@@ -218,11 +218,11 @@ class ServerConnection:
     Answers leave in the order of the requests, as Kafka promises, whatever the order in which they are given.
     """
 
-    def __init__(self, max_request_bytes: int, spoken: VersionRanges, most: int = ALL) -> None:
+    def __init__(self, max_request_bytes: int, spoken: VersionRanges, max_whole_bytes: int = ALL) -> None:
         self._frames = FrameReader(max_request_bytes)
-        self._most = most
+        self._max_whole_bytes = max_whole_bytes
         self._spoken = spoken
-        self._unanswered: deque[Request] = deque()
+        self._pending: deque[Request] = deque()
         self._output = bytearray()
         self.fault: MalformedMessage | None = None
         """Why no request can be read after those that were returned."""
@@ -235,10 +235,10 @@ class ServerConnection:
     @property
     def unanswered(self) -> int:
         """How many requests wait for their answer or for an earlier one's to leave: for back-pressure."""
-        return len(self._unanswered)
+        return len(self._pending)
 
     def __repr__(self) -> str:
-        return f"<server connection: {len(self._unanswered)} unanswered, {len(self._output)} bytes to send>"
+        return f"<server connection: {len(self._pending)} unanswered, {len(self._output)} bytes to send>"
 
     def receive(self, data: bytes) -> list[Request]:
         """The requests that `data` completes.
@@ -267,35 +267,35 @@ class ServerConnection:
     def _read(self, frame: bytes) -> Request | None:
         """The request in a frame, None if it has its answer already."""
         try:
-            request = read_request(frame, self._spoken, self._most)
+            request = read_request(frame, self._spoken, self._max_whole_bytes)
         except UnsupportedVersion as unsupported:
-            self._answer_unknown_api_versions(frame, unsupported)
+            self._respond_unknown_api_versions(frame, unsupported)
             return None
         except MessageTooLarge as too_large:
             self._refuse(frame, too_large)
             return None
         request.connection = self
-        self._unanswered.append(request)
+        self._pending.append(request)
         return request
 
-    def decode_on(self, request: Request, steps: int) -> int:
-        """As `Request.decode_on`. What is malformed sets `fault`: this request and those behind it get no answer.
-        What takes too much memory is refused here (`awaits_answer`)."""
+    def continue_decoding(self, request: Request, steps: int) -> int:
+        """As `Request.continue_decoding`. What is malformed sets `fault`: this request and those behind it get no
+        answer. What takes too much memory is refused here (`awaits_response`)."""
         try:
             try:
-                return request.decode_on(steps)
+                return request.continue_decoding(steps)
             except MessageTooLarge as too_large:
                 self.answer(request, _refusal(request.api_key, too_large))
         except MalformedMessage as fault:
             self.fault = fault
-            while self._unanswered.pop() is not request:
+            while self._pending.pop() is not request:
                 pass
         request.decoding = None
         return steps
 
-    def awaits_answer(self, request: Request) -> bool:
+    def awaits_response(self, request: Request) -> bool:
         """Whether the request came here and has no answer yet."""
-        return request in self._unanswered and request.answer_frame is None
+        return request in self._pending and request.response_frame is None
 
     def answer(self, request: Request, response: Message) -> None:
         """Queue the answer to a request of this connection, once.
@@ -303,12 +303,12 @@ class ServerConnection:
         Raises as `codec.encode`, with nothing queued, and ValueError for a request that has its answer.
         """
         if self._is_next(request):
-            _write_answer(request, response, self._output)
+            _write_response(request, response, self._output)
             self._advance()
         else:
-            answer_frame = bytearray()
-            _write_answer(request, response, answer_frame)
-            request.answer_frame = answer_frame
+            response_frame = bytearray()
+            _write_response(request, response, response_frame)
+            request.response_frame = response_frame
 
     def answer_encoded(self, request: Request, answer: bytes) -> None:
         """As `answer`, with header and message encoded by another node for a forwarded request.
@@ -320,7 +320,7 @@ class ServerConnection:
             self._output += frame
             self._advance()
         else:
-            request.answer_frame = frame
+            request.response_frame = frame
 
     def take_output(self) -> bytes:
         """What may leave now, joined for one write; b"" for nothing."""
@@ -329,21 +329,21 @@ class ServerConnection:
         return output
 
     def _is_next(self, request: Request) -> bool:
-        if self._unanswered and self._unanswered[0] is request:
+        if self._pending and self._pending[0] is request:
             return True
-        if request.answer_frame is not None or request not in self._unanswered:
+        if request.response_frame is not None or request not in self._pending:
             raise ValueError(f"{request!r} is answered already, or came over another connection")
         return False
 
     def _advance(self) -> None:
         """The first request is answered: release the answers that waited for it."""
-        unanswered = self._unanswered
+        unanswered = self._pending
         unanswered.popleft()
         while unanswered:
-            answer_frame = unanswered[0].answer_frame
-            if answer_frame is None:
+            response_frame = unanswered[0].response_frame
+            if response_frame is None:
                 break
-            self._output += answer_frame
+            self._output += response_frame
             unanswered.popleft()
 
     def _refuse(self, frame: bytes, too_large: MessageTooLarge) -> None:
@@ -351,16 +351,16 @@ class ServerConnection:
         refusal = _refusal(api_key, too_large)
         request = Request(api_key, version, correlation_id, None, request_class(api_key)(), frame, len(frame))
         request.connection = self
-        self._unanswered.append(request)
+        self._pending.append(request)
         self.answer(request, refusal)
 
-    def _answer_unknown_api_versions(self, frame: bytes, unsupported: UnsupportedVersion) -> None:
+    def _respond_unknown_api_versions(self, frame: bytes, unsupported: UnsupportedVersion) -> None:
         api_key, _, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
         if api_key != ApiKey.API_VERSIONS or api_key not in self._spoken:
             raise MalformedMessage(str(unsupported)) from None
         request = Request(api_key, 0, correlation_id, None, ApiVersionsRequest(), frame, len(frame))
         request.connection = self
-        self._unanswered.append(request)
+        self._pending.append(request)
         spoken = ApiVersion(api_key, *self._spoken[api_key])
         self.answer(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [spoken]))
 
@@ -406,7 +406,7 @@ class ClientConnection:
         tags = _NO_TAGS if _request_route(api_key, api_version)[1] else b""
         size = _REQUEST_HEAD.size + len(client_id) + len(tags) + len(message)
         start = _REQUEST_START.pack(size, api_key, api_version, correlation_id, len(client_id))
-        self._next_correlation_id = (correlation_id + 1) & _LARGEST_CORRELATION_ID
+        self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
         self._in_flight.append((correlation_id, api_key, api_version))
         return correlation_id, b"".join((start, client_id, tags, message))
 
@@ -434,12 +434,12 @@ class ClientConnection:
                 position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
             except IndexError:
                 raise MalformedMessage(f"the header of {message_class.NAME} v{version} is cut off") from None
-        elif api_key == ApiKey.API_VERSIONS and _says_unsupported(frame, position):
+        elif api_key == ApiKey.API_VERSIONS and _is_unsupported(frame, position):
             version = 0
         return correlation_id, decode(message_class, version, frame, position)
 
 
-def _says_unsupported(frame: bytes, position: int) -> bool:
+def _is_unsupported(frame: bytes, position: int) -> bool:
     """A server that lacks the version asked for answers in version 0; both begin with the error code."""
     unsupported = _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
     return frame.startswith(unsupported, position)

@@ -25,20 +25,20 @@ class FrameReader:
     `limit_name` is the setting that `max_bytes` came from: the error for a larger frame tells it.
     """
 
-    __slots__ = ("_gathered", "_limit_name", "_max_bytes", "_wanted", "fault")
+    __slots__ = ("_buffer", "_limit_name", "_max_bytes", "_needed", "fault")
 
     def __init__(self, max_bytes: int, limit_name: str = REQUEST_LIMIT) -> None:
         self._max_bytes = max_bytes
         self._limit_name = limit_name
-        self._gathered = bytearray()
-        self._wanted = SIZE.size
+        self._buffer = bytearray()
+        self._needed = SIZE.size
         self.fault: MalformedMessage | None = None
         """Why the stream cannot be read on."""
 
     @property
-    def gathered_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes kept of a frame that is not whole yet."""
-        return len(self._gathered)
+        return len(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, in order.
@@ -48,19 +48,19 @@ class FrameReader:
         """
         if self.fault is not None:
             raise self.fault
-        if self._gathered:
-            self._gathered += data
-            if len(self._gathered) < self._wanted:
+        if self._buffer:
+            self._buffer += data
+            if len(self._buffer) < self._needed:
                 return []
-            data = bytes(self._gathered)
-            self._gathered.clear()
+            data = bytes(self._buffer)
+            self._buffer.clear()
         frames: list[bytes] = []
         position = 0
         end = len(data)
         while True:
             start = position + 4
             if start > end:
-                self._wanted = 4
+                self._needed = 4
                 break
             (size,) = SIZE.unpack_from(data, position)
             if not 0 <= size <= self._max_bytes:
@@ -70,12 +70,12 @@ class FrameReader:
                 return frames
             stop = start + size
             if stop > end:
-                self._wanted = 4 + size
+                self._needed = 4 + size
                 break
             frames.append(data[start:stop])
             position = stop
         if position < end:
-            self._gathered += data[position:]
+            self._buffer += data[position:]
         return frames
 
     def _refusal(self, size: int, beginning: bytes) -> str:

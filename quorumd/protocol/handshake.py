@@ -45,14 +45,14 @@ class Handshake:
             raise MalformedMessage(f"{response.NAME} came where ApiVersionsResponse was due")
         ranges = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            return self._begin_again(ranges.get(ApiKey.API_VERSIONS, (0, 0)))
+            return self._retry(ranges.get(ApiKey.API_VERSIONS, (0, 0)))
         if response.error_code != ErrorCode.NONE:
             code = ErrorCode.describe(response.error_code)
             raise MalformedMessage(f"ApiVersions v{self._version} was answered with {code}")
         self.peer_ranges = ranges
         return None
 
-    def _begin_again(self, versions: tuple[int, int]) -> bytes:
+    def _retry(self, versions: tuple[int, int]) -> bytes:
         """A retry goes below the version that was refused, so there is an end to them."""
         low, high = versions
         if not low <= min(high, self._version - 1):

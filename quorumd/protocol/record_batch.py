@@ -39,8 +39,8 @@ COMPRESSION_NAMES = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _LENGTH_END = 12
 """Base offset and length: what stands before the bytes that the length counts."""
 _CRC_END = 21
-_LEAST_LENGTH = HEADER_SIZE - _LENGTH_END
-_SHORTEST_RECORD = 7
+_MIN_LENGTH = HEADER_SIZE - _LENGTH_END
+_MIN_RECORD_BYTES = 7
 
 _HEADER = Struct(">qiibIhiqq14xi")
 """Without the three producer fields, which mean nothing in this log."""
@@ -160,7 +160,7 @@ class Scan:
         return self.needed_bytes > 0
 
 
-def room_of_records(values: Sequence[bytes]) -> int:
+def size_of_records(values: Sequence[bytes]) -> int:
     """Bytes that data records of these values take in a batch, at most."""
     return sum(map(len, values)) + RECORD_FRAMING_BYTES * len(values)
 
@@ -181,7 +181,7 @@ def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequen
             parts += (length, before_value, value_size, value, b"\x00")
         else:
             parts += _record_parts(delta, b"\x01", value)
-    return _sealed(base_offset, epoch, b"".join(parts))
+    return _seal(base_offset, epoch, b"".join(parts))
 
 
 def encode_control_batch(
@@ -194,7 +194,7 @@ def encode_control_batch(
     parts = [_body_start(CONTROL_BIT, len(records), timestamp_ms)]
     for delta, (key, value) in enumerate(records):
         parts += _record_parts(delta, _varint(len(key)) + key, value)
-    return _sealed(base_offset, epoch, b"".join(parts))
+    return _seal(base_offset, epoch, b"".join(parts))
 
 
 def _body_start(attributes: int, count: int, timestamp_ms: int) -> bytes:
@@ -211,7 +211,7 @@ def _record_parts(delta: int, key: bytes, value: bytes) -> tuple[bytes, ...]:
     return length, before_value, value_size, value, b"\x00"
 
 
-def _sealed(base_offset: int, epoch: int, body: bytes) -> bytes:
+def _seal(base_offset: int, epoch: int, body: bytes) -> bytes:
     """The batch around `body`, which is everything after the CRC."""
     length = _CRC_END - _LENGTH_END + len(body)
     return _BEFORE_BODY.pack(base_offset, length, epoch, MAGIC, crc32c(body)) + body
@@ -229,11 +229,11 @@ def read_header(data: bytes, position: int) -> BatchHeader:
     base_offset, length, epoch, magic, crc, attributes, last_delta, timestamp_ms, max_timestamp_ms, count = (
         _HEADER.unpack_from(data, position)
     )
-    if magic != MAGIC or length < _LEAST_LENGTH or base_offset < 0 or last_delta < 0 or count < 0:
+    if magic != MAGIC or length < _MIN_LENGTH or base_offset < 0 or last_delta < 0 or count < 0:
         raise MalformedMessage(
             f"batch at position {position}: magic {magic}, length {length}, base offset {base_offset}, "
             f"last offset delta {last_delta}, count {count} cannot be a header of a batch "
-            f"(magic is {MAGIC}, length at least {_LEAST_LENGTH}, the others not negative)"
+            f"(magic is {MAGIC}, length at least {_MIN_LENGTH}, the others not negative)"
         )
     return BatchHeader(
         position,
@@ -259,7 +259,7 @@ def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
     while position < len(data) and not _is_blank(data, position):
         header = read_header(data, position)
         if position + header.size > len(data):
-            raise MalformedMessage(_cut_off(header, len(data)))
+            raise MalformedMessage(_cut_off_fault(header, len(data)))
         yield header
         position += header.size
 
@@ -269,7 +269,7 @@ def _is_blank(data: bytes, position: int) -> bool:
     return not any(data[position : position + HEADER_SIZE])
 
 
-def _cut_off(header: BatchHeader, end: int) -> str:
+def _cut_off_fault(header: BatchHeader, end: int) -> str:
     return (
         f"batch at position {header.position} (offset {header.base_offset}) announces {header.size} bytes, "
         f"only {end - header.position} are there"
@@ -282,14 +282,14 @@ def crc_is_valid(data: bytes, header: BatchHeader) -> bool:
         return bool(crc32c(view[header.position + _CRC_END : header.position + header.size]) == header.crc)
 
 
-def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, least_epoch: int) -> str:
+def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, min_epoch: int) -> str:
     """Why the whole batch of `header` cannot stand at `expected_offset` (None: anywhere), "" when it can."""
     if expected_offset is not None and header.base_offset != expected_offset:
         fault = f"offset {expected_offset} was expected"
     elif header.count != header.end_offset - header.base_offset:
         fault = f"{header.count} records for {header.end_offset - header.base_offset} offsets"
-    elif header.epoch < least_epoch:
-        fault = f"epoch {header.epoch} after epoch {least_epoch}"
+    elif header.epoch < min_epoch:
+        fault = f"epoch {header.epoch} after epoch {min_epoch}"
     elif not crc_is_valid(data, header):
         fault = "the CRC does not match"
     else:
@@ -310,7 +310,7 @@ def validate(data: bytes, expected_offset: int | None = None) -> list[BatchHeade
     return scanned.headers
 
 
-def scan(data: bytes, start: int = 0, expected_offset: int | None = None, least_epoch: int = 0) -> Scan:
+def scan(data: bytes, start: int = 0, expected_offset: int | None = None, min_epoch: int = 0) -> Scan:
     """The longest prefix of sound batches (as in `validate`) from `start`, for recovery; never raises."""
     found: list[BatchHeader] = []
     position = start
@@ -323,14 +323,14 @@ def scan(data: bytes, start: int = 0, expected_offset: int | None = None, least_
         except MalformedMessage as malformed:
             return Scan(found, position, str(malformed))
         if position + header.size > len(data):
-            return Scan(found, position, _cut_off(header, len(data)), header.size)
-        fault = _fault_in(data, header, expected_offset, least_epoch)
+            return Scan(found, position, _cut_off_fault(header, len(data)), header.size)
+        fault = _fault_in(data, header, expected_offset, min_epoch)
         if fault:
             return Scan(found, position, fault)
         found.append(header)
         position += header.size
         expected_offset = header.end_offset
-        least_epoch = header.epoch
+        min_epoch = header.epoch
     return Scan(found, position, "")
 
 
@@ -347,7 +347,7 @@ def records(data: bytes, header: BatchHeader) -> Iterator[Record]:
         )
     position = header.position + HEADER_SIZE
     end = header.position + header.size
-    if header.count * _SHORTEST_RECORD > end - position:
+    if header.count * _MIN_RECORD_BYTES > end - position:
         raise MalformedMessage(
             f"batch at offset {header.base_offset}: {header.count} records do not fit {end - position} bytes"
         )
@@ -377,7 +377,7 @@ def values(data: bytes, header: BatchHeader) -> list[bytes]:
     position = header.position + HEADER_SIZE
     count = header.count
     if count > _CACHED or header.attributes & COMPRESSION_MASK:
-        return _values_of_any_shape(data, header)
+        return _values_slow_path(data, header)
     for before_value in _BEFORE_VALUE[:count]:
         # Records as encode_batch makes them, one or two bytes a varint; all others take the long way.
         # Positions only grow, so that one comparison after the loop tells whether one reached over the end.
@@ -400,17 +400,17 @@ def values(data: bytes, header: BatchHeader) -> list[bytes]:
                 or data[position]
                 or not data.startswith(before_value, body)
             ):
-                return _values_of_any_shape(data, header)
+                return _values_slow_path(data, header)
         except IndexError:
-            return _values_of_any_shape(data, header)
+            return _values_slow_path(data, header)
         found.append(data[start:position])
         position += 1
     if position != end:
-        return _values_of_any_shape(data, header)
+        return _values_slow_path(data, header)
     return found
 
 
-def _values_of_any_shape(data: bytes, header: BatchHeader) -> list[bytes]:
+def _values_slow_path(data: bytes, header: BatchHeader) -> list[bytes]:
     found: list[bytes] = []
     for index, record in enumerate(records(data, header)):
         if record.value is None or record.offset != header.base_offset + index:
@@ -425,7 +425,7 @@ def _values_of_any_shape(data: bytes, header: BatchHeader) -> list[bytes]:
 def _read_record(data: bytes, position: int, end: int, header: BatchHeader) -> tuple[Record, int]:
     length, position = read_varlong(data, position)
     stop = position + length
-    if length < _SHORTEST_RECORD - 1 or stop > end:
+    if length < _MIN_RECORD_BYTES - 1 or stop > end:
         raise MalformedMessage(f"length {length}")
     timestamp_delta, position = read_varlong(data, position + 1)
     offset_delta, position = read_varlong(data, position)

@@ -15,14 +15,16 @@ Contract between engine and caller
       leader appends. Flushes gather: one may cover many appends.
     * The caller arms one timer for `engine.deadline` and reports `TimerFired` when it has passed. Early or
       superfluous TimerFired events are harmless.
-    * Every request in `send` / `send_after_flush` comes back exactly once, as `PeerAnswered` or `PeerFailed`
+    * Every request in `send` / `send_after_flush` comes back exactly once, as `ResponseReceived` or
+      `PeerRequestFailed`
       with the same request object; the engine itself decides whether and when to ask again.
     * `PeerDiscovered` is also told of the node itself: its address goes into the first voter record.
     * `Flushed` of a flush that began before a truncation reports no more than the truncation left.
     * An append that the log refuses for want of room: `send` still leaves, requests in `send_after_flush` come
-      back as `PeerFailed`, `committed_up_to` counts as far as the log goes, and `StorageFull` is the next event.
-    * `snapshot_part` is kept at once; when the snapshot is whole the caller checks it beside the event thread and
-      reports `SnapshotChecked`; until then no other `snapshot_part` comes. `restart_at` replaces
+      back as `PeerRequestFailed`, `new_high_watermark` counts as far as the log goes, and `StorageFull` is the next
+      event.
+    * `snapshot_chunk` is kept at once; when the snapshot is whole the caller checks it beside the event thread and
+      reports `SnapshotChecked`; until then no other `snapshot_chunk` comes. `reset_to_snapshot` replaces
       the log before the next step, durably.
     * `fatal` in Effects means: stop the process, nothing of the other effects was set.
 

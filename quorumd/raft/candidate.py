@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
-from quorumd.raft import other
-from quorumd.raft.events import PeerAnswered, PeerFailed, ShutDown, StorageFull, TimerFired
+from quorumd.raft import defaults
+from quorumd.raft.events import (
+    PeerRequestFailed,
+    ResponseReceived,
+    ShutdownRequested,
+    StorageFull,
+    TimerFired,
+)
 from quorumd.raft.leader import become_leader
 from quorumd.raft.messages import VoteRequest, VoteResponse
 from quorumd.raft.quorum_state import QuorumState
@@ -18,9 +24,9 @@ from quorumd.raft.voters import majority
 def become_prospective(replica: Replica) -> None:
     """Find out whether an election could be won before an epoch is spent on it."""
     state = Prospective(replica.election_timeout(), Ballot(own_vote(replica)))
-    replica.enter(state, replica.saved)
-    ask_all(replica, state)
-    count(replica, state)
+    replica.transition_to(state, replica.saved)
+    request_votes(replica, state)
+    tally_votes(replica, state)
 
 
 def become_candidate(replica: Replica) -> None:
@@ -28,9 +34,9 @@ def become_candidate(replica: Replica) -> None:
     state = Candidate(replica.election_timeout(), Ballot(own_vote(replica)))
     if replica.end.offset == 0:
         replica.catching_up = False  # bootstraps the quorum, so it replaces nobody
-    replica.enter(state, QuorumState(replica.epoch + 1, NO_NODE, replica.identity))
-    ask_all(replica, state)
-    count(replica, state)
+    replica.transition_to(state, QuorumState(replica.epoch + 1, NO_NODE, replica.identity))
+    request_votes(replica, state)
+    tally_votes(replica, state)
 
 
 def own_vote(replica: Replica) -> list[int]:
@@ -38,63 +44,63 @@ def own_vote(replica: Replica) -> list[int]:
     return [replica.id] if replica.voter_set.includes(replica.identity) else []
 
 
-def ask_all(replica: Replica, state: Prospective | Candidate) -> None:
+def request_votes(replica: Replica, state: Prospective | Candidate) -> None:
     for voter in replica.voter_set.voters:
         if voter.key.id != replica.id:
-            ask(replica, state, voter.key)
+            request_vote(replica, state, voter.key)
 
 
-def ask(replica: Replica, state: Prospective | Candidate, voter: ReplicaKey) -> None:
+def request_vote(replica: Replica, state: Prospective | Candidate, voter: ReplicaKey) -> None:
     pre_vote = isinstance(state, Prospective)
     last = OffsetAndEpoch(replica.end.offset, replica.end.epoch)
     request = VoteRequest(replica.epoch, replica.identity, voter, last, pre_vote)
-    state.ballot.asked[voter.id] = request
+    state.ballot.in_flight[voter.id] = request
     state.ballot.retry_at.pop(voter.id, None)
     if voter.id in state.ballot.unreachable:
         state.ballot.unreachable.remove(voter.id)
     replica.send_after_flush(voter.id, request)
 
 
-def vote_answered(replica: Replica, state: Prospective | Candidate, event: PeerAnswered) -> None:
+def handle_vote_response(replica: Replica, state: Prospective | Candidate, event: ResponseReceived) -> None:
     """Count a vote or a refusal; an answer to an earlier ballot only tells epoch and leader."""
     response = event.response
     assert isinstance(response, VoteResponse)
     observe(replica, response.epoch, response.leader_id)
     ballot = state.ballot
-    if replica.state is not state or ballot.asked.get(event.peer) is not event.request:
+    if replica.state is not state or ballot.in_flight.get(event.peer) is not event.request:
         return
-    del ballot.asked[event.peer]
+    del ballot.in_flight[event.peer]
     if response.error is not ErrorCode.NONE or response.epoch < replica.epoch:
-        ask_later(replica, ballot, event.peer)
+        retry_later(replica, ballot, event.peer)
     elif response.granted:
         ballot.granted.append(event.peer)
     else:
-        ballot.refused.append(event.peer)
-    count(replica, state)
+        ballot.rejected.append(event.peer)
+    tally_votes(replica, state)
 
 
-def vote_failed(replica: Replica, state: Prospective | Candidate, event: PeerFailed) -> None:
+def handle_vote_failure(replica: Replica, state: Prospective | Candidate, event: PeerRequestFailed) -> None:
     """No answer is asked for again. A peer that knows no pre-votes cannot refuse one: it counts as granted."""
     ballot = state.ballot
-    if ballot.asked.get(event.peer) is not event.request:
+    if ballot.in_flight.get(event.peer) is not event.request:
         return
-    del ballot.asked[event.peer]
+    del ballot.in_flight[event.peer]
     if event.refused:
         ballot.unreachable.append(event.peer)
     if event.unsupported and isinstance(state, Prospective):
         ballot.granted.append(event.peer)
     else:
-        ask_later(replica, ballot, event.peer)
-    count(replica, state)
+        retry_later(replica, ballot, event.peer)
+    tally_votes(replica, state)
 
 
-def ask_later(replica: Replica, ballot: Ballot, peer: int) -> None:
+def retry_later(replica: Replica, ballot: Ballot, peer: int) -> None:
     attempts = ballot.attempts.get(peer, 0)
     ballot.attempts[peer] = attempts + 1
     ballot.retry_at[peer] = replica.retry_after(attempts)
 
 
-def count(replica: Replica, state: Prospective | Candidate) -> None:
+def tally_votes(replica: Replica, state: Prospective | Candidate) -> None:
     """Won, lost already (KIP-595: gridlocked elections), or still open.
 
     Voters that cannot be reached count as lost only beside one that refused: while nobody refuses, they may just
@@ -102,55 +108,55 @@ def count(replica: Replica, state: Prospective | Candidate) -> None:
     """
     ballot = state.ballot
     needed = majority(len(replica.voter_set.voters))
-    hopeless = len(ballot.refused) + len(ballot.unreachable) if ballot.refused else 0
+    lost_votes = len(ballot.rejected) + len(ballot.unreachable) if ballot.rejected else 0
     if len(ballot.granted) >= needed:
         if isinstance(state, Prospective):
             become_candidate(replica)
         elif replica.may_lead:
             become_leader(replica, tuple(sorted(state.ballot.granted)))
-    elif len(replica.voter_set.voters) - hopeless < needed:
-        lose(replica, state)
+    elif len(replica.voter_set.voters) - lost_votes < needed:
+        on_election_lost(replica, state)
 
 
-def lose(replica: Replica, state: Prospective | Candidate) -> None:
+def on_election_lost(replica: Replica, state: Prospective | Candidate) -> None:
     """Wait a random time before the next try, so that candidates do not block each other for ever."""
     if isinstance(state, Candidate):
         if not state.backing_off:
             state.backing_off = True
             state.election_deadline = replica.election_backoff()
     else:
-        step_back(replica)
+        abandon_pre_vote(replica)
 
 
-def step_back(replica: Replica) -> None:
+def abandon_pre_vote(replica: Replica) -> None:
     """Give up a pre-vote: back to the leader of this epoch, who may be alive after all, or to none."""
     retry_at = replica.election_backoff()
     if knows_leader(replica) and replica.saved.leader_id != replica.id:
         # It looks for the others until this leader answers: all of them may have moved.
         leader = Follower(replica.saved.leader_id, retry_at, replica.now, attempts=1)
-        replica.enter(leader, replica.saved)
+        replica.transition_to(leader, replica.saved)
         fetch_from_leader(replica, leader)
     else:
         become_unattached(replica, replica.epoch, election_deadline=retry_at)
 
 
-def shut_down(replica: Replica, state: Prospective, event: ShutDown) -> None:
+def handle_shutdown(replica: Replica, state: Prospective, event: ShutdownRequested) -> None:
     replica.shutting_down = True
-    step_back(replica)
+    abandon_pre_vote(replica)
 
 
-def storage_full(replica: Replica, state: Prospective, event: StorageFull) -> None:
-    other.storage_full(replica, state, event)
-    step_back(replica)
+def handle_storage_full(replica: Replica, state: Prospective, event: StorageFull) -> None:
+    defaults.handle_storage_full(replica, state, event)
+    abandon_pre_vote(replica)
 
 
-def timer_fired(replica: Replica, state: Prospective | Candidate, event: TimerFired) -> None:
+def handle_timer(replica: Replica, state: Prospective | Candidate, event: TimerFired) -> None:
     """The election took too long, the wait after a lost one is over, or a failed request is due again."""
     if replica.now >= state.election_deadline:
         if isinstance(state, Prospective):
-            step_back(replica)
+            abandon_pre_vote(replica)
         elif not state.backing_off:
-            lose(replica, state)
+            on_election_lost(replica, state)
         elif replica.may_campaign:
             become_prospective(replica)
         else:
@@ -160,4 +166,4 @@ def timer_fired(replica: Replica, state: Prospective | Candidate, event: TimerFi
         return
     for voter in replica.voter_set.voters:
         if state.ballot.retry_at.get(voter.key.id, replica.now + 1) <= replica.now:
-            ask(replica, state, voter.key)
+            request_vote(replica, state, voter.key)

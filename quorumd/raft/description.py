@@ -65,6 +65,6 @@ def describe(replica: Replica, now: float) -> QuorumDescription:
 def progress_description(progress: Progress, now: float) -> ReplicaDescription:
     key = progress.key
     if key.directory_id == ZERO_UUID:
-        key = ReplicaKey(key.id, progress.directory_seen)
-    last_fetch = now - progress.last_fetch if progress.fetched else inf
-    return ReplicaDescription(key, progress.end_offset, last_fetch, now - progress.caught_up)
+        key = ReplicaKey(key.id, progress.observed_directory_id)
+    last_fetch = now - progress.last_fetch if progress.has_fetched else inf
+    return ReplicaDescription(key, progress.end_offset, last_fetch, now - progress.last_caught_up)

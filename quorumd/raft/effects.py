@@ -14,15 +14,15 @@ from quorumd.raft.voters import VoterAssignment
 
 @dataclass(slots=True)
 class Send:
-    """A request to a peer. Comes back as PeerAnswered or PeerFailed."""
+    """A request to a peer. Comes back as ResponseReceived or PeerRequestFailed."""
 
     peer: int
     request: Request
 
 
 @dataclass(slots=True)
-class Answer:
-    """The answer to a PeerAsked."""
+class Respond:
+    """The answer to a RequestReceived."""
 
     reply: Any
     response: Response
@@ -73,8 +73,8 @@ class ReadReady:
 
 
 @dataclass(slots=True)
-class VotersAnswer:
-    """What came of a VotersAsked. `message` says why not, "" for an error-free one."""
+class VoterChangeResult:
+    """What came of a VoterChangeRequested. `message` says why not, "" for an error-free one."""
 
     token: Any
     error: ErrorCode
@@ -82,7 +82,7 @@ class VotersAnswer:
 
 
 @dataclass(slots=True)
-class SnapshotPart:
+class SnapshotChunk:
     """Bytes of a snapshot to keep, next to those that came before. Once `position + len(data)` is `size` the
     caller checks the whole and steps SnapshotChecked. Bytes of other snapshots need not be kept any longer."""
 
@@ -102,18 +102,18 @@ class Effects:
     """Encoded batches (leader: one data batch; follower: as fetched), or control records to encode."""
     append_end_offset: int = -1
     """The log's end offset after `append`, where one is set."""
-    send: list[Send | Answer] = field(default_factory=list)
-    send_after_flush: list[Send | Answer] = field(default_factory=list)
-    committed_up_to: int | None = None
+    send: list[Send | Respond] = field(default_factory=list)
+    send_after_flush: list[Send | Respond] = field(default_factory=list)
+    new_high_watermark: int | None = None
     """The high watermark, where it advanced: records below it may be applied."""
-    record_wanted: bool = False
+    record_needed: bool = False
     """Reads wait for a voter that only a record appended since can prove them by (see `reads`): propose one of any
     kind, unless some are about to be."""
     reads_ready: list[ReadReady] = field(default_factory=list)
     reads_failed: list[Any] = field(default_factory=list)
-    voters_answered: list[VotersAnswer] = field(default_factory=list)
-    snapshot_part: SnapshotPart | None = None
-    restart_at: OffsetAndEpoch | None = None
+    voter_change_results: list[VoterChangeResult] = field(default_factory=list)
+    snapshot_chunk: SnapshotChunk | None = None
+    reset_to_snapshot: OffsetAndEpoch | None = None
     """Replace the whole log by the snapshot that was checked: it is empty then and begins at its end offset.
     Takes the place of `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
     vote_refused: VoteRefused | None = None

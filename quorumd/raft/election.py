@@ -1,6 +1,6 @@
 """Vote rules: who gets this replica's vote or pre-vote, and why not.
 
-Raft paper 5.2 (one vote an epoch, saved before it is given) and 5.4.1 (never for a log older than the own);
+Raft paper 5.2 (at most one vote per epoch, saved before it is given) and 5.4.1 (never for a log older than the own);
 KIP-996 (pre-votes); KIP-853 (directory ids). Membership is no ground for a refusal: right after a voter was added
 or removed the own log may not say so yet (hole 10). What is refused besides:
 
@@ -19,50 +19,50 @@ from __future__ import annotations
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, ReplicaKey
 from quorumd.raft.effects import VoteRefused
-from quorumd.raft.events import PeerAsked
+from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import VoteRequest, VoteResponse
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Follower, Role, RoleState
 from quorumd.raft.transitions import become_unattached, knows_leader
 
 
-def vote_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
     """Answer a vote or pre-vote. A higher epoch is adopted first, whatever the answer: a stock Kafka peer drops an
     answer of a lower epoch and asks again without pause."""
     request = event.request
     assert isinstance(request, VoteRequest)
     if is_malformed(request):
-        refuse(replica, event, ErrorCode.INVALID_REQUEST, "the request is malformed")
+        reject_vote(replica, event, ErrorCode.INVALID_REQUEST, "the request is malformed")
     elif request.epoch < replica.epoch:
-        refuse(replica, event, ErrorCode.FENCED_LEADER_EPOCH, "its epoch is over")
+        reject_vote(replica, event, ErrorCode.FENCED_LEADER_EPOCH, "its epoch is over")
     else:
         if request.epoch > replica.epoch:
             if replica.is_blank and request.last.offset == 0:
-                replica.answer(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))
+                replica.respond(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))
                 return
             become_unattached(replica, request.epoch)
-        reason = why_refused(replica, request)
+        reason = rejection_reason(replica, request)
         if reason is not None:
-            refuse(replica, event, ErrorCode.NONE, reason)
+            reject_vote(replica, event, ErrorCode.NONE, reason)
         elif request.pre_vote:
-            replica.answer(event.reply, VoteResponse(ErrorCode.NONE, replica.leader_id, replica.epoch, True))
+            replica.respond(event.reply, VoteResponse(ErrorCode.NONE, replica.leader_id, replica.epoch, True))
         else:
-            grant(replica, event, request)
+            grant_vote(replica, event, request)
 
 
-def refuse(replica: Replica, event: PeerAsked, error: ErrorCode, reason: str) -> None:
+def reject_vote(replica: Replica, event: RequestReceived, error: ErrorCode, reason: str) -> None:
     request = event.request
     assert isinstance(request, VoteRequest)
     replica.effects.vote_refused = VoteRefused(request.candidate, request.epoch, request.pre_vote, reason)
-    replica.answer(event.reply, VoteResponse(error, replica.leader_id, replica.epoch, False))
+    replica.respond(event.reply, VoteResponse(error, replica.leader_id, replica.epoch, False))
 
 
-def grant(replica: Replica, event: PeerAsked, request: VoteRequest) -> None:
+def grant_vote(replica: Replica, event: RequestReceived, request: VoteRequest) -> None:
     if request.last.offset == 0:
         replica.catching_up = False  # takes part in the first bootstrap, so it is no replacement for anybody
     if replica.saved.voted is None:
         become_unattached(replica, replica.epoch, request.candidate)
-    replica.answer_after_flush(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, replica.epoch, True))
+    replica.respond_after_flush(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, replica.epoch, True))
 
 
 def is_malformed(request: VoteRequest) -> bool:
@@ -73,17 +73,21 @@ def is_malformed(request: VoteRequest) -> bool:
     return last.epoch > request.epoch if request.pre_vote else last.epoch >= request.epoch
 
 
-def why_refused(replica: Replica, request: VoteRequest) -> str | None:
+def rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
     """Why `request`, of the own epoch, is not granted; None if it is."""
     if request.candidate.id == replica.id:
         return "the candidate has this node's id"
     if request.voter.id != NO_NODE and not request.voter.matches(replica.identity):
         return "another replica was asked"
-    reason = why_no_pre_vote(replica) if request.pre_vote else why_no_vote(replica, request.candidate)
-    return reason or why_not_trusted(replica, request) or why_not_up_to_date(replica, request)
+    reason = (
+        pre_vote_rejection_reason(replica)
+        if request.pre_vote
+        else vote_rejection_reason(replica, request.candidate)
+    )
+    return reason or trust_rejection_reason(replica, request) or stale_log_rejection_reason(replica, request)
 
 
-def why_no_pre_vote(replica: Replica) -> str | None:
+def pre_vote_rejection_reason(replica: Replica) -> str | None:
     """KIP-996: whoever has a live leader refuses, so that nobody disturbs a quorum that works."""
     if replica.state.role is Role.LEADER:
         return "leads this epoch"
@@ -94,10 +98,10 @@ def why_no_pre_vote(replica: Replica) -> str | None:
 
 def has_live_leader(replica: Replica, state: Follower) -> bool:
     """Whether the leader answered a fetch within the fetch timeout and gave no sign of leaving since."""
-    return not state.lost and replica.now - state.last_success < replica.settings.fetch_timeout_ms
+    return not state.leader_lost and replica.now - state.last_success < replica.settings.fetch_timeout_ms
 
 
-def why_no_vote(replica: Replica, candidate: ReplicaKey) -> str | None:
+def vote_rejection_reason(replica: Replica, candidate: ReplicaKey) -> str | None:
     """One vote an epoch, and none in an epoch that has a leader."""
     if knows_leader(replica):
         return "this epoch has a leader"
@@ -108,20 +112,22 @@ def why_no_vote(replica: Replica, candidate: ReplicaKey) -> str | None:
     return None if same else "voted for another"
 
 
-def why_not_trusted(replica: Replica, request: VoteRequest) -> str | None:
+def trust_rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
     """Why a vote of this replica could break a promise that it cannot remember; None if it may vote."""
     own = replica.voter_set.by_id(replica.id)
     if own is not None and not own.key.matches(replica.identity):
         return "the voter of this id had another disk"
-    asked_by_directory = request.voter.directory_id != ZERO_UUID  # and it matches, or it was refused before
+    addressed_by_directory = (
+        request.voter.directory_id != ZERO_UUID
+    )  # and it matches, or it was refused before
     if replica.is_bootstrapping and request.last.offset == 0:
         founders = replica.founders
         if not (founders.includes(request.candidate) and founders.includes(replica.identity)):
             return "no permission to found a quorum with the candidate"
-    elif replica.catching_up and not asked_by_directory:
+    elif replica.catching_up and not addressed_by_directory:
         return "not caught up yet"
     return None
 
 
-def why_not_up_to_date(replica: Replica, request: VoteRequest) -> str | None:
-    return None if request.last.at_least(replica.end) else "the own log is newer"
+def stale_log_rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
+    return None if request.last.is_at_least(replica.end) else "the own log is newer"

@@ -10,11 +10,11 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft import (
     candidate,
+    defaults,
     election,
     fetch_service,
     follower,
     leader,
-    other,
     snapshot_fetching,
     snapshot_service,
     unattached,
@@ -24,32 +24,38 @@ from quorumd.raft.description import QuorumDescription, describe
 from quorumd.raft.effects import Effects
 from quorumd.raft.events import (
     Event,
-    Flushed,
+    FlushCompleted,
     FoundingPermitted,
-    LeaderHeard,
-    PeerAnswered,
-    PeerAsked,
+    LeaderReported,
     PeerDiscovered,
-    PeerFailed,
+    PeerRequestFailed,
     Propose,
-    ReadAsked,
-    ReplayBegan,
-    ReplayEnded,
-    ShutDown,
+    ReadRequested,
+    ReplayCompleted,
+    ReplayStarted,
+    RequestReceived,
+    ResponseReceived,
+    ShutdownRequested,
     SnapshotChecked,
-    StoodStill,
-    StorageFree,
+    StallDetected,
+    StorageAvailable,
     StorageFull,
     TimerFired,
-    VotersAsked,
+    VoterChangeRequested,
 )
 from quorumd.raft.log_view import LogView
-from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest, SnapshotRequest, VoteRequest
+from quorumd.raft.messages import (
+    BeginEpochRequest,
+    EndEpochRequest,
+    FetchRequest,
+    SnapshotRequest,
+    VoteRequest,
+)
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.replica import BrokenPromise, Replica, told_leader
+from quorumd.raft.replica import InvariantViolation, Replica, reported_leader
 from quorumd.raft.roles import Follower, Leader, Role
 from quorumd.raft.settings import RaftSettings
-from quorumd.raft.start import begin_role
+from quorumd.raft.start import restore_role
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 
 Handler = Callable[[Replica, Any, Any], None]
@@ -59,69 +65,74 @@ Kind = type[Any] | tuple[type[Any], type[Any]]
 """The type of an event; for what comes from peers also the type of the request."""
 
 
-def in_every_role(handler: Handler) -> dict[Role, Handler]:
+def all_roles(handler: Handler) -> dict[Role, Handler]:
     return dict.fromkeys(Role, handler)
 
 
-FROM_PEERS = (PeerAsked, PeerAnswered, PeerFailed)
+PEER_EVENTS = (RequestReceived, ResponseReceived, PeerRequestFailed)
 CAMPAIGNING = (Role.PROSPECTIVE, Role.CANDIDATE)
-LOOKING = (Role.UNATTACHED, Role.RESIGNED)
+LEADERLESS = (Role.UNATTACHED, Role.RESIGNED)
 
 HANDLERS: dict[Kind, dict[Role, Handler]] = {
-    (PeerAsked, VoteRequest): in_every_role(election.vote_asked),
-    (PeerAsked, BeginRequest): in_every_role(follower.begin_asked),
-    (PeerAsked, EndRequest): in_every_role(follower.end_asked),
-    (PeerAsked, FetchRequest): in_every_role(fetch_service.refuse) | {Role.LEADER: leader.fetch_asked},
-    (PeerAnswered, VoteRequest): in_every_role(other.answered)
-    | dict.fromkeys(CAMPAIGNING, candidate.vote_answered),
-    (PeerAnswered, BeginRequest): in_every_role(other.answered) | {Role.LEADER: leader.begin_answered},
-    (PeerAnswered, EndRequest): in_every_role(other.end_answered),
-    (PeerAnswered, FetchRequest): in_every_role(other.answered)
-    | {Role.FOLLOWER: follower.fetch_answered}
-    | dict.fromkeys(LOOKING, unattached.fetch_answered),
-    (PeerFailed, VoteRequest): in_every_role(other.ignored)
-    | dict.fromkeys(CAMPAIGNING, candidate.vote_failed),
-    (PeerFailed, BeginRequest): in_every_role(other.ignored) | {Role.LEADER: leader.begin_failed},
-    (PeerFailed, EndRequest): in_every_role(other.end_failed),
-    (PeerFailed, FetchRequest): in_every_role(other.ignored)
-    | {Role.FOLLOWER: follower.fetch_failed}
-    | dict.fromkeys(LOOKING, unattached.look_again_later),
-    (PeerAsked, SnapshotRequest): in_every_role(snapshot_service.refuse_snapshot)
-    | {Role.LEADER: fetch_service.snapshot_asked},
-    (PeerAnswered, SnapshotRequest): in_every_role(other.answered)
-    | {Role.FOLLOWER: snapshot_fetching.piece_answered},
-    (PeerFailed, SnapshotRequest): in_every_role(other.ignored)
-    | {Role.FOLLOWER: snapshot_fetching.piece_failed},
-    SnapshotChecked: in_every_role(snapshot_fetching.snapshot_checked),
+    (RequestReceived, VoteRequest): all_roles(election.handle_vote_request),
+    (RequestReceived, BeginEpochRequest): all_roles(follower.handle_begin_request),
+    (RequestReceived, EndEpochRequest): all_roles(follower.handle_end_request),
+    (RequestReceived, FetchRequest): all_roles(fetch_service.reject_fetch)
+    | {Role.LEADER: leader.handle_fetch_request},
+    (ResponseReceived, VoteRequest): all_roles(defaults.observe_response)
+    | dict.fromkeys(CAMPAIGNING, candidate.handle_vote_response),
+    (ResponseReceived, BeginEpochRequest): all_roles(defaults.observe_response)
+    | {Role.LEADER: leader.handle_begin_response},
+    (ResponseReceived, EndEpochRequest): all_roles(defaults.handle_end_response),
+    (ResponseReceived, FetchRequest): all_roles(defaults.observe_response)
+    | {Role.FOLLOWER: follower.handle_fetch_response}
+    | dict.fromkeys(LEADERLESS, unattached.handle_fetch_response),
+    (PeerRequestFailed, VoteRequest): all_roles(defaults.ignore_failure)
+    | dict.fromkeys(CAMPAIGNING, candidate.handle_vote_failure),
+    (PeerRequestFailed, BeginEpochRequest): all_roles(defaults.ignore_failure)
+    | {Role.LEADER: leader.handle_begin_failure},
+    (PeerRequestFailed, EndEpochRequest): all_roles(defaults.handle_end_failure),
+    (PeerRequestFailed, FetchRequest): all_roles(defaults.ignore_failure)
+    | {Role.FOLLOWER: follower.handle_fetch_failure}
+    | dict.fromkeys(LEADERLESS, unattached.retry_leader_search),
+    (RequestReceived, SnapshotRequest): all_roles(snapshot_service.reject_snapshot_request)
+    | {Role.LEADER: fetch_service.handle_snapshot_request},
+    (ResponseReceived, SnapshotRequest): all_roles(defaults.observe_response)
+    | {Role.FOLLOWER: snapshot_fetching.handle_snapshot_response},
+    (PeerRequestFailed, SnapshotRequest): all_roles(defaults.ignore_failure)
+    | {Role.FOLLOWER: snapshot_fetching.handle_snapshot_failure},
+    SnapshotChecked: all_roles(snapshot_fetching.handle_snapshot_checked),
     TimerFired: {
-        Role.UNATTACHED: unattached.timer_fired,
-        Role.PROSPECTIVE: candidate.timer_fired,
-        Role.CANDIDATE: candidate.timer_fired,
-        Role.LEADER: leader.timer_fired,
-        Role.FOLLOWER: follower.timer_fired,
-        Role.RESIGNED: unattached.resigned_timer_fired,
+        Role.UNATTACHED: unattached.handle_timer,
+        Role.PROSPECTIVE: candidate.handle_timer,
+        Role.CANDIDATE: candidate.handle_timer,
+        Role.LEADER: leader.handle_timer,
+        Role.FOLLOWER: follower.handle_timer,
+        Role.RESIGNED: unattached.handle_resigned_timer,
     },
-    LeaderHeard: in_every_role(other.leader_heard),
-    PeerDiscovered: in_every_role(other.peer_discovered)
-    | {Role.UNATTACHED: unattached.peer_discovered, Role.LEADER: leader.peer_discovered},
-    FoundingPermitted: in_every_role(other.founding_permitted)
-    | dict.fromkeys(LOOKING, unattached.founding_permitted),
-    Flushed: in_every_role(other.flushed) | {Role.LEADER: leader.flushed},
-    Propose: in_every_role(other.proposed_to_non_leader) | {Role.LEADER: leader.propose},
-    ReadAsked: in_every_role(other.read_asked_of_non_leader) | {Role.LEADER: leader.read_asked},
-    VotersAsked: in_every_role(voter_changes.refuse_voters) | {Role.LEADER: voter_changes.voters_asked},
-    StoodStill: in_every_role(other.stood_still),
-    ReplayBegan: in_every_role(other.replay_began),
-    ReplayEnded: in_every_role(other.replay_ended) | {Role.UNATTACHED: unattached.replay_ended},
-    ShutDown: in_every_role(other.shut_down)
-    | {Role.LEADER: leader.shut_down, Role.PROSPECTIVE: candidate.shut_down},
-    StorageFull: in_every_role(other.storage_full)
+    LeaderReported: all_roles(defaults.handle_leader_reported),
+    PeerDiscovered: all_roles(defaults.handle_peer_discovered)
+    | {Role.UNATTACHED: unattached.handle_peer_discovered, Role.LEADER: leader.handle_peer_discovered},
+    FoundingPermitted: all_roles(defaults.handle_founding_permitted)
+    | dict.fromkeys(LEADERLESS, unattached.handle_founding_permitted),
+    FlushCompleted: all_roles(defaults.handle_flush) | {Role.LEADER: leader.handle_flush},
+    Propose: all_roles(defaults.reject_proposal) | {Role.LEADER: leader.handle_proposal},
+    ReadRequested: all_roles(defaults.reject_read) | {Role.LEADER: leader.handle_read_request},
+    VoterChangeRequested: all_roles(voter_changes.reject_voter_change)
+    | {Role.LEADER: voter_changes.handle_voter_change},
+    StallDetected: all_roles(defaults.handle_stall),
+    ReplayStarted: all_roles(defaults.handle_replay_started),
+    ReplayCompleted: all_roles(defaults.handle_replay_completed)
+    | {Role.UNATTACHED: unattached.handle_replay_completed},
+    ShutdownRequested: all_roles(defaults.handle_shutdown)
+    | {Role.LEADER: leader.handle_shutdown, Role.PROSPECTIVE: candidate.handle_shutdown},
+    StorageFull: all_roles(defaults.handle_storage_full)
     | {
-        Role.LEADER: leader.storage_full,
-        Role.FOLLOWER: follower.storage_full,
-        Role.PROSPECTIVE: candidate.storage_full,
+        Role.LEADER: leader.handle_storage_full,
+        Role.FOLLOWER: follower.handle_storage_full,
+        Role.PROSPECTIVE: candidate.handle_storage_full,
     },
-    StorageFree: in_every_role(other.storage_free),
+    StorageAvailable: all_roles(defaults.handle_storage_available),
 }
 
 
@@ -129,7 +140,7 @@ class RaftEngine:
     """One replica of the log as a state machine of events.
 
     `saved`, `log` and `voters` are what was found on disk; the engine keeps `voters` up to date from then on.
-    `below(bound)` is a uniform integer in [0, bound), the only chance in here. Times are monotonic milliseconds.
+    `randrange(bound)` is a uniform integer in [0, bound), the only chance in here. Times are monotonic milliseconds.
     """
 
     __slots__ = ("_replica",)
@@ -141,19 +152,19 @@ class RaftEngine:
         saved: QuorumState,
         log: LogView,
         voters: VoterHistory,
-        below: Callable[[int], int],
+        randrange: Callable[[int], int],
     ) -> None:
-        self._replica = Replica(settings, identity, saved, log, voters, below)
+        self._replica = Replica(settings, identity, saved, log, voters, randrange)
 
     def start(self, now: float) -> Effects:
         """Take up the role that the saved state says. Once, before the first `step`."""
-        return self._run(now, begin_role, self._replica)
+        return self._run(now, restore_role, self._replica)
 
     def step(self, event: Event, now: float) -> Effects:
         """Handle one event. `now` never falls from one step to the next."""
         replica = self._replica
         kind: Kind = type(event)
-        if isinstance(event, FROM_PEERS):
+        if isinstance(event, PEER_EVENTS):
             kind = (type(event), type(event.request))
         return self._run(now, HANDLERS[kind][replica.state.role], replica, replica.state, event)
 
@@ -165,10 +176,10 @@ class RaftEngine:
         state, saved = replica.state, replica.saved
         try:
             handler(*arguments)
-        except BrokenPromise as broken:
+        except InvariantViolation as broken:
             return Effects(fatal=str(broken))
         if replica.state is not state or replica.saved is not saved:
-            before = (state.role, saved.epoch, told_leader(state, saved))
+            before = (state.role, saved.epoch, reported_leader(state, saved))
             effects.leadership_changed = before != (replica.state.role, replica.epoch, replica.leader_id)
         return effects
 
@@ -234,9 +245,9 @@ class RaftEngine:
         served last. inf without a leader, and once that refuses or leaves."""
         state = self._replica.state
         if isinstance(state, Leader):
-            return now - voter_changes.majority_contact(state, now)
-        if isinstance(state, Follower) and not state.lost:
-            return now - state.served
+            return now - voter_changes.last_majority_fetch(state, now)
+        if isinstance(state, Follower) and not state.leader_lost:
+            return now - state.leader_confirmed_at
         return inf
 
     @property
@@ -270,13 +281,13 @@ class RaftEngine:
         """Offset of the voter record that `voters` is from; -1 before the first."""
         return self._replica.voters.latest_offset
 
-    def voters_below(self, offset: int) -> VoterAssignment:
+    def voters_before(self, offset: int) -> VoterAssignment:
         """The newest VoterAssignment below `offset` of the own log; an empty one where there is none."""
-        return self._replica.voters.below(offset) or VoterAssignment(VoterSet())
+        return self._replica.voters.value_before(offset) or VoterAssignment(VoterSet())
 
-    def voters_offset_below(self, offset: int) -> int:
-        """The offset of the record that `voters_below` gives, -1 where there is none."""
-        return self._replica.voters.offset_below(offset)
+    def voters_offset_before(self, offset: int) -> int:
+        """The offset of the record that `voters_before` gives, -1 where there is none."""
+        return self._replica.voters.offset_before(offset)
 
     @property
     def has_uncommitted_voters(self) -> bool:
@@ -296,28 +307,28 @@ class RaftEngine:
         return state.epoch_start if isinstance(state, Leader) else -1
 
     @property
-    def handed_over(self) -> bool:
-        """After ShutDown: this replica has nothing left to do for the quorum.
+    def handover_complete(self) -> bool:
+        """After ShutdownRequested: this replica has nothing left to do for the quorum.
 
         Its vote is not waited for: a successor that needed it would have no majority without this node anyway.
         """
         replica = self._replica
-        return replica.shutting_down and (replica.leader_id != NO_NODE or replica.farewells <= 0)
+        return replica.shutting_down and (replica.leader_id != NO_NODE or replica.pending_end_acks <= 0)
 
-    def wants_leader_probe(self, now: float) -> bool:
+    def should_probe_leader(self, now: float) -> bool:
         """Whether others should be asked who leads (Metadata): a leader cut off from its majority may be a zombie
         (KIP-595; hole 14), and a replica without a leader that answers may have old addresses of all others."""
         replica = self._replica
         state = replica.state
         if isinstance(state, Leader):
-            return now - voter_changes.majority_contact(state, now) >= replica.settings.fetch_timeout_ms
+            return now - voter_changes.last_majority_fetch(state, now) >= replica.settings.fetch_timeout_ms
         if isinstance(state, Follower):
-            return state.lost or state.attempts > 0
+            return state.leader_lost or state.attempts > 0
         return True
 
-    def accepts_leader(self, announced: BeginRequest) -> bool:
+    def accepts_leader(self, request: BeginEpochRequest) -> bool:
         """Whether this replica will follow, or follows, a leader that announces itself so."""
-        return follower.announcement_error(self._replica, announced) is ErrorCode.NONE
+        return follower.announcement_error(self._replica, request) is ErrorCode.NONE
 
     def describe(self, now: float) -> QuorumDescription:
         return describe(self._replica, now)

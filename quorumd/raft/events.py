@@ -11,7 +11,7 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 
 @dataclass(slots=True)
-class PeerAsked:
+class RequestReceived:
     """A request came in. `reply` is handed back in `Answer`; the engine never looks into it."""
 
     reply: Any
@@ -19,7 +19,7 @@ class PeerAsked:
 
 
 @dataclass(slots=True)
-class PeerAnswered:
+class ResponseReceived:
     """A request of ours was answered."""
 
     peer: int
@@ -28,7 +28,7 @@ class PeerAnswered:
 
 
 @dataclass(slots=True)
-class PeerFailed:
+class PeerRequestFailed:
     """A request of ours got no usable answer: timeout, connection lost, or not decodable.
 
     `unsupported`: the peer does not speak this request (for a pre-vote: become candidate without it).
@@ -43,7 +43,7 @@ class PeerFailed:
 
 
 @dataclass(slots=True)
-class LeaderHeard:
+class LeaderReported:
     """A third party (Metadata of some node) says who leads. Adopted only for an epoch above ours, or for ours
     while we know no leader."""
 
@@ -60,7 +60,7 @@ class PeerDiscovered:
 
 
 @dataclass(slots=True)
-class Flushed:
+class FlushCompleted:
     """Everything below `end_offset` is durable here, and every `save` before the flush began."""
 
     end_offset: int
@@ -76,7 +76,7 @@ class Propose:
 
 
 @dataclass(slots=True)
-class ReadAsked:
+class ReadRequested:
     """A linearizable read wants to know when the committed state is fresh enough: `reads_ready` hands the
     token back with the offset to have applied, `reads_failed` when this node lost leadership or leads none."""
 
@@ -84,7 +84,7 @@ class ReadAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetVoters:
+class SetTargetVoters:
     """AlterQuorum: let the quorum become these node ids, one voter a record; None stays with who votes now."""
 
     ids: tuple[int, ...] | None
@@ -113,12 +113,12 @@ class UpdateVoter:
     epoch: int
 
 
-VoterChange = TargetVoters | AddVoter | RemoveVoter | UpdateVoter
+VoterChange = SetTargetVoters | AddVoter | RemoveVoter | UpdateVoter
 
 
 @dataclass(slots=True)
-class VotersAsked:
-    """Somebody wants other voters. `Effects.voters_answered` hands the token back once it is known what came of
+class VoterChangeRequested:
+    """Somebody wants other voters. `Effects.voter_change_results` hands the token back once it is known what came of
     it: when the record is committed, not when a reassignment has come to its end."""
 
     token: Any
@@ -135,7 +135,7 @@ class FoundingPermitted:
 
 @dataclass(slots=True)
 class SnapshotChecked:
-    """All bytes of a snapshot had come (`Effects.snapshot_part`) and the caller has checked them.
+    """All bytes of a snapshot had come (`Effects.snapshot_chunk`) and the caller has checked them.
 
     `voters` is the VoterAssignment in it; None: it is not sound, or the disk had no room, and its bytes are gone.
     """
@@ -150,55 +150,55 @@ class TimerFired:
 
 
 @dataclass(slots=True)
-class StoodStill:
+class StallDetected:
     """This node was busy, or stopped, for so long and read nothing: that is not the silence of others."""
 
     duration_ms: float
 
 
 @dataclass(slots=True)
-class ReplayBegan:
-    """After a start the node applies what it knows to be committed. Until `ReplayEnded` it votes and follows, and
+class ReplayStarted:
+    """After a start the node applies what it knows to be committed. Until `ReplayCompleted` it votes and follows, and
     does not campaign: others may be ready to decide sooner."""
 
 
 @dataclass(slots=True)
-class ReplayEnded:
-    """See `ReplayBegan`."""
+class ReplayCompleted:
+    """See `ReplayStarted`."""
 
 
 @dataclass(slots=True)
-class ShutDown:
-    """Leave gracefully: a leader hands over with EndQuorumEpoch. `engine.handed_over` tells when it is done."""
+class ShutdownRequested:
+    """Leave gracefully: a leader hands over with EndQuorumEpoch. `engine.handover_complete` tells when it is done."""
 
 
 @dataclass(slots=True)
 class StorageFull:
-    """The log refused an append for want of room: a leader resigns, nobody campaigns until StorageFree."""
+    """The log refused an append for want of room: a leader resigns, nobody campaigns until StorageAvailable."""
 
 
 @dataclass(slots=True)
-class StorageFree:
+class StorageAvailable:
     """There is room again."""
 
 
 Event = (
-    PeerAsked
-    | PeerAnswered
-    | PeerFailed
-    | LeaderHeard
+    RequestReceived
+    | ResponseReceived
+    | PeerRequestFailed
+    | LeaderReported
     | PeerDiscovered
-    | Flushed
+    | FlushCompleted
     | Propose
-    | ReadAsked
-    | VotersAsked
+    | ReadRequested
+    | VoterChangeRequested
     | FoundingPermitted
     | SnapshotChecked
     | TimerFired
-    | StoodStill
-    | ReplayBegan
-    | ReplayEnded
-    | ShutDown
+    | StallDetected
+    | ReplayStarted
+    | ReplayCompleted
+    | ShutdownRequested
     | StorageFull
-    | StorageFree
+    | StorageAvailable
 )

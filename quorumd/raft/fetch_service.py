@@ -7,24 +7,24 @@ from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.events import PeerAsked
+from quorumd.raft.events import RequestReceived
 from quorumd.raft.log_view import LogView
 from quorumd.raft.messages import NO_READ_ROUND, FetchRequest, FetchResponse, SnapshotRequest
 from quorumd.raft.replica import Replica
-from quorumd.raft.roles import Leader, ParkedFetch, Progress, RoleState
-from quorumd.raft.snapshot_service import answer, read_limit, snapshot_error, snapshot_instead
-from quorumd.raft.voters import reached_by_majority
+from quorumd.raft.roles import DelayedFetch, Leader, Progress, RoleState
+from quorumd.raft.snapshot_service import read_limit, required_snapshot, respond, snapshot_error
+from quorumd.raft.voters import majority_value
 
 
-def refuse(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+def reject_fetch(replica: Replica, state: RoleState, event: RequestReceived) -> None:
     """A fetch that reached a replica which does not lead: the answer tells whom to ask."""
     request = event.request
     assert isinstance(request, FetchRequest)
-    answer_error(replica, event.reply, replica.fetch_error(request.epoch))
+    respond_error(replica, event.reply, replica.fetch_error(request.epoch))
 
 
-def answer_error(replica: Replica, reply: Any, error: ErrorCode) -> None:
-    replica.answer(reply, FetchResponse(error, replica.leader_id, replica.epoch))
+def respond_error(replica: Replica, reply: Any, error: ErrorCode) -> None:
+    replica.respond(reply, FetchResponse(error, replica.leader_id, replica.epoch))
 
 
 def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
@@ -38,7 +38,7 @@ def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if not is_consumer and not 0 <= request.last_epoch <= request.epoch:
         return ErrorCode.INVALID_REQUEST
-    if request.offset < replica.log.start_offset and snapshot_instead(replica.log, request) is None:
+    if request.offset < replica.log.start_offset and required_snapshot(replica.log, request) is None:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     return ErrorCode.NONE
 
@@ -51,17 +51,17 @@ def divergence(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
     return end
 
 
-def record_fetch(replica: Replica, leader: Leader, event: PeerAsked) -> Progress | None:
-    """Note how far a replica has come, for `answer_or_park` to follow; None where the fetch is answered already,
+def record_fetch(replica: Replica, leader: Leader, event: RequestReceived) -> Progress | None:
+    """Note how far a replica has come, for `respond_or_delay` to follow; None where the fetch is answered already,
     with an error, the point where the logs diverge, or a snapshot to fetch first."""
     request = event.request
     assert isinstance(request, FetchRequest)
     error = fetch_error(replica, request)
     if error is not ErrorCode.NONE:
-        answer_error(replica, event.reply, error)
+        respond_error(replica, event.reply, error)
         return None
     progress = progress_of(replica, leader, request.replica)
-    snapshot = snapshot_instead(replica.log, request)
+    snapshot = required_snapshot(replica.log, request)
     diverging = divergence(replica.log, request) if snapshot is None else None
     if snapshot is not None or diverging is not None:
         record_contact(replica, progress)
@@ -69,8 +69,8 @@ def record_fetch(replica: Replica, leader: Leader, event: PeerAsked) -> Progress
         start = replica.log.start_offset
         response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, hw, start, diverging)
         response.snapshot = snapshot
-        response.read_round = leader.reads.carry()
-        replica.answer(event.reply, response)
+        response.read_round = leader.reads.stamp_response()
+        replica.respond(event.reply, response)
         return None
     record(replica, leader, progress, request)
     return progress
@@ -103,71 +103,75 @@ def record_contact(replica: Replica, progress: Progress) -> None:
 def record(replica: Replica, leader: Leader, progress: Progress, request: FetchRequest) -> None:
     """A fetch at an offset says that everything below is durable there."""
     if request.offset >= replica.end.offset:
-        progress.caught_up = replica.now
-    elif progress.fetched and request.offset >= progress.leader_end_at_last_fetch:
-        progress.caught_up = max(progress.caught_up, progress.last_fetch)
+        progress.last_caught_up = replica.now
+    elif progress.has_fetched and request.offset >= progress.leader_end_at_last_fetch:
+        progress.last_caught_up = max(progress.last_caught_up, progress.last_fetch)
     record_contact(replica, progress)
-    progress.fetched = True
+    progress.has_fetched = True
     progress.end_offset = request.offset
-    progress.carries_rounds = request.read_round != NO_READ_ROUND
-    proved = request.read_round if progress.carries_rounds else leader.reads.proved_by(request.offset)
-    progress.read_round = max(progress.read_round, proved)
+    progress.supports_read_rounds = request.read_round != NO_READ_ROUND
+    confirmed_round = (
+        request.read_round
+        if progress.supports_read_rounds
+        else leader.reads.round_confirmed_by(request.offset)
+    )
+    progress.read_round = max(progress.read_round, confirmed_round)
     if progress.key.directory_id == ZERO_UUID:
-        progress.directory_seen = request.replica.directory_id
+        progress.observed_directory_id = request.replica.directory_id
 
 
-def answer_or_park(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+def respond_or_delay(replica: Replica, leader: Leader, event: RequestReceived) -> None:
     """Answer at once if there are records or a new read round, else wait for them (long poll).
 
     A higher watermark alone waits a moment: under load the next record brings it along for nothing.
     """
     request = event.request
     assert isinstance(request, FetchRequest)
-    superseded = leader.parked.pop(request.replica, None)
+    superseded = leader.delayed.pop(request.replica, None)
     if superseded is not None:
-        answer_records(replica, leader, superseded)
-    parked = ParkedFetch(event.reply, request, replica.now + request.max_wait_ms)
-    awaited = request.read_round != NO_READ_ROUND and leader.reads.is_awaited(request.read_round)
-    if request.offset < replica.end.offset or awaited or request.max_wait_ms == 0:
-        answer_records(replica, leader, parked)
+        respond_with_records(replica, leader, superseded)
+    delayed = DelayedFetch(event.reply, request, replica.now + request.max_wait_ms)
+    newer_round = request.read_round != NO_READ_ROUND and leader.reads.has_newer_round(request.read_round)
+    if request.offset < replica.end.offset or newer_round or request.max_wait_ms == 0:
+        respond_with_records(replica, leader, delayed)
         return
     if request.known_high_watermark < leader.high_watermark:
-        parked.deadline = min(parked.deadline, replica.now + replica.settings.high_watermark_linger_ms)
-    leader.parked[request.replica] = parked
-    leader.parked_until = min(leader.parked_until, parked.deadline)
+        delayed.deadline = min(delayed.deadline, replica.now + replica.settings.high_watermark_linger_ms)
+    leader.delayed[request.replica] = delayed
+    leader.next_delay_expiry = min(leader.next_delay_expiry, delayed.deadline)
 
 
-def answer_records(replica: Replica, leader: Leader, parked: ParkedFetch) -> None:
+def respond_with_records(replica: Replica, leader: Leader, delayed: DelayedFetch) -> None:
     """Answer with what there is from the offset asked for, perhaps nothing."""
-    request = parked.request
+    request = delayed.request
     response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, leader.high_watermark)
     response.log_start_offset = replica.log.start_offset
-    response.read_round = leader.reads.carry()
+    response.read_round = leader.reads.stamp_response()
     if request.offset < replica.end.offset:
-        response.read_from = request.offset
+        response.read_start_offset = request.offset
         response.read_limit = request.max_bytes
     if request.is_follower and not replica.voter_set.includes(request.replica):
         response.error = ErrorCode.NOT_FOLLOWER
-    replica.answer(parked.reply, response)
+    replica.respond(delayed.reply, response)
 
 
-def snapshot_asked(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+def handle_snapshot_request(replica: Replica, leader: Leader, event: RequestReceived) -> None:
     """A piece of a snapshot. Whoever fetches one is alive: it counts for check-quorum."""
     request = event.request
     assert isinstance(request, SnapshotRequest)
     error = snapshot_error(replica, request)
     if error is not ErrorCode.NONE:
-        answer(replica, event, error)
+        respond(replica, event, error)
         return
     if request.replica.id not in (NO_NODE, replica.id):
         record_contact(replica, progress_of(replica, leader, request.replica))
-    answer(replica, event, error, read_limit(replica, request))
+    respond(replica, event, error, read_limit(replica, request))
 
 
 # Consumers see what is committed, and their position says nothing about any replica (hole 37)
 
 
-def serve_consumer(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+def serve_consumer(replica: Replica, leader: Leader, event: RequestReceived) -> None:
     """Answer with what is committed, or park the fetch until there is more or its wait is over."""
     request = event.request
     assert isinstance(request, FetchRequest)
@@ -175,72 +179,72 @@ def serve_consumer(replica: Replica, leader: Leader, event: PeerAsked) -> None:
     if error is ErrorCode.NONE and request.offset > max(leader.high_watermark, replica.log.start_offset):
         error = ErrorCode.OFFSET_OUT_OF_RANGE if leader.high_watermark >= 0 else error
     if error is not ErrorCode.NONE:
-        answer_error(replica, event.reply, error)
+        respond_error(replica, event.reply, error)
         return
-    parked = ParkedFetch(event.reply, request, replica.now + request.max_wait_ms)
+    delayed = DelayedFetch(event.reply, request, replica.now + request.max_wait_ms)
     if request.offset < leader.high_watermark or request.max_wait_ms == 0:
-        answer_committed(replica, leader, parked)
+        respond_with_committed(replica, leader, delayed)
     else:
-        leader.parked_consumers.append(parked)
-        leader.parked_until = min(leader.parked_until, parked.deadline)
+        leader.delayed_consumers.append(delayed)
+        leader.next_delay_expiry = min(leader.next_delay_expiry, delayed.deadline)
 
 
-def answer_committed(replica: Replica, leader: Leader, parked: ParkedFetch) -> None:
-    request = parked.request
+def respond_with_committed(replica: Replica, leader: Leader, delayed: DelayedFetch) -> None:
+    request = delayed.request
     response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, leader.high_watermark)
     response.log_start_offset = replica.log.start_offset
-    response.read_round = leader.reads.carry()
+    response.read_round = leader.reads.stamp_response()
     if request.offset < leader.high_watermark:
-        response.read_from = request.offset
+        response.read_start_offset = request.offset
         response.read_limit = request.max_bytes
-        response.read_below = leader.high_watermark
-    replica.answer(parked.reply, response)
+        response.read_max_offset = leader.high_watermark
+    replica.respond(delayed.reply, response)
 
 
 # What wakes parked fetches
 
 
-def release_replicas(replica: Replica, leader: Leader) -> None:
+def complete_delayed_fetches(replica: Replica, leader: Leader) -> None:
     """Records were appended: whoever waits at the old end gets them."""
-    parked, leader.parked = leader.parked, {}
-    for fetch in parked.values():
-        answer_records(replica, leader, fetch)
+    delayed, leader.delayed = leader.delayed, {}
+    for fetch in delayed.values():
+        respond_with_records(replica, leader, fetch)
 
 
-def release_voters(replica: Replica, leader: Leader) -> None:
+def complete_voter_fetches(replica: Replica, leader: Leader) -> None:
     """A read waits for its round: send the round out at once, to voters that can send it back."""
-    carrying = [voter.key.id for voter in leader.voters.values() if voter.carries_rounds]
-    for key in [key for key in leader.parked if key.id in carrying]:
-        answer_records(replica, leader, leader.parked.pop(key))
+    supporting = [voter.key.id for voter in leader.voters.values() if voter.supports_read_rounds]
+    for key in [key for key in leader.delayed if key.id in supporting]:
+        respond_with_records(replica, leader, leader.delayed.pop(key))
 
 
-def release_for_high_watermark(replica: Replica, leader: Leader) -> None:
+def on_high_watermark_advanced(replica: Replica, leader: Leader) -> None:
     """The high watermark rose: consumers get records now, replicas hear of it a moment later at the latest."""
     soon = replica.now + replica.settings.high_watermark_linger_ms
-    for fetch in leader.parked.values():
+    for fetch in leader.delayed.values():
         if fetch.request.known_high_watermark < leader.high_watermark and fetch.deadline > soon:
             fetch.deadline = soon
-            leader.parked_until = min(leader.parked_until, soon)
-    waiting, leader.parked_consumers = leader.parked_consumers, []
+            leader.next_delay_expiry = min(leader.next_delay_expiry, soon)
+    waiting, leader.delayed_consumers = leader.delayed_consumers, []
     for fetch in waiting:
         if fetch.request.offset < leader.high_watermark:
-            answer_committed(replica, leader, fetch)
+            respond_with_committed(replica, leader, fetch)
         else:
-            leader.parked_consumers.append(fetch)
+            leader.delayed_consumers.append(fetch)
 
 
-def answer_due(replica: Replica, leader: Leader) -> None:
+def complete_expired_fetches(replica: Replica, leader: Leader) -> None:
     """Answer the parked fetches that have waited long enough."""
-    for key in [key for key, fetch in leader.parked.items() if fetch.deadline <= replica.now]:
-        answer_records(replica, leader, leader.parked.pop(key))
-    waiting, leader.parked_consumers = leader.parked_consumers, []
+    for key in [key for key, fetch in leader.delayed.items() if fetch.deadline <= replica.now]:
+        respond_with_records(replica, leader, leader.delayed.pop(key))
+    waiting, leader.delayed_consumers = leader.delayed_consumers, []
     for fetch in waiting:
         if fetch.deadline <= replica.now:
-            answer_committed(replica, leader, fetch)
+            respond_with_committed(replica, leader, fetch)
         else:
-            leader.parked_consumers.append(fetch)
-    parked = [*leader.parked.values(), *leader.parked_consumers]
-    leader.parked_until = min((fetch.deadline for fetch in parked), default=inf)
+            leader.delayed_consumers.append(fetch)
+    delayed = [*leader.delayed.values(), *leader.delayed_consumers]
+    leader.next_delay_expiry = min((fetch.deadline for fetch in delayed), default=inf)
 
 
 def confirm_reads(replica: Replica, leader: Leader) -> None:
@@ -250,6 +254,8 @@ def confirm_reads(replica: Replica, leader: Leader) -> None:
     rounds = [progress.read_round for progress in leader.voters.values()]
     if leader.in_voter_set:
         rounds.append(leader.reads.current)
-    replica.effects.reads_ready += leader.reads.confirm(reached_by_majority(rounds), leader.high_watermark)
+    replica.effects.reads_ready += leader.reads.confirm(majority_value(rounds), leader.high_watermark)
     if leader.reads.needs_record(replica.end.offset):
-        replica.effects.record_wanted = not all(voter.carries_rounds for voter in leader.voters.values())
+        replica.effects.record_needed = not all(
+            voter.supports_read_rounds for voter in leader.voters.values()
+        )

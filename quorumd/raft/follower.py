@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import OffsetAndEpoch
-from quorumd.raft import other
+from quorumd.raft import defaults
 from quorumd.raft.candidate import become_prospective
-from quorumd.raft.events import PeerAnswered, PeerAsked, PeerFailed, StorageFull, TimerFired
-from quorumd.raft.messages import BeginRequest, EndRequest, FetchedBatch, FetchResponse, LeaderResponse
-from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.events import PeerRequestFailed, RequestReceived, ResponseReceived, StorageFull, TimerFired
+from quorumd.raft.messages import (
+    BeginEpochRequest,
+    EndEpochRequest,
+    FetchedBatch,
+    FetchResponse,
+    LeaderResponse,
+)
+from quorumd.raft.replica import InvariantViolation, Replica
 from quorumd.raft.roles import Follower, Role, RoleState
-from quorumd.raft.snapshot_fetching import begin_snapshot, fetch_later, lose_leader
+from quorumd.raft.snapshot_fetching import on_leader_lost, retry_fetch_later, start_snapshot_fetch
 from quorumd.raft.transitions import (
     become_follower,
     become_unattached,
@@ -24,21 +30,21 @@ from quorumd.raft.transitions import (
 )
 
 
-def timer_fired(replica: Replica, state: Follower, event: TimerFired) -> None:
+def handle_timer(replica: Replica, state: Follower, event: TimerFired) -> None:
     """The leader is silent for too long, or it is time to ask it again: for records, or for a snapshot."""
     if replica.now >= state.fetch_deadline:
         if replica.may_campaign:
             become_prospective(replica)
         else:
             become_unattached(replica, replica.epoch)
-    elif not state.waits_for_answer and replica.now >= state.fetch_at:
+    elif not state.fetch_in_flight and replica.now >= state.fetch_at:
         if state.snapshot is not None:
-            begin_snapshot(replica, state, state.snapshot)
+            start_snapshot_fetch(replica, state, state.snapshot)
         else:
             fetch_from_leader(replica, state)
 
 
-def fetch_answered(replica: Replica, state: Follower, event: PeerAnswered) -> None:
+def handle_fetch_response(replica: Replica, state: Follower, event: ResponseReceived) -> None:
     """Take over what the leader sent; look for another leader, or ask again later, if it is none."""
     response = event.response
     assert isinstance(response, FetchResponse)
@@ -47,63 +53,65 @@ def fetch_answered(replica: Replica, state: Follower, event: PeerAnswered) -> No
         return
     state.fetch = None
     if response.epoch < replica.epoch:
-        fetch_later(replica, state)
+        retry_fetch_later(replica, state)
     elif response.error in (ErrorCode.NONE, ErrorCode.NOT_FOLLOWER):
         if response.error is ErrorCode.NOT_FOLLOWER:
             replica.downgraded = True
-        accept(replica, state, response)
+        apply_fetch_response(replica, state, response)
     elif response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE):
-        lose_leader(replica, state)
+        on_leader_lost(replica, state)
     else:
-        fetch_later(replica, state)
+        retry_fetch_later(replica, state)
 
 
-def fetch_failed(replica: Replica, state: Follower, event: PeerFailed) -> None:
+def handle_fetch_failure(replica: Replica, state: Follower, event: PeerRequestFailed) -> None:
     if event.request is not state.fetch:
         return
     state.fetch = None
     if event.refused:
-        lose_leader(replica, state)
+        on_leader_lost(replica, state)
     else:
-        fetch_later(replica, state)
+        retry_fetch_later(replica, state)
 
 
-def accept(replica: Replica, state: Follower, response: FetchResponse) -> None:
+def apply_fetch_response(replica: Replica, state: Follower, response: FetchResponse) -> None:
     """A successful answer. Only these keep the leader alive in our eyes (hole 41)."""
-    state.contact(replica.now, replica.fetch_timeout())
+    state.record_success(replica.now, replica.fetch_timeout())
     state.leader_high_watermark = response.high_watermark
-    replica.forgiven_ms = 0.0
+    replica.stall_grace_ms = 0.0
     state.read_round = max(state.read_round, response.read_round)
     replica.failed_elections = 0
     if response.diverging is not None:
         truncate(replica, state, response.diverging)
         return
     if response.snapshot is not None:
-        begin_snapshot(replica, state, response.snapshot)
+        start_snapshot_fetch(replica, state, response.snapshot)
         return
-    came = bool(response.batches)
-    appended = append(replica, response)
+    has_batches = bool(response.batches)
+    appended = append_batches(replica, response)
     replica.commit(min(replica.end.offset, response.high_watermark))
-    if 0 <= response.high_watermark <= replica.end.offset or replica.voters_name_us:
+    if 0 <= response.high_watermark <= replica.end.offset or replica.is_recorded_voter:
         replica.catching_up = False
-    if came and not appended:
-        fetch_later(replica, state)
+    if has_batches and not appended:
+        retry_fetch_later(replica, state)
     else:
         fetch_from_leader(replica, state)
 
 
-def append(replica: Replica, response: FetchResponse) -> bool:
+def append_batches(replica: Replica, response: FetchResponse) -> bool:
     """Append the batches that continue the own log; whether there were any."""
-    wanted = continuation(replica.end, replica.epoch, response.batches)
-    if not wanted:
+    appendable = continuation(replica.end, replica.epoch, response.batches)
+    if not appendable:
         return False
-    last = wanted[-1]
+    last = appendable[-1]
     beyond = [batch.position for batch in response.batches if batch.base_offset >= last.end_offset]
     stop = beyond[0] if beyond else len(response.records)
-    replica.append(response.records[wanted[0].position : stop], OffsetAndEpoch(last.end_offset, last.epoch))
-    for batch in wanted:
+    replica.append(
+        response.records[appendable[0].position : stop], OffsetAndEpoch(last.end_offset, last.epoch)
+    )
+    for batch in appendable:
         for offset, assignment in batch.voters:
-            replica.take_voters(offset, assignment)
+            replica.apply_voters(offset, assignment)
             replica.downgraded = False
     return True
 
@@ -114,31 +122,31 @@ def continuation(end: OffsetAndEpoch, epoch: int, batches: tuple[FetchedBatch, .
     What is there already is skipped. From the first batch that would overwrite records, leave a gap, be of an
     epoch newer than ours or older than its predecessor, nothing is taken.
     """
-    wanted: list[FetchedBatch] = []
+    appendable: list[FetchedBatch] = []
     for batch in batches:
         if batch.end_offset <= end.offset:
             continue
         if batch.base_offset != end.offset or not end.epoch <= batch.epoch <= epoch:
             break
-        wanted.append(batch)
+        appendable.append(batch)
         end = OffsetAndEpoch(batch.end_offset, batch.epoch)
-    return wanted
+    return appendable
 
 
 def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> None:
     """Cut off what the leader's log does not have (Raft paper 5.3, KIP-595 truncation by epoch, hole 33).
 
-    Raises BrokenPromise for cutting committed records.
+    Raises InvariantViolation for cutting committed records.
     """
     local = replica.log.end_of_epoch(diverging.epoch)
     target = min(local.offset, diverging.offset) if local.epoch == diverging.epoch else local.offset
     if target < replica.committed:
-        raise BrokenPromise(
+        raise InvariantViolation(
             f"leader {state.leader_id} of epoch {replica.epoch} asks to truncate to {target}, "
             f"below the high watermark {replica.committed}"
         )
     if target >= replica.end.offset:
-        fetch_later(replica, state)
+        retry_fetch_later(replica, state)
         return
     replica.effects.truncate_to = target
     replica.flushed = min(replica.flushed, target)
@@ -146,51 +154,51 @@ def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> No
     state.fetch_at = replica.now  # by timer: the log itself then tells the epoch before its new end
 
 
-def storage_full(replica: Replica, state: Follower, event: StorageFull) -> None:
+def handle_storage_full(replica: Replica, state: Follower, event: StorageFull) -> None:
     """Stay in touch with the leader, seldom: each answer is a try whether there is room again."""
-    other.storage_full(replica, state, event)
+    defaults.handle_storage_full(replica, state, event)
     state.fetch = None
     state.fetch_at = replica.now + replica.settings.retry_backoff_max_ms
 
 
-def begin_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+def handle_begin_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
     """A new leader announces itself; accepted whatever the own log says of its membership (hole 34)."""
     request = event.request
-    assert isinstance(request, BeginRequest)
+    assert isinstance(request, BeginEpochRequest)
     error = announcement_error(replica, request)
     if error is ErrorCode.NONE:
-        if not follows(replica, request):
+        if not is_following(replica, request):
             become_follower(replica, request.leader_id, request.epoch)
         elif isinstance(replica.state, Follower):
-            replica.state.lost = False
-            if not replica.state.waits_for_answer and replica.state.snapshot is None:
+            replica.state.leader_lost = False
+            if not replica.state.fetch_in_flight and replica.state.snapshot is None:
                 fetch_from_leader(replica, replica.state)
-    answer(replica, event, error)
+    respond(replica, event, error)
 
 
-def end_asked(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+def handle_end_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
     """The leader leaves: campaign now or later, by the place among its preferred successors."""
     request = event.request
-    assert isinstance(request, EndRequest)
+    assert isinstance(request, EndEpochRequest)
     error = announcement_error(replica, request)
     if error is ErrorCode.NONE:
-        campaigns = replica.state.role is Role.PROSPECTIVE and request.epoch == replica.epoch
-        if not campaigns and not follows(replica, request):
+        is_campaigning = replica.state.role is Role.PROSPECTIVE and request.epoch == replica.epoch
+        if not is_campaigning and not is_following(replica, request):
             become_follower(replica, request.leader_id, request.epoch)
         if isinstance(replica.state, Follower):
-            await_election(replica, replica.state, request)
-    answer(replica, event, error)
+            shorten_election_timeout(replica, replica.state, request)
+    respond(replica, event, error)
 
 
-def await_election(replica: Replica, state: Follower, request: EndRequest) -> None:
-    state.lost = True
-    state.fetch_deadline = min(state.fetch_deadline, replica.now + succession_delay(replica, request))
-    fetch_later(replica, state)
+def shorten_election_timeout(replica: Replica, state: Follower, request: EndEpochRequest) -> None:
+    state.leader_lost = True
+    state.fetch_deadline = min(state.fetch_deadline, replica.now + end_epoch_backoff_ms(replica, request))
+    retry_fetch_later(replica, state)
     if replica.now >= state.fetch_deadline and replica.may_campaign:
         become_prospective(replica)
 
 
-def succession_delay(replica: Replica, request: EndRequest) -> int:
+def end_epoch_backoff_ms(replica: Replica, request: EndEpochRequest) -> int:
     """Milliseconds: none for the first, then doubling up to the longest back-off, which the unlisted wait."""
     longest = replica.settings.election_backoff_max_ms
     for position, successor in enumerate(request.successors):
@@ -201,7 +209,7 @@ def succession_delay(replica: Replica, request: EndRequest) -> int:
     return longest
 
 
-def follows(replica: Replica, request: BeginRequest | EndRequest) -> bool:
+def is_following(replica: Replica, request: BeginEpochRequest | EndEpochRequest) -> bool:
     state = replica.state
     return isinstance(state, Follower) and (replica.epoch, state.leader_id) == (
         request.epoch,
@@ -209,7 +217,7 @@ def follows(replica: Replica, request: BeginRequest | EndRequest) -> bool:
     )
 
 
-def announcement_error(replica: Replica, request: BeginRequest | EndRequest) -> ErrorCode:
+def announcement_error(replica: Replica, request: BeginEpochRequest | EndEpochRequest) -> ErrorCode:
     """What is wrong with what a leader says of itself."""
     if request.leader_id < 0 or request.epoch < 0:
         return ErrorCode.INVALID_REQUEST
@@ -221,5 +229,5 @@ def announcement_error(replica: Replica, request: BeginRequest | EndRequest) -> 
     return ErrorCode.NONE
 
 
-def answer(replica: Replica, event: PeerAsked, error: ErrorCode) -> None:
-    replica.answer(event.reply, LeaderResponse(error, replica.leader_id, replica.epoch))
+def respond(replica: Replica, event: RequestReceived, error: ErrorCode) -> None:
+    replica.respond(event.reply, LeaderResponse(error, replica.leader_id, replica.epoch))

@@ -9,46 +9,46 @@ from __future__ import annotations
 from math import inf
 
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
-from quorumd.raft import other
+from quorumd.raft import defaults
 from quorumd.raft.effects import KRaftVersion, LeaderChange
 from quorumd.raft.events import (
-    Flushed,
-    PeerAnswered,
-    PeerAsked,
+    FlushCompleted,
     PeerDiscovered,
-    PeerFailed,
+    PeerRequestFailed,
     Propose,
-    ReadAsked,
-    ShutDown,
+    ReadRequested,
+    RequestReceived,
+    ResponseReceived,
+    ShutdownRequested,
     StorageFull,
     TimerFired,
 )
 from quorumd.raft.fetch_service import (
-    answer_due,
-    answer_or_park,
+    complete_delayed_fetches,
+    complete_expired_fetches,
+    complete_voter_fetches,
     confirm_reads,
+    on_high_watermark_advanced,
     record_fetch,
-    refuse,
-    release_for_high_watermark,
-    release_replicas,
-    release_voters,
+    reject_fetch,
+    respond_or_delay,
     serve_consumer,
 )
-from quorumd.raft.messages import EndRequest, FetchRequest, LeaderResponse
+from quorumd.raft.messages import EndEpochRequest, FetchRequest, LeaderResponse
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.replica import InvariantViolation, Replica
 from quorumd.raft.roles import Leader, Resigned
-from quorumd.raft.transitions import leave_leadership, observe
+from quorumd.raft.transitions import observe, on_leadership_lost
 from quorumd.raft.voter_changes import (
     CHECK_QUORUM_FACTOR,
-    announce,
-    answer_changes,
-    check_quorum_at,
-    discovered,
-    follow_voter_set,
-    improve_voters,
+    advance_voters,
+    apply_voter_set,
+    check_quorum_deadline,
+    complete_voter_changes,
+    complete_voter_set,
+    send_begin_quorum_epoch,
 )
-from quorumd.raft.voters import VoterAssignment, reached_by_majority
+from quorumd.raft.voters import VoterAssignment, majority_value
 
 # Taking office
 
@@ -64,70 +64,72 @@ def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
         epoch_start=replica.end.offset,
         in_voter_set=True,
         voters={},
-        check_quorum_at=replica.now + CHECK_QUORUM_FACTOR * timeout,
-        begin_at=replica.now + timeout // 2,
+        check_quorum_deadline=replica.now + CHECK_QUORUM_FACTOR * timeout,
+        begin_epoch_deadline=replica.now + timeout // 2,
     )
     replica.failed_elections = 0
-    replica.enter(leader, QuorumState(replica.epoch, replica.id, replica.saved.voted))
+    replica.transition_to(leader, QuorumState(replica.epoch, replica.id, replica.saved.voted))
     change = LeaderChange(replica.id, replica.voter_set.ids, granting)
     if replica.is_bootstrapping:
-        replica.append_control(
-            (change, KRaftVersion(1), VoterAssignment(discovered(replica, replica.voter_set)))
+        replica.append_control_records(
+            (change, KRaftVersion(1), VoterAssignment(complete_voter_set(replica, replica.voter_set)))
         )
     else:
-        replica.append_control((change,))
-    follow_voter_set(replica, leader)
+        replica.append_control_records((change,))
+    apply_voter_set(replica, leader)
     for progress in leader.voters.values():
-        announce(replica, progress)
+        send_begin_quorum_epoch(replica, progress)
     advance_high_watermark(replica, leader)
 
 
-def announce_to_silent(replica: Replica, leader: Leader) -> None:
+def resend_begin_quorum_epoch(replica: Replica, leader: Leader) -> None:
     """Repeat BeginQuorumEpoch to voters that do not fetch, for ever (KIP-595)."""
     interval = replica.settings.fetch_timeout_ms // 2
-    leader.begin_at = replica.now + interval
+    leader.begin_epoch_deadline = replica.now + interval
     for progress in leader.voters.values():
-        silent = not progress.fetched or replica.now - progress.last_fetch >= interval
-        if silent and progress.begin is None:
-            announce(replica, progress)
+        silent = not progress.has_fetched or replica.now - progress.last_fetch >= interval
+        if silent and progress.begin_request is None:
+            send_begin_quorum_epoch(replica, progress)
 
 
-def begin_answered(replica: Replica, leader: Leader, event: PeerAnswered) -> None:
+def handle_begin_response(replica: Replica, leader: Leader, event: ResponseReceived) -> None:
     response = event.response
     assert isinstance(response, LeaderResponse)
     observe(replica, response.epoch, response.leader_id)
     progress = leader.voters.get(event.peer)
-    if replica.state is leader and progress is not None and progress.begin is event.request:
-        progress.begin = None
-        progress.begin_attempts = 0
+    if replica.state is leader and progress is not None and progress.begin_request is event.request:
+        progress.begin_request = None
+        progress.begin_epoch_attempts = 0
 
 
-def begin_failed(replica: Replica, leader: Leader, event: PeerFailed) -> None:
+def handle_begin_failure(replica: Replica, leader: Leader, event: PeerRequestFailed) -> None:
     progress = leader.voters.get(event.peer)
-    if progress is not None and progress.begin is event.request:
-        progress.begin = None
-        leader.begin_at = min(leader.begin_at, replica.retry_after(progress.begin_attempts))
-        progress.begin_attempts += 1
+    if progress is not None and progress.begin_request is event.request:
+        progress.begin_request = None
+        leader.begin_epoch_deadline = min(
+            leader.begin_epoch_deadline, replica.retry_after(progress.begin_epoch_attempts)
+        )
+        progress.begin_epoch_attempts += 1
 
 
 # Committing
 
 
-def propose(replica: Replica, leader: Leader, event: Propose) -> None:
+def handle_proposal(replica: Replica, leader: Leader, event: Propose) -> None:
     if event.end_offset <= replica.end.offset:
-        raise BrokenPromise(
+        raise InvariantViolation(
             f"proposed batch ends at {event.end_offset}, the log already at {replica.end.offset}"
         )
     replica.append(event.batch, OffsetAndEpoch(event.end_offset, replica.epoch))
-    release_replicas(replica, leader)
+    complete_delayed_fetches(replica, leader)
 
 
-def flushed(replica: Replica, leader: Leader, event: Flushed) -> None:
+def handle_flush(replica: Replica, leader: Leader, event: FlushCompleted) -> None:
     replica.flushed = event.end_offset
     advance_high_watermark(replica, leader)
     if leader.pending_changes:
-        answer_changes(replica, leader)
-    look_after_voters(replica, leader)
+        complete_voter_changes(replica, leader)
+    update_voters(replica, leader)
 
 
 def advance_high_watermark(replica: Replica, leader: Leader) -> None:
@@ -136,36 +138,36 @@ def advance_high_watermark(replica: Replica, leader: Leader) -> None:
     offsets = [progress.end_offset for progress in leader.voters.values()]
     if leader.in_voter_set:
         offsets.append(min(replica.flushed, replica.end.offset))
-    reached = reached_by_majority(offsets)
-    if reached > leader.epoch_start and reached > leader.high_watermark:
-        leader.high_watermark = reached
-        replica.commit(reached)
+    majority_offset = majority_value(offsets)
+    if majority_offset > leader.epoch_start and majority_offset > leader.high_watermark:
+        leader.high_watermark = majority_offset
+        replica.commit(majority_offset)
         if leader.pending_changes:
-            answer_changes(replica, leader)
-        release_for_high_watermark(replica, leader)
+            complete_voter_changes(replica, leader)
+        on_high_watermark_advanced(replica, leader)
         confirm_reads(replica, leader)
 
 
-def look_after_voters(replica: Replica, leader: Leader) -> None:
+def update_voters(replica: Replica, leader: Leader) -> None:
     """What follows from a commit, a fetch or an address for who votes: the next voter record, or, once it is
     committed that this leader is no voter, its end (Raft thesis 4.2.2, hole 9)."""
     if leader.in_voter_set:
-        improve_voters(replica, leader)
+        advance_voters(replica, leader)
     elif replica.voters.latest_offset < leader.high_watermark:
         # Nobody announces the next leader to it, and what clients ask of it waits until it knows who that is.
-        resign(replica, leader, look_at=replica.retry_after(0))
+        resign(replica, leader, find_leader_at=replica.retry_after(0))
 
 
-def peer_discovered(replica: Replica, leader: Leader, event: PeerDiscovered) -> None:
-    other.peer_discovered(replica, leader, event)
-    leader.pin_wanted = True
-    look_after_voters(replica, leader)
+def handle_peer_discovered(replica: Replica, leader: Leader, event: PeerDiscovered) -> None:
+    defaults.handle_peer_discovered(replica, leader, event)
+    leader.voter_record_incomplete = True
+    update_voters(replica, leader)
 
 
 # Fetches and reads
 
 
-def fetch_asked(replica: Replica, leader: Leader, event: PeerAsked) -> None:
+def handle_fetch_request(replica: Replica, leader: Leader, event: RequestReceived) -> None:
     """A fetch may commit records, and it may tell the directory id of a voter; its answer shows both."""
     request = event.request
     assert isinstance(request, FetchRequest)
@@ -177,62 +179,62 @@ def fetch_asked(replica: Replica, leader: Leader, event: PeerAsked) -> None:
         return
     if leader.voters.get(progress.key.id) is progress:
         advance_high_watermark(replica, leader)
-        if progress.directory_seen != ZERO_UUID and progress.key.directory_id == ZERO_UUID:
-            leader.pin_wanted = True
+        if progress.observed_directory_id != ZERO_UUID and progress.key.directory_id == ZERO_UUID:
+            leader.voter_record_incomplete = True
         confirm_reads(replica, leader)
-    look_after_voters(replica, leader)
+    update_voters(replica, leader)
     if replica.state is leader:
-        answer_or_park(replica, leader, event)
+        respond_or_delay(replica, leader, event)
     else:
-        refuse(replica, replica.state, event)
+        reject_fetch(replica, replica.state, event)
 
 
-def read_asked(replica: Replica, leader: Leader, event: ReadAsked) -> None:
-    leader.reads.ask(event.token, leader.high_watermark, replica.end.offset)
+def handle_read_request(replica: Replica, leader: Leader, event: ReadRequested) -> None:
+    leader.reads.add(event.token, leader.high_watermark, replica.end.offset)
     confirm_reads(replica, leader)
     if leader.reads.waiting:
-        release_voters(replica, leader)
+        complete_voter_fetches(replica, leader)
 
 
 # Leaving
 
 
-def timer_fired(replica: Replica, leader: Leader, event: TimerFired) -> None:
+def handle_timer(replica: Replica, leader: Leader, event: TimerFired) -> None:
     """Check the quorum (KIP-996), announce again to voters that do not fetch, answer what was parked."""
-    if replica.now >= leader.check_quorum_at:
-        leader.check_quorum_at = check_quorum_at(replica, leader)
-        if replica.now >= leader.check_quorum_at:
+    if replica.now >= leader.check_quorum_deadline:
+        leader.check_quorum_deadline = check_quorum_deadline(replica, leader)
+        if replica.now >= leader.check_quorum_deadline:
             resign(replica, leader)
             return
-        replica.forgiven_ms = 0.0
-    if replica.now >= leader.begin_at:
-        announce_to_silent(replica, leader)
-    if replica.now >= leader.parked_until:
-        answer_due(replica, leader)
+        replica.stall_grace_ms = 0.0
+    if replica.now >= leader.begin_epoch_deadline:
+        resend_begin_quorum_epoch(replica, leader)
+    if replica.now >= leader.next_delay_expiry:
+        complete_expired_fetches(replica, leader)
 
 
-def resign(replica: Replica, leader: Leader, look_at: float = inf) -> None:
-    """Write nothing more in this epoch and say so to the voters, the fullest log first (KIP-595). From `look_at` on,
-    ask around who leads next."""
-    replica.enter(Resigned(replica.election_timeout(), look_at), replica.saved)
-    leave_leadership(replica, leader)
+def resign(replica: Replica, leader: Leader, find_leader_at: float = inf) -> None:
+    """Write nothing more in this epoch and say so to the voters, the fullest log first (KIP-595). From
+    `find_leader_at` on, ask around who leads next."""
+    replica.transition_to(Resigned(replica.election_timeout(), find_leader_at), replica.saved)
+    on_leadership_lost(replica, leader)
     progress = sorted(leader.voters.values(), key=lambda p: (-p.end_offset, p.key.id))
-    say_goodbye(replica, tuple(p.key for p in progress))
+    send_end_quorum_epoch(replica, tuple(p.key for p in progress))
 
 
-def say_goodbye(replica: Replica, successors: tuple[ReplicaKey, ...]) -> None:
+def send_end_quorum_epoch(replica: Replica, successors: tuple[ReplicaKey, ...]) -> None:
     for successor in successors:
-        replica.send(successor.id, EndRequest(replica.id, replica.epoch, replica.id, successors))
+        replica.send(successor.id, EndEpochRequest(replica.id, replica.epoch, replica.id, successors))
 
 
-def shut_down(replica: Replica, leader: Leader, event: ShutDown) -> None:
+def handle_shutdown(replica: Replica, leader: Leader, event: ShutdownRequested) -> None:
     """Hand over: the best successor campaigns at once, this replica stays resigned."""
     replica.shutting_down = True
-    replica.farewells = len(leader.voters)
+    replica.pending_end_acks = len(leader.voters)
     resign(replica, leader)
 
 
-def storage_full(replica: Replica, leader: Leader, event: StorageFull) -> None:
+def handle_storage_full(replica: Replica, leader: Leader, event: StorageFull) -> None:
     """A leader that cannot append makes way for one that can."""
-    other.storage_full(replica, leader, event)
+    defaults.handle_storage_full(replica, leader, event)
     resign(replica, leader)

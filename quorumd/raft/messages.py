@@ -38,7 +38,7 @@ class VoteResponse:
 
 
 @dataclass(slots=True)
-class BeginRequest:
+class BeginEpochRequest:
     """BeginQuorumEpoch (key 53): the new leader announces itself to a voter."""
 
     leader_id: int
@@ -51,7 +51,7 @@ class BeginRequest:
 
 
 @dataclass(slots=True)
-class EndRequest:
+class EndEpochRequest:
     """EndQuorumEpoch (key 54): the leader will not lead this epoch any longer."""
 
     leader_id: int
@@ -63,7 +63,7 @@ class EndRequest:
 
 @dataclass(slots=True)
 class LeaderResponse:
-    """The answer to BeginRequest and EndRequest."""
+    """The answer to BeginEpochRequest and EndEpochRequest."""
 
     error: ErrorCode
     leader_id: int
@@ -105,11 +105,11 @@ class FetchResponse:
     diverging: OffsetAndEpoch | None = None
     """Set when the position fetched from is not in the leader's log: the end of the largest epoch <= last_epoch."""
     read_round: int = 0
-    read_from: int = -1
+    read_start_offset: int = -1
     """Leader's side: the caller adds whole batches from this offset, -1 for none."""
     read_limit: int = 0
     """Leader's side: at most this many bytes (but at least one batch)."""
-    read_below: int = -1
+    read_max_offset: int = -1
     """Leader's side: only batches that end at or below this offset, -1 for no bound (consumers)."""
     records: bytes = b""
     """Follower's side: the batches as they came."""
@@ -164,5 +164,5 @@ class SnapshotResponse:
     """Follower's side: the bytes from `position` on; they may begin and end within a batch."""
 
 
-Request = VoteRequest | BeginRequest | EndRequest | FetchRequest | SnapshotRequest
+Request = VoteRequest | BeginEpochRequest | EndEpochRequest | FetchRequest | SnapshotRequest
 Response = VoteResponse | LeaderResponse | FetchResponse | SnapshotResponse

@@ -12,20 +12,20 @@ from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.effects import Answer, ControlBatch, Effects, KRaftVersion, LeaderChange, Send
+from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, LeaderChange, Respond, Send
 from quorumd.raft.log_view import LogView
-from quorumd.raft.membership import changed_voters
+from quorumd.raft.membership import count_changed_voters
 from quorumd.raft.messages import FetchRequest, Request, Response
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.roles import HIGHER_EPOCH, SAME_EPOCH, Role, RoleState, Unattached
+from quorumd.raft.roles import HIGHER_EPOCH_TRANSITIONS, SAME_EPOCH_TRANSITIONS, Role, RoleState, Unattached
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 
-LAST_EPOCH = 2**31 - 1
+MAX_EPOCH = 2**31 - 1
 """Epochs are int32 in every message and batch. No quorum gets there by elections; a stray request can say it."""
 
 
-class BrokenPromise(Exception):
+class InvariantViolation(Exception):
     """Something that the protocol rules out has happened: a bug, or a peer or disk that broke its promise."""
 
 
@@ -37,7 +37,7 @@ class Peer:
     endpoint: Endpoint
 
 
-def told_leader(state: RoleState, saved: QuorumState) -> int:
+def reported_leader(state: RoleState, saved: QuorumState) -> int:
     """The leader that a replica in `state` names; who lost its leader names none."""
     return saved.leader_id if state.role is Role.FOLLOWER or state.role is Role.LEADER else NO_NODE
 
@@ -46,28 +46,28 @@ class Replica:
     """One replica's memory. Public attributes are read by the role modules; roles change only through `enter`."""
 
     __slots__ = (
-        "below",
         "catching_up",
-        "checking",
         "committed",
         "downgraded",
         "effects",
         "end",
         "failed_elections",
-        "farewells",
         "flushed",
-        "forgiven_ms",
         "founders",
         "identity",
         "log",
         "now",
         "peers",
+        "pending_end_acks",
+        "randrange",
         "replaying",
         "saved",
         "settings",
         "shutting_down",
+        "stall_grace_ms",
         "state",
         "storage_full",
+        "unverified_snapshot",
         "voters",
     )
 
@@ -78,13 +78,13 @@ class Replica:
         saved: QuorumState,
         log: LogView,
         voters: VoterHistory,
-        below: Callable[[int], int],
+        randrange: Callable[[int], int],
     ) -> None:
         self.settings = settings
         self.identity = identity
         self.log = log
         self.voters = voters
-        self.below = below
+        self.randrange = randrange
         self.now = 0.0
         self.effects = Effects()
         self.state: RoleState = Unattached(0.0, 0.0)
@@ -101,9 +101,9 @@ class Replica:
         self.shutting_down = False
         self.replaying = False
         """Does not campaign: it has yet to apply what it knows to be committed."""
-        self.forgiven_ms = 0.0
+        self.stall_grace_ms = 0.0
         """How much longer the others may be silent in this role, since this node stood still itself."""
-        self.farewells = 0
+        self.pending_end_acks = 0
         """Voters that have not answered the EndQuorumEpoch of this shutdown yet."""
         self.downgraded = False
         """The leader says that this node is no voter (NOT_FOLLOWER), whatever the own log says (KIP-595)."""
@@ -112,7 +112,7 @@ class Replica:
         self.saved = saved._replace(catching_up=self.catching_up)
         self.founders = VoterSet()
         """Who may elect a first leader, this replica among them; empty without permission (FoundingPermitted)."""
-        self.checking: OffsetAndEpoch | None = None
+        self.unverified_snapshot: OffsetAndEpoch | None = None
         """The snapshot that has come whole and that the caller looks at, whatever the role is meanwhile. Until
         SnapshotChecked its bytes belong to the caller: nothing is fetched that would touch them."""
 
@@ -129,7 +129,7 @@ class Replica:
     @property
     def leader_id(self) -> int:
         """Who leads this epoch and can be fetched from, as far as we know: what others are told."""
-        return told_leader(self.state, self.saved)
+        return reported_leader(self.state, self.saved)
 
     @property
     def voter_set(self) -> VoterSet:
@@ -151,7 +151,7 @@ class Replica:
         return self.voter_set.ids == (self.id,) and self.is_voter
 
     @property
-    def voters_name_us(self) -> bool:
+    def is_recorded_voter(self) -> bool:
         """Whether the newest voter record of the own log names this very folder."""
         own = self.voter_set.by_id(self.id)
         return own is not None and own.key == self.identity
@@ -167,18 +167,18 @@ class Replica:
         return self.end.offset == 0 and self.epoch == 0 and self.is_bootstrapping and not self.founders.voters
 
     @property
-    def may_be_needed(self) -> bool:
+    def may_still_be_voter(self) -> bool:
         """Whether the own log says "voter", whatever a leader said (hole 10), or its removal is not known to be
         committed: those who stay may lack that record and would not get this node's vote, nor win without it
         (Raft thesis 4.2.2). Pre-votes keep it from disturbing those who have a leader."""
         if self.voter_set.includes(self.identity):
             return True
-        return self.voters.removed_at(self.identity) >= max(0, self.committed)
+        return self.voters.removal_offset(self.identity) >= max(0, self.committed)
 
     @property
     def may_campaign(self) -> bool:
         """Whether an election timeout leads to an election."""
-        if not self.may_be_needed or not self.may_lead or self.replaying or self.epoch == LAST_EPOCH:
+        if not self.may_still_be_voter or not self.may_lead or self.replaying or self.epoch == MAX_EPOCH:
             return False
         return not (self.catching_up and self.end.offset > 0)
 
@@ -194,26 +194,27 @@ class Replica:
     def send_after_flush(self, peer: int, request: Request) -> None:
         self.effects.send_after_flush.append(Send(peer, request))
 
-    def answer(self, reply: Any, response: Response) -> None:
-        self.effects.send.append(Answer(reply, response))
+    def respond(self, reply: Any, response: Response) -> None:
+        self.effects.send.append(Respond(reply, response))
 
-    def answer_after_flush(self, reply: Any, response: Response) -> None:
-        self.effects.send_after_flush.append(Answer(reply, response))
+    def respond_after_flush(self, reply: Any, response: Response) -> None:
+        self.effects.send_after_flush.append(Respond(reply, response))
 
-    def enter(self, state: RoleState, saved: QuorumState) -> None:
-        """Change role, and with it perhaps what is saved. Raises BrokenPromise for what `roles` does not allow."""
+    def transition_to(self, state: RoleState, saved: QuorumState) -> None:
+        """Change role, and with it perhaps what is saved. Raises InvariantViolation for what `roles` does "
+        "not allow."""
         before, old = self.state.role, self.saved
-        allowed = SAME_EPOCH if saved.epoch == old.epoch else HIGHER_EPOCH
+        allowed = SAME_EPOCH_TRANSITIONS if saved.epoch == old.epoch else HIGHER_EPOCH_TRANSITIONS
         if saved.epoch < old.epoch or state.role not in allowed[before]:
-            raise BrokenPromise(
+            raise InvariantViolation(
                 f"from {before.value} in epoch {old.epoch} to {state.role.value} in {saved.epoch}"
             )
         if saved.epoch == old.epoch and old.voted is not None and saved.voted != old.voted:
-            raise BrokenPromise(f"vote of epoch {old.epoch} changed from {old.voted} to {saved.voted}")
+            raise InvariantViolation(f"vote of epoch {old.epoch} changed from {old.voted} to {saved.voted}")
         if saved.epoch > old.epoch:
             self.downgraded = False
         self.state = state
-        self.forgiven_ms = 0.0
+        self.stall_grace_ms = 0.0
         self.save(saved)
 
     def save(self, saved: QuorumState) -> None:
@@ -223,19 +224,21 @@ class Replica:
             self.saved = saved
             self.effects.save = saved
 
-    def append_control(self, records: tuple[LeaderChange | KRaftVersion | VoterAssignment, ...]) -> None:
+    def append_control_records(
+        self, records: tuple[LeaderChange | KRaftVersion | VoterAssignment, ...]
+    ) -> None:
         """Append control records of the own epoch; a voter set among them counts from now on."""
         for position, record in enumerate(records):
             if isinstance(record, VoterAssignment):
-                self.take_voters(self.end.offset + position, record)
+                self.apply_voters(self.end.offset + position, record)
         self.append(ControlBatch(records), OffsetAndEpoch(self.end.offset + len(records), self.epoch))
 
-    def take_voters(self, offset: int, assignment: VoterAssignment) -> None:
-        """Go by a voter record from now on. Raises BrokenPromise for one that changes more than one voter: two
+    def apply_voters(self, offset: int, assignment: VoterAssignment) -> None:
+        """Go by a voter record from now on. Raises InvariantViolation for one that changes more than one voter: two
         majorities that do not meet could come of it (Raft thesis 4.1, hole 5)."""
         latest = self.voters.latest
-        if latest is not None and changed_voters(latest.current, assignment.current) > 1:
-            raise BrokenPromise(
+        if latest is not None and count_changed_voters(latest.current, assignment.current) > 1:
+            raise InvariantViolation(
                 f"the voter record at offset {offset} leads from {latest.current.ids} to "
                 f"{assignment.current.ids}: more than one voter at once"
             )
@@ -250,7 +253,7 @@ class Replica:
         """Records below `high_watermark` are committed; a lower one than known is ignored (hole 32)."""
         if high_watermark > self.committed:
             self.committed = high_watermark
-            self.effects.committed_up_to = high_watermark
+            self.effects.new_high_watermark = high_watermark
 
     def fetch_from(self, peer: int, *, max_wait_ms: int, read_round: int = 0) -> FetchRequest:
         """Ask `peer` for what follows the own log. It leaves after the flush: it says what is durable here."""
@@ -273,35 +276,35 @@ class Replica:
     def election_timeout(self) -> float:
         """Now + a uniform wait in [T, 2T) (Raft paper 5.2: split votes are rare)."""
         timeout = self.settings.election_timeout_ms
-        return self.now + timeout + self.below(max(1, timeout))
+        return self.now + timeout + self.randrange(max(1, timeout))
 
     def fetch_timeout(self) -> float:
         """Now + the fetch timeout and a random part: a leader answers its followers at the same moments, and
         without it they would all give it up at the same moment and split the vote."""
-        return self.now + self.settings.fetch_timeout_ms + self.below(self.short_wait_ms)
+        return self.now + self.settings.fetch_timeout_ms + self.randrange(self.max_jitter_ms)
 
     @property
-    def short_wait_ms(self) -> int:
+    def max_jitter_ms(self) -> int:
         """The bound of random waits that only keep several replicas from campaigning at once."""
         return max(1, self.settings.election_timeout_ms // 4)
 
-    def forgive(self, duration_ms: float) -> float:
+    def extend_grace(self, duration_ms: float) -> float:
         """How much of the time for which this node stood still others get: in all no more than a fetch timeout until
         they are heard of, so that somebody who is gone is found out by a node that is always busy, too."""
-        forgiven = max(0.0, min(duration_ms, self.settings.fetch_timeout_ms - self.forgiven_ms))
-        self.forgiven_ms += forgiven
-        return forgiven
+        grace_ms = max(0.0, min(duration_ms, self.settings.fetch_timeout_ms - self.stall_grace_ms))
+        self.stall_grace_ms += grace_ms
+        return grace_ms
 
     def election_backoff(self) -> float:
         """Now + the wait after a failed election: 100 ms times a random part of 2^failures, bounded."""
         self.failed_elections += 1
-        step = self.below(2 << min(20, self.failed_elections - 1))
-        return self.now + min(100 * step + self.below(50), self.settings.election_backoff_max_ms)
+        step = self.randrange(2 << min(20, self.failed_elections - 1))
+        return self.now + min(100 * step + self.randrange(50), self.settings.election_backoff_max_ms)
 
     def retry_after(self, attempts: int) -> float:
         """Now + exponential back-off with a jitter of a fifth (KIP-580); `attempts` have failed before."""
         wait = min(self.settings.retry_backoff_max_ms, self.settings.retry_backoff_ms << min(attempts, 20))
-        return self.now + wait * 4 // 5 + self.below(max(1, wait * 2 // 5))
+        return self.now + wait * 4 // 5 + self.randrange(max(1, wait * 2 // 5))
 
     # What others are told
 

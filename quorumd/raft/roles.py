@@ -24,8 +24,8 @@ from math import inf
 from typing import Any
 
 from quorumd.ids import ZERO_UUID, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.messages import BeginRequest, FetchRequest, SnapshotRequest, VoteRequest
-from quorumd.raft.reads import ReadRounds
+from quorumd.raft.messages import BeginEpochRequest, FetchRequest, SnapshotRequest, VoteRequest
+from quorumd.raft.read_index import ReadRounds
 
 
 class Role(Enum):
@@ -40,7 +40,7 @@ class Role(Enum):
     RESIGNED = "resigned"
 
 
-SAME_EPOCH: dict[Role, tuple[Role, ...]] = {
+SAME_EPOCH_TRANSITIONS: dict[Role, tuple[Role, ...]] = {
     Role.UNATTACHED: (Role.UNATTACHED, Role.PROSPECTIVE, Role.FOLLOWER),
     Role.PROSPECTIVE: (Role.UNATTACHED, Role.FOLLOWER),
     Role.CANDIDATE: (Role.LEADER, Role.PROSPECTIVE, Role.FOLLOWER),
@@ -49,7 +49,7 @@ SAME_EPOCH: dict[Role, tuple[Role, ...]] = {
     Role.RESIGNED: (),
 }
 
-HIGHER_EPOCH: dict[Role, tuple[Role, ...]] = {
+HIGHER_EPOCH_TRANSITIONS: dict[Role, tuple[Role, ...]] = {
     Role.UNATTACHED: (Role.UNATTACHED, Role.FOLLOWER),
     Role.PROSPECTIVE: (Role.UNATTACHED, Role.FOLLOWER, Role.CANDIDATE),
     Role.CANDIDATE: (Role.UNATTACHED, Role.FOLLOWER),
@@ -82,10 +82,10 @@ class Ballot:
     """One round of asking the other voters for their (pre-)votes; `granted` begins with the own, if it counts."""
 
     granted: list[int]
-    refused: list[int] = field(default_factory=list)
+    rejected: list[int] = field(default_factory=list)
     unreachable: list[int] = field(default_factory=list)
     """Nobody listened at their address when they were asked last."""
-    asked: dict[int, VoteRequest] = field(default_factory=dict)
+    in_flight: dict[int, VoteRequest] = field(default_factory=dict)
     retry_at: dict[int, float] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
 
@@ -138,16 +138,16 @@ class Follower:
     last_success: float = -inf
     fetch_sent: float = -inf
     """When the fetch, of records or of a piece of a snapshot, was sent that waits for its response or had it last."""
-    served: float = -inf
+    leader_confirmed_at: float = -inf
     """When the fetch was sent that the leader served last: it led at that time or later."""
     leader_high_watermark: int = -1
     """As of the last response."""
-    lost: bool = False
+    leader_lost: bool = False
     """The leader refused a connection, resigned or is shutting down: pre-votes may be granted at once."""
     read_round: int = 0
     snapshot: OffsetAndEpoch | None = None
     """Fetched in place of records."""
-    piece: SnapshotRequest | None = None
+    snapshot_fetch: SnapshotRequest | None = None
     """Asks for a piece of it."""
 
     @property
@@ -155,20 +155,20 @@ class Follower:
         return Role.FOLLOWER
 
     @property
-    def waits_for_answer(self) -> bool:
+    def fetch_in_flight(self) -> bool:
         """Whether the leader was asked and has not answered yet."""
-        return self.fetch is not None or self.piece is not None
+        return self.fetch is not None or self.snapshot_fetch is not None
 
     @property
     def deadline(self) -> float:
-        return min(self.fetch_deadline, inf if self.waits_for_answer else self.fetch_at)
+        return min(self.fetch_deadline, inf if self.fetch_in_flight else self.fetch_at)
 
-    def contact(self, now: float, fetch_deadline: float) -> None:
+    def record_success(self, now: float, fetch_deadline: float) -> None:
         """The leader has answered and served."""
         self.last_success = now
-        self.served = self.fetch_sent
+        self.leader_confirmed_at = self.fetch_sent
         self.fetch_deadline = fetch_deadline
-        self.lost = False
+        self.leader_lost = False
         self.attempts = 0
 
 
@@ -201,25 +201,25 @@ class Progress:
     key: ReplicaKey
     last_fetch: float
     """When it last fetched; for a voter that never did, when the leader took office."""
-    fetched: bool = False
+    has_fetched: bool = False
     """Whether it has fetched in this epoch."""
     end_offset: int = -1
-    caught_up: float = -inf
+    last_caught_up: float = -inf
     """When it last had all that the leader had (KIP-595, DescribeQuorum)."""
     leader_end_at_last_fetch: int = -1
     read_round: int = 0
     """The newest round that it is known to have fetched in."""
-    carries_rounds: bool = True
+    supports_read_rounds: bool = True
     """Whether its fetches can say so."""
-    directory_seen: KafkaUuid = ZERO_UUID
+    observed_directory_id: KafkaUuid = ZERO_UUID
     """What its fetches call themselves, where the voter record has no directory id yet."""
-    begin: BeginRequest | None = None
+    begin_request: BeginEpochRequest | None = None
     """The BeginQuorumEpoch that is under way to it."""
-    begin_attempts: int = 0
+    begin_epoch_attempts: int = 0
 
 
 @dataclass(slots=True)
-class ParkedFetch:
+class DelayedFetch:
     """A fetch that waits for something to answer with."""
 
     reply: Any
@@ -228,12 +228,12 @@ class ParkedFetch:
 
 
 @dataclass(slots=True)
-class PendingChange:
+class PendingVoterChange:
     """A request for other voters whose record is in the log and not committed yet."""
 
     token: Any
     offset: int
-    until_committed: bool
+    ack_on_commit: bool
     """False: it is answered as soon as the record is durable here."""
 
 
@@ -247,21 +247,21 @@ class Leader:
     """A leader that is no voter (any more) does not count itself."""
     voters: dict[int, Progress]
     """The other voters by node id."""
-    check_quorum_at: float
-    begin_at: float
+    check_quorum_deadline: float
+    begin_epoch_deadline: float
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     high_watermark: int = -1
     """-1 until a record of this epoch is on a majority (hole 31)."""
     reads: ReadRounds = field(default_factory=ReadRounds)
-    parked: dict[ReplicaKey, ParkedFetch] = field(default_factory=dict)
-    parked_consumers: list[ParkedFetch] = field(default_factory=list)
-    parked_until: float = inf
+    delayed: dict[ReplicaKey, DelayedFetch] = field(default_factory=dict)
+    delayed_consumers: list[DelayedFetch] = field(default_factory=list)
+    next_delay_expiry: float = inf
     """No parked fetch is due before this."""
-    pin_wanted: bool = True
+    voter_record_incomplete: bool = True
     """Something was learned that may complete the voter record (directory ids, endpoints)."""
-    reassigning: bool = False
+    reassignment_in_progress: bool = False
     """Whether the newest voter record has a target."""
-    pending_changes: list[PendingChange] = field(default_factory=list)
+    pending_changes: list[PendingVoterChange] = field(default_factory=list)
 
     @property
     def role(self) -> Role:
@@ -269,7 +269,7 @@ class Leader:
 
     @property
     def deadline(self) -> float:
-        return min(self.check_quorum_at, self.begin_at, self.parked_until)
+        return min(self.check_quorum_deadline, self.begin_epoch_deadline, self.next_delay_expiry)
 
 
 RoleState = Unattached | Prospective | Candidate | Leader | Follower | Resigned

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch
-from quorumd.raft.events import PeerAsked
+from quorumd.raft.events import RequestReceived
 from quorumd.raft.log_view import LogView
 from quorumd.raft.messages import FetchRequest, SnapshotRequest, SnapshotResponse
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import RoleState
 
 
-def snapshot_instead(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
+def required_snapshot(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
     """The snapshot that a replica needs before its fetch can be served, None if records or a cut will do.
 
     The log does not reach back to where it asks, or to any record that both could have. An empty replica begins
@@ -22,24 +22,24 @@ def snapshot_instead(log: LogView, request: FetchRequest) -> OffsetAndEpoch | No
         return None
     if request.offset == 0 or request.offset < log.start_offset:
         return latest
-    nothing_in_common = log.start_offset > 0 and log.end_of_epoch(request.last_epoch).epoch == 0
-    return latest if nothing_in_common else None
+    no_common_prefix = log.start_offset > 0 and log.end_of_epoch(request.last_epoch).epoch == 0
+    return latest if no_common_prefix else None
 
 
-def refuse_snapshot(replica: Replica, state: RoleState, event: PeerAsked) -> None:
+def reject_snapshot_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
     """Only the leader serves snapshots; the answer tells whom to ask."""
     request = event.request
     assert isinstance(request, SnapshotRequest)
-    answer(replica, event, replica.fetch_error(request.epoch))
+    respond(replica, event, replica.fetch_error(request.epoch))
 
 
-def answer(replica: Replica, event: PeerAsked, error: ErrorCode, read_limit: int = 0) -> None:
+def respond(replica: Replica, event: RequestReceived, error: ErrorCode, read_limit: int = 0) -> None:
     request = event.request
     assert isinstance(request, SnapshotRequest)
     response = SnapshotResponse(
         error, replica.leader_id, replica.epoch, request.snapshot, request.position, read_limit
     )
-    replica.answer(event.reply, response)
+    replica.respond(event.reply, response)
 
 
 def snapshot_error(replica: Replica, request: SnapshotRequest) -> ErrorCode:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from quorumd.ids import NO_NODE
-from quorumd.raft.leader import say_goodbye
+from quorumd.raft.leader import send_end_quorum_epoch
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.replica import Replica
 from quorumd.raft.roles import Resigned, Unattached
 from quorumd.raft.transitions import become_follower
 
 
-def begin_role(replica: Replica) -> None:
+def restore_role(replica: Replica) -> None:
     """Resume in the saved epoch, or in that of the log where the log is ahead.
 
     A leader comes back resigned: it must not write twice to one (offset, epoch) (hole 12). A candidate comes back
@@ -22,7 +22,9 @@ def begin_role(replica: Replica) -> None:
     elif saved.leader_id == replica.id:
         replica.state = Resigned(replica.now if replica.is_sole_voter else replica.election_timeout())
         if replica.is_voter:
-            say_goodbye(replica, tuple(v.key for v in replica.voter_set.voters if v.key.id != replica.id))
+            send_end_quorum_epoch(
+                replica, tuple(v.key for v in replica.voter_set.voters if v.key.id != replica.id)
+            )
         return
     replica.state = Unattached(replica.election_timeout(), replica.now)
     if saved.leader_id != NO_NODE and saved.epoch == replica.epoch:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
-from quorumd.raft.effects import VotersAnswer
+from quorumd.raft.effects import VoterChangeResult
 from quorumd.raft.messages import FetchResponse
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.replica import InvariantViolation, Replica
 from quorumd.raft.roles import Candidate, Follower, Leader, Prospective, Role, Unattached
 
 
@@ -29,8 +29,8 @@ def become_unattached(
     saved = QuorumState(epoch, NO_NODE, voted)
     if epoch == replica.epoch:
         saved = QuorumState(epoch, replica.saved.leader_id, voted or replica.saved.voted)
-    replica.enter(Unattached(deadline, replica.retry_after(0)), saved)
-    leave_leadership(replica, old)
+    replica.transition_to(Unattached(deadline, replica.retry_after(0)), saved)
+    on_leadership_lost(replica, old)
 
 
 def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
@@ -39,9 +39,9 @@ def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
     voted = replica.saved.voted if epoch == replica.epoch else None
     replica.failed_elections = 0
     state = Follower(leader_id, replica.fetch_timeout(), replica.now)
-    replica.enter(state, QuorumState(epoch, leader_id, voted))
+    replica.transition_to(state, QuorumState(epoch, leader_id, voted))
     fetch_from_leader(replica, state)
-    leave_leadership(replica, old)
+    on_leadership_lost(replica, old)
 
 
 def fetch_from_leader(replica: Replica, state: Follower) -> None:
@@ -53,7 +53,7 @@ def fetch_from_leader(replica: Replica, state: Follower) -> None:
 def observe(replica: Replica, epoch: int, leader_id: int) -> None:
     """Take in what somebody says about the leader (KIP-595: every answer piggybacks leader and epoch).
 
-    Raises BrokenPromise for a second leader in the own epoch.
+    Raises InvariantViolation for a second leader in the own epoch.
     """
     if epoch > replica.epoch:
         if leader_id == NO_NODE and replica.is_blank:
@@ -66,7 +66,7 @@ def observe(replica: Replica, epoch: int, leader_id: int) -> None:
         else:
             become_follower(replica, leader_id, epoch)
     elif epoch == replica.epoch and leader_id != NO_NODE:
-        check_leader(replica, leader_id)
+        ensure_single_leader(replica, leader_id)
         role = replica.state.role
         searching = role in (Role.UNATTACHED, Role.CANDIDATE)
         if leader_id != replica.id and (
@@ -80,28 +80,29 @@ def knows_leader(replica: Replica) -> bool:
     return replica.saved.leader_id != NO_NODE
 
 
-def check_leader(replica: Replica, leader_id: int) -> None:
-    """Raises BrokenPromise if the own epoch has another leader than `leader_id` (Raft paper: election safety)."""
+def ensure_single_leader(replica: Replica, leader_id: int) -> None:
+    """Raises InvariantViolation if the own epoch has another leader than `leader_id` (Raft paper: election "
+    "safety)."""
     known = replica.saved.leader_id
     if known != NO_NODE and known != leader_id:
-        raise BrokenPromise(f"two leaders in epoch {replica.epoch}: {known} and {leader_id}")
+        raise InvariantViolation(f"two leaders in epoch {replica.epoch}: {known} and {leader_id}")
 
 
-def leave_leadership(replica: Replica, old: object) -> None:
+def on_leadership_lost(replica: Replica, old: object) -> None:
     """Tell those who wait for a leader that it is none any longer."""
     if not isinstance(old, Leader):
         return
-    replica.effects.reads_failed += old.reads.abandon()
-    replica.effects.voters_answered += [
-        VotersAnswer(
+    replica.effects.reads_failed += old.reads.drain()
+    replica.effects.voter_change_results += [
+        VoterChangeResult(
             pending.token,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             "The leader changed before this was committed: look whether it was.",
         )
         for pending in old.pending_changes
     ]
-    for parked in [*old.parked.values(), *old.parked_consumers]:
-        error = replica.fetch_error(parked.request.epoch)
+    for delayed in [*old.delayed.values(), *old.delayed_consumers]:
+        error = replica.fetch_error(delayed.request.epoch)
         if error is ErrorCode.NONE:
-            raise BrokenPromise(f"left leadership of epoch {replica.epoch} and still leads it")
-        replica.answer(parked.reply, FetchResponse(error, replica.leader_id, replica.epoch))
+            raise InvariantViolation(f"left leadership of epoch {replica.epoch} and still leads it")
+        replica.respond(delayed.reply, FetchResponse(error, replica.leader_id, replica.epoch))

@@ -17,7 +17,7 @@ def majority(voters: int) -> int:
     return voters // 2 + 1
 
 
-def reached_by_majority(values: Sequence[N]) -> N:
+def majority_value(values: Sequence[N]) -> N:
     """The largest value that a majority of voters has reached, one value a voter, at least one voter.
 
     With log end offsets this is the commit point (Raft paper 5.3), with times the last contact with a majority.
@@ -112,17 +112,17 @@ class VoterHistory:
         """Offset of the newest record, -1 for none."""
         return self._offsets[-1] if self._offsets else -1
 
-    def below(self, offset: int) -> VoterAssignment | None:
+    def value_before(self, offset: int) -> VoterAssignment | None:
         """The newest that stands below `offset`, None if there is none."""
         count = bisect_left(self._offsets, offset)
         return self._assignments[count - 1] if count else None
 
-    def offset_below(self, offset: int) -> int:
+    def offset_before(self, offset: int) -> int:
         """Offset of the newest that stands below `offset`, -1 for none."""
         count = bisect_left(self._offsets, offset)
         return self._offsets[count - 1] if count else -1
 
-    def removed_at(self, replica: ReplicaKey) -> int:
+    def removal_offset(self, replica: ReplicaKey) -> int:
         """Offset of the newest record that changed who votes, if it removed `replica`; else -1."""
         latest = self.latest
         if latest is None or latest.current.by_id(replica.id) is not None:

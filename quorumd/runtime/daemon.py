@@ -18,13 +18,13 @@ from quorumd.config import Settings
 from quorumd.errors import ConfigError, ExitCode, FlushFailed, StorageError
 from quorumd.node.node import Node
 from quorumd.observability.logs import configure_logging
-from quorumd.observability.metrics import registry_of
+from quorumd.observability.metrics import build_registry
 from quorumd.runtime import signals
-from quorumd.runtime.admission import NetworkLimits
 from quorumd.runtime.clock import LoopClock
-from quorumd.runtime.deliberate_faults import FlushFailingDisk, WrongClock
+from quorumd.runtime.connection_quotas import NetworkLimits
 from quorumd.runtime.disk import OsDisk
 from quorumd.runtime.entropy import SystemEntropy
+from quorumd.runtime.fault_injection import FlushFailingDisk, SkewedClock
 from quorumd.runtime.http_endpoint import HttpEndpoint
 from quorumd.runtime.monitor import Monitor
 from quorumd.runtime.network import TcpNetwork
@@ -32,7 +32,7 @@ from quorumd.runtime.notify import notify, watchdog_interval_s
 
 logger = logging.getLogger("quorumd.daemon")
 
-ADVICE: dict[int, str] = {
+REMEDIES: dict[int, str] = {
     ExitCode.FAILED: "this is a bug: nothing that was acknowledged is lost; start again and report the traceback",
     ExitCode.FLUSH_FAILED: "check the disk (kernel log, SMART), then start again: the log is recovered from the disk",
     ExitCode.ADDRESS_TAKEN: "stop the process that listens there, or choose another address",
@@ -40,14 +40,14 @@ ADVICE: dict[int, str] = {
 }
 """What to do, where the error itself does not know."""
 
-SHUTDOWN_LIMIT_S = 10.0
+SHUTDOWN_TIMEOUT_S = 10.0
 """How long an orderly stop may take. What was acknowledged is durable: stopping at once loses nothing."""
-GARBAGE_THRESHOLDS = (50_000, 5, 1_000)
+GC_THRESHOLDS = (50_000, 5, 1_000)
 """Hardly anything here is cyclic, but hundreds of requests in flight are thousands of objects, and the partitions of
 a large cluster millions: with Python's own thresholds (700, 10, 10) looking at all of them again and again took a
 fifth of a loaded leader's time, and a third of a start. New objects are looked at a quarter million at a time, which
 takes less than a tenth of a second; all of them, which takes a second with a million partitions, hardly ever."""
-CLOSE_LIMIT_S = 0.5
+CLOSE_TIMEOUT_S = 0.5
 """How long the last answers may take to leave."""
 ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
@@ -88,10 +88,10 @@ def start_failure(error: Exception) -> tuple[int, str]:
     return ExitCode.FAILED, f"{type(error).__name__}: {error}"
 
 
-def with_advice(exit_code: int, text: str) -> str:
+def with_remedy(exit_code: int, text: str) -> str:
     """What is wrong and what to do."""
-    advice = ADVICE.get(exit_code)
-    return f"{text}; {advice}" if advice else text
+    remedy = REMEDIES.get(exit_code)
+    return f"{text}; {remedy}" if remedy else text
 
 
 class Daemon:
@@ -100,7 +100,7 @@ class Daemon:
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
         self._settings = settings
         self._loop = loop
-        self._ended: asyncio.Future[int] = loop.create_future()
+        self._exit_future: asyncio.Future[int] = loop.create_future()
         node_settings = settings.node_settings()
         limits = NetworkLimits(
             node_settings.max_connections,
@@ -108,34 +108,36 @@ class Daemon:
             node_settings.connections_max_idle_ms,
             node_settings.request_timeout_ms,
         )
-        self._network = TcpNetwork(loop, limits, self._connection_refused)
+        self._network = TcpNetwork(loop, limits, self._on_connection_rejected)
         self._disk = OsDisk(loop.call_soon_threadsafe, loop.call_soon)
         if settings.fail_flush_after:
             self._disk = FlushFailingDisk(
                 settings.fail_flush_after, loop.call_soon_threadsafe, loop.call_soon
             )
-        clock = WrongClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
-        self.node = Node(node_settings, clock, SystemEntropy(), self._disk, self._network, self._node_stopped)
+        clock = SkewedClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
+        self.node = Node(
+            node_settings, clock, SystemEntropy(), self._disk, self._network, self._on_node_stopped
+        )
         self._monitor = Monitor(loop, self.node, watchdog_interval_s())
         self._http: HttpEndpoint | None = None
-        self._stop_asked = False
+        self._stop_requested = False
 
     def run(self) -> int:
         """Start, serve, stop. Blocks until the node has stopped."""
-        self._loop.set_exception_handler(self._unexpected)
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
+        self._loop.set_exception_handler(self._on_exception)
+        gc.set_threshold(*GC_THRESHOLDS)
         exit_code = self._start()
         if exit_code is not None:
             return exit_code
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop)
-        signals.attach(self._loop, lambda: signals.state_of(self.node))
-        self._tell_start()
+        signals.attach(self._loop, lambda: signals.describe_state(self.node))
+        self._log_start()
         self._monitor.start()
-        exit_code = self._loop.run_until_complete(self._ended)
+        exit_code = self._loop.run_until_complete(self._exit_future)
         notify("STOPPING=1")
         self._monitor.stop()
-        self._loop.run_until_complete(self._network.close(0 if exit_code else CLOSE_LIMIT_S))
+        self._loop.run_until_complete(self._network.close(0 if exit_code else CLOSE_TIMEOUT_S))
         if self._http is not None:
             self._http.close()
         logger.info("stopped, exit code %d", exit_code)
@@ -149,7 +151,7 @@ class Daemon:
             if settings.metrics_listener is not None:
                 self._http = HttpEndpoint(
                     settings.metrics_listener,
-                    registry_of(self.node, self._monitor.gathered),
+                    build_registry(self.node, self._monitor.sampled),
                     self._monitor.health,
                     self._monitor.readiness,
                 )
@@ -158,7 +160,7 @@ class Daemon:
                 error, "metrics.listener={}:{}".format(*settings.metrics_listener or ())
             )
         try:
-            self._refuse_missing_folder()
+            self._check_data_folder()
             self.node.start()
         except Exception as error:
             return self._start_failed(error, f"listeners={listener.name}://{listener.host}:{listener.port}")
@@ -166,7 +168,7 @@ class Daemon:
             self._http.start()
         return None
 
-    def _refuse_missing_folder(self) -> None:
+    def _check_data_folder(self) -> None:
         folder = self.node.settings.data_directory
         if not os.path.isdir(folder):
             raise StorageError(
@@ -179,10 +181,10 @@ class Daemon:
         if exit_code == ExitCode.ADDRESS_TAKEN:
             text = f"{address}: {text}"
         traceback = error if exit_code == ExitCode.FAILED else None
-        logger.error("cannot start: %s", with_advice(exit_code, text), exc_info=traceback)
+        logger.error("cannot start: %s", with_remedy(exit_code, text), exc_info=traceback)
         return exit_code
 
-    def _tell_start(self) -> None:
+    def _log_start(self) -> None:
         node, listener = self.node, self._settings.listener
         voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.bootstrap_voters))
         logger.info(
@@ -203,39 +205,39 @@ class Daemon:
             logger.info("http://%s:%d/metrics, /healthz, /readyz", host, self._http.port)
 
     def _stop(self) -> None:
-        if self._stop_asked:
+        if self._stop_requested:
             logger.warning("asked to stop a second time: stopping at once")
-            self._end(ExitCode.DONE)
+            self._exit_with(ExitCode.DONE)
             return
-        self._stop_asked = True
+        self._stop_requested = True
         logger.info("stopping: handing over and closing the log; a second signal stops at once")
         notify("STOPPING=1", "STATUS=handing over and closing the log")
-        self._loop.call_later(SHUTDOWN_LIMIT_S, self._stop_took_too_long)
+        self._loop.call_later(SHUTDOWN_TIMEOUT_S, self._on_stop_timeout)
         self.node.shut_down()
 
-    def _stop_took_too_long(self) -> None:
-        if not self._ended.done():
-            logger.warning("an orderly stop took longer than %.0f s: stopping at once", SHUTDOWN_LIMIT_S)
-            self._end(ExitCode.DONE)
+    def _on_stop_timeout(self) -> None:
+        if not self._exit_future.done():
+            logger.warning("an orderly stop took longer than %.0f s: stopping at once", SHUTDOWN_TIMEOUT_S)
+            self._exit_with(ExitCode.DONE)
 
-    def _node_stopped(self, exit_code: int, reason: str) -> None:
+    def _on_node_stopped(self, exit_code: int, reason: str) -> None:
         if exit_code != ExitCode.DONE:
-            logger.error("%s", with_advice(exit_code, reason))
-        self._end(exit_code)
+            logger.error("%s", with_remedy(exit_code, reason))
+        self._exit_with(exit_code)
 
-    def _connection_refused(self) -> None:
+    def _on_connection_rejected(self) -> None:
         self.node.statistics.connections_refused += 1
 
-    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An exception that no code expected. A node that was interrupted half-way must not go on."""
         error = context.get("exception")
         message = context.get("message", "")
         if error is None or (isinstance(error, OSError) and "call failed" not in message):
             logger.error("%s: %s", message, error)
             return
-        logger.error("%s", with_advice(ExitCode.FAILED, message), exc_info=error)
-        self._end(ExitCode.FAILED)
+        logger.error("%s", with_remedy(ExitCode.FAILED, message), exc_info=error)
+        self._exit_with(ExitCode.FAILED)
 
-    def _end(self, exit_code: int) -> None:
-        if not self._ended.done():
-            self._ended.set_result(exit_code)
+    def _exit_with(self, exit_code: int) -> None:
+        if not self._exit_future.done():
+            self._exit_future.set_result(exit_code)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from quorumd.ports import Disk
 from quorumd.runtime.disk_operations import DiskOperations
-from quorumd.runtime.job_apart import JobApart
+from quorumd.runtime.subprocess_job import SubprocessJob
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class OsDisk:
         call_soon: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self._operations = DiskOperations(call_threadsafe, call_soon)
-        self._apart = JobApart(call_threadsafe)
+        self._subprocess = SubprocessJob(call_threadsafe)
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         """See `ports.Disk`."""
@@ -101,9 +101,9 @@ class OsDisk:
             # After a failed flush Linux keeps the lost pages in its cache as if they were clean. A process
             # that recovers from that must see what is on the disk.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        return self.opened(descriptor)
+        return self.make_file(descriptor)
 
-    def opened(self, descriptor: int) -> OsFile:
+    def make_file(self, descriptor: int) -> OsFile:
         """What `open` returns for a descriptor."""
         return OsFile(descriptor)
 
@@ -157,15 +157,15 @@ class OsDisk:
         """See `ports.Disk`."""
         self._operations.submit(operation, done)
 
-    def run_apart(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
+    def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
         """See `ports.Disk`. The process ends with this one, however this one ends."""
-        self._apart.run(job, done)
+        self._subprocess.run(job, done)
 
-    def throttle_apart(self, duty_cycle: float) -> None:
+    def throttle_subprocess(self, duty_cycle: float) -> None:
         """See `ports.Disk`."""
-        self._apart.throttle(duty_cycle)
+        self._subprocess.throttle(duty_cycle)
 
     def close(self) -> None:
         """Kill the job that runs apart; run what was submitted and end the flush thread."""
-        self._apart.close()
+        self._subprocess.close()
         self._operations.close()

@@ -15,9 +15,9 @@ from threading import Thread
 from time import perf_counter
 from typing import Any
 
-QUICK_S = 0.0005
+FAST_OPERATION_S = 0.0005
 """An operation that takes less may be waited for."""
-QUICK_IN_A_ROW = 64
+FAST_STREAK = 64
 """So many must have been quick before the next ones are waited for."""
 
 _Operation = Callable[[], Any]
@@ -39,66 +39,68 @@ class DiskOperations:
     ) -> None:
         self._call_threadsafe = call_threadsafe
         self._call_soon = call_soon
-        self._here: deque[tuple[_Operation, _Done]] = deque()
+        self._inline: deque[tuple[_Operation, _Done]] = deque()
         self._jobs: SimpleQueue[tuple[_Operation, _Done] | None] = SimpleQueue()
-        self._on_thread = 0
-        self._quick_in_a_row = 0
+        self._queued_on_thread = 0
+        self._fast_streak = 0
         self._flush_thread: Thread | None = None
 
     def submit(self, operation: _Operation, done: _Done) -> None:
         """See `ports.Disk`. Returns before the operation begins, so that what is to be sent first can be."""
-        if self._here or (self._quick_in_a_row >= QUICK_IN_A_ROW and not self._on_thread and self._call_soon):
-            self._here.append((operation, done))
+        if self._inline or (
+            self._fast_streak >= FAST_STREAK and not self._queued_on_thread and self._call_soon
+        ):
+            self._inline.append((operation, done))
             if self._call_soon is not None:
-                self._call_soon(self._run_here)
+                self._call_soon(self._run_inline)
             return
         if self._flush_thread is None:
             self._flush_thread = Thread(target=self._work, name="flush", daemon=True)
             self._flush_thread.start()
-        self._on_thread += 1
+        self._queued_on_thread += 1
         self._jobs.put((operation, done))
 
     def close(self) -> None:
         """Run what was submitted and end the flush thread."""
-        while self._here:
-            self._run_here()
+        while self._inline:
+            self._run_inline()
         if self._flush_thread is not None:
             self._jobs.put(None)
             self._flush_thread.join()
             self._flush_thread = None
 
-    def _run_here(self) -> None:
-        if self._here:
-            operation, done = self._here.popleft()
-            outcome, took = _run(operation)
-            self._count(took)
+    def _run_inline(self) -> None:
+        if self._inline:
+            operation, done = self._inline.popleft()
+            outcome, elapsed_s = _run(operation)
+            self._count(elapsed_s)
             done(outcome)
 
-    def _count(self, took: float) -> None:
-        self._quick_in_a_row = self._quick_in_a_row + 1 if took < QUICK_S else 0
+    def _count(self, elapsed_s: float) -> None:
+        self._fast_streak = self._fast_streak + 1 if elapsed_s < FAST_OPERATION_S else 0
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             operation, done = job
-            outcome, took = _run(operation)
+            outcome, elapsed_s = _run(operation)
             try:
-                self._call_threadsafe(partial(self._ended, done, outcome, took))
+                self._call_threadsafe(partial(self._ended, done, outcome, elapsed_s))
             except RuntimeError:
                 # The event thread is gone: nobody waits for this result, but the rest is still to be done.
                 continue
 
-    def _ended(self, done: _Done, outcome: Any, took: float) -> None:
-        self._on_thread -= 1
-        self._count(took)
+    def _ended(self, done: _Done, outcome: Any, elapsed_s: float) -> None:
+        self._queued_on_thread -= 1
+        self._count(elapsed_s)
         done(outcome)
 
 
 def _run(operation: _Operation) -> tuple[Any, float]:
     """The result or exception, and the seconds it took."""
-    began = perf_counter()
+    started_at = perf_counter()
     outcome: Any
     try:
         outcome = operation()
     except BaseException as error:
         outcome = error
-    return outcome, perf_counter() - began
+    return outcome, perf_counter() - started_at

@@ -13,11 +13,11 @@ class SystemEntropy:
 
     def __init__(self) -> None:
         # A follower draws at every fetch: a system call for each would be felt.
-        self._waits = Random()
+        self._random = Random()
 
-    def below(self, bound: int) -> int:
+    def randrange(self, bound: int) -> int:
         """See `ports.Entropy`."""
-        return self._waits.randrange(bound)
+        return self._random.randrange(bound)
 
     def uuid(self) -> KafkaUuid:
         """See `ports.Entropy`. Version 4 as Kafka's own; the reserved ones have no version."""

@@ -23,10 +23,10 @@ POLL_INTERVAL_S = 0.1
 """How long closing may take; waiting for clients itself needs no polling."""
 
 
-class Report(NamedTuple):
+class ProbeResult(NamedTuple):
     """Answer to /healthz or /readyz: status 200 if `good`, else 503; `text` says why."""
 
-    good: bool
+    ok: bool
     text: str
 
 
@@ -37,8 +37,8 @@ class HttpEndpoint:
         self,
         address: tuple[str, int],
         registry: CollectorRegistry,
-        health: Callable[[], Report],
-        readiness: Callable[[], Report],
+        health: Callable[[], ProbeResult],
+        readiness: Callable[[], ProbeResult],
     ) -> None:
         reports = {"/healthz": health, "/readyz": readiness}
 
@@ -49,19 +49,19 @@ class HttpEndpoint:
                 path = self.path.partition("?")[0]
                 if path == "/metrics":
                     encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-                    self._answer(200, content_type, encode(registry))
+                    self._respond(200, content_type, encode(registry))
                 elif path in reports:
                     report = reports[path]()
-                    self._answer(
-                        200 if report.good else 503, "text/plain; charset=utf-8", f"{report.text}\n".encode()
+                    self._respond(
+                        200 if report.ok else 503, "text/plain; charset=utf-8", f"{report.text}\n".encode()
                     )
                 else:
-                    self._answer(404, "text/plain; charset=utf-8", b"/metrics /healthz /readyz\n")
+                    self._respond(404, "text/plain; charset=utf-8", b"/metrics /healthz /readyz\n")
 
             def log_message(self, format: str, *args: object) -> None:
                 logger.debug("%s " + format, self.client_address[0], *args)
 
-            def _answer(self, status: int, content_type: str, body: bytes) -> None:
+            def _respond(self, status: int, content_type: str, body: bytes) -> None:
                 self.send_response(status)
                 self.send_header("Content-Type", content_type)
                 self.send_header("Content-Length", str(len(body)))

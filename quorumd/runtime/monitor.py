@@ -10,10 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from quorumd.node.node import Node
-from quorumd.node.readiness import Standing, readiness, report
-from quorumd.observability.image_figures import figures_of
-from quorumd.observability.node_metric import Gathered
-from quorumd.runtime.http_endpoint import Report
+from quorumd.node.readiness import NodeStatus, readiness, report
+from quorumd.observability.image_statistics import collect_image_statistics
+from quorumd.observability.node_metric import SampledState
+from quorumd.runtime.http_endpoint import ProbeResult
 from quorumd.runtime.notify import notify
 
 INTERVAL_S = 1.0
@@ -21,7 +21,7 @@ STARTING_INTERVAL_S = 0.1
 """Until the node is ready for the first time: who waits for its start waits no longer than necessary."""
 RESPONSE_LIMIT_S = 2.0
 """A node whose event thread takes longer to say whether it is ready is not."""
-EXTENSION_S = 60
+STARTUP_EXTENSION_S = 60
 """How much longer systemd waits for READY=1 after each look. A node without a majority waits for the others, or for
 an operator: to kill it and start it again would help nobody."""
 STALLED_AFTER_S = 10.0
@@ -42,14 +42,14 @@ class Monitor:
         now_s: Callable[[], float] = time.monotonic,
         cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
-        self.gathered = Gathered()
+        self.sampled = SampledState()
         self._loop = loop
         self._node = node
         self._now_s = now_s
         self._cpu_s = cpu_s
         self._watchdog = watchdog_s is not None
         self._interval_s = min(INTERVAL_S, watchdog_s) if watchdog_s else INTERVAL_S
-        self._last_turn_s = now_s()
+        self._last_tick_s = now_s()
         self._last_cpu_s = cpu_s()
         self._status = ""
         self._has_started = False
@@ -57,39 +57,39 @@ class Monitor:
 
     def start(self) -> None:
         """Look now, and from then on until `stop`."""
-        self._look()
+        self._tick()
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
-        self.look()
+    def _tick(self) -> None:
+        self.sample()
         interval_s = self._interval_s if self._has_started else min(STARTING_INTERVAL_S, self._interval_s)
-        self._timer = self._loop.call_later(interval_s, self._look)
+        self._timer = self._loop.call_later(interval_s, self._tick)
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """One look."""
         now_s, cpu_s = self._now_s(), self._cpu_s()
-        passed_s = now_s - self._last_turn_s
-        if passed_s > 0:
-            busy = (cpu_s - self._last_cpu_s) / passed_s
-            self.gathered.idle_ratio = min(1.0, max(0.0, 1.0 - busy))
-        self._last_turn_s, self._last_cpu_s = now_s, cpu_s
+        elapsed_s = now_s - self._last_tick_s
+        if elapsed_s > 0:
+            busy = (cpu_s - self._last_cpu_s) / elapsed_s
+            self.sampled.idle_ratio = min(1.0, max(0.0, 1.0 - busy))
+        self._last_tick_s, self._last_cpu_s = now_s, cpu_s
         engine = self._node.engine
         if engine.is_leader:
-            self.gathered.observers = len(engine.describe(now_s * 1000).observers)
+            self.sampled.observers = len(engine.describe(now_s * 1000).observers)
         else:
-            self.gathered.observers = 0
-        self.gathered.image = figures_of(self._node, self.gathered.image)
-        self._notify(self._node.watch.standing())
+            self.sampled.observers = 0
+        self.sampled.image = collect_image_statistics(self._node, self.sampled.image)
+        self._notify(self._node.watch.node_status())
         if self._watchdog:
             notify("WATCHDOG=1")
 
-    def _notify(self, standing: Standing) -> None:
+    def _notify(self, node_status: NodeStatus) -> None:
         """Tell systemd how the node stands; it counts as started when it is ready for the first time."""
-        lacks = readiness(standing).lacks
-        status = f"{standing.summary}; {lacks[0]}" if lacks else standing.summary
+        lacks = readiness(node_status).lacks
+        status = f"{node_status.summary}; {lacks[0]}" if lacks else node_status.summary
         if status != self._status:
             self._status = status
             notify(f"STATUS={status}")
@@ -99,31 +99,33 @@ class Monitor:
             gc.freeze()
             notify("READY=1", f"MAINPID={os.getpid()}")
         elif not self._has_started:
-            notify(f"EXTEND_TIMEOUT_USEC={EXTENSION_S * 1_000_000}")
+            notify(f"EXTEND_TIMEOUT_USEC={STARTUP_EXTENSION_S * 1_000_000}")
 
-    def health(self) -> Report:
+    def health(self) -> ProbeResult:
         """For /healthz, from any thread: the event loop turns and the log takes records."""
-        stalled_s = self._now_s() - self._last_turn_s
+        stalled_s = self._now_s() - self._last_tick_s
         if stalled_s > STALLED_AFTER_S:
-            return Report(False, f"the event loop has not turned for {stalled_s:.0f} s")
+            return ProbeResult(False, f"the event loop has not turned for {stalled_s:.0f} s")
         if not self._node.log.has_room():
-            return Report(False, "the disk is full: make room; nothing that was acknowledged is lost")
-        return Report(True, "ok")
+            return ProbeResult(False, "the disk is full: make room; nothing that was acknowledged is lost")
+        return ProbeResult(True, "ok")
 
-    def readiness(self) -> Report:
+    def readiness(self) -> ProbeResult:
         """For /readyz, from any thread but the event thread, which decides."""
-        decided: Future[Report] = Future()
+        decided: Future[ProbeResult] = Future()
         try:
             self._loop.call_soon_threadsafe(
-                lambda: decided.set_result(report_of(self._node.watch.standing()))
+                lambda: decided.set_result(probe_result(self._node.watch.node_status()))
             )
             return decided.result(RESPONSE_LIMIT_S)
         except TimeoutError:
-            return Report(False, f"not ready: the event loop has not turned for {RESPONSE_LIMIT_S:.0f} s")
+            return ProbeResult(
+                False, f"not ready: the event loop has not turned for {RESPONSE_LIMIT_S:.0f} s"
+            )
         except RuntimeError:
-            return Report(False, "not ready: the node has stopped")
+            return ProbeResult(False, "not ready: the node has stopped")
 
 
-def report_of(standing: Standing) -> Report:
+def probe_result(node_status: NodeStatus) -> ProbeResult:
     """The decision as the response to /readyz."""
-    return Report(readiness(standing).is_ready, report(standing))
+    return ProbeResult(readiness(node_status).is_ready, report(node_status))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from quorumd.ports import Connection
-from quorumd.runtime.admission import Admission, NetworkLimits
+from quorumd.runtime.connection_quotas import ConnectionQuotas, NetworkLimits
 
 logger = logging.getLogger(__name__)
 
@@ -20,17 +20,17 @@ BACKLOG = 1024
 
 
 class TcpNetwork:
-    """The Network port. `on_refused` is called for every connection that a limit turned away."""
+    """The Network port. `on_rejected` is called for every connection that a limit turned away."""
 
     def __init__(
         self,
         loop: AbstractEventLoop,
         limits: NetworkLimits | None = None,
-        on_refused: Callable[[], None] = lambda: None,
+        on_rejected: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._limits = limits or NetworkLimits()
-        self.admission = Admission(self._limits, on_refused)
+        self.connection_quotas = ConnectionQuotas(self._limits, on_rejected)
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -40,16 +40,16 @@ class TcpNetwork:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        bound = socket.socket(family, kind, protocol)
+        sock = socket.socket(family, kind, protocol)
         try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(address)
-            bound.listen(BACKLOG)
-            bound.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            sock.listen(BACKLOG)
+            sock.setblocking(False)
         except OSError:
-            bound.close()
+            sock.close()
             raise
-        listener = TcpListener(bound)
+        listener = TcpListener(sock)
         self._start(listener.serve(self._loop, lambda: _AcceptedLink(self, accept)))
         if self._sweep_timer is None:
             self._sweep()
@@ -64,16 +64,16 @@ class TcpNetwork:
         """Established ones, accepted and made."""
         return len(self._links)
 
-    async def close(self, limit_s: float) -> None:
-        """Send what is queued, close all connections; what takes longer than `limit_s` is cut off."""
+    async def close(self, timeout_s: float) -> None:
+        """Send what is queued, close all connections; what takes longer than `timeout_s` is cut off."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for task in self._tasks:
             task.cancel()
         for link in tuple(self._links):
             link.close()
-        give_up_at = time.monotonic() + limit_s
-        while self._links and time.monotonic() < give_up_at:
+        deadline_s = time.monotonic() + timeout_s
+        while self._links and time.monotonic() < deadline_s:
             await asyncio.sleep(0.005)
         for link in tuple(self._links):
             link.abort()
@@ -83,8 +83,8 @@ class TcpNetwork:
         refusals, failures = 0, []
         try:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
-                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                for family, _, protocol, _, address in found:
+                addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                for family, _, protocol, _, address in addresses:
                     try:
                         await self._connect_to(str(address[0]), int(address[1]), family, protocol, connection)
                         return
@@ -106,43 +106,43 @@ class TcpNetwork:
             await self._loop.create_connection(lambda: link, host, port, family=family, proto=protocol)
         except BaseException:
             # Cancelled at the very end, the loop drops an established transport without telling its protocol.
-            self.removed(link)
+            self.on_link_closed(link)
             raise
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             context = {"message": "a connection callback failed", "exception": error, "task": task}
             self._loop.call_exception_handler(context)
 
-    def added(self, link: _Link) -> None:
+    def on_link_opened(self, link: _Link) -> None:
         """A link is established."""
         self._links.add(link)
 
-    def removed(self, link: _Link) -> None:
+    def on_link_closed(self, link: _Link) -> None:
         """A link is gone."""
         self._links.discard(link)
 
     def _sweep(self) -> None:
-        limit_s = self._limits.max_idle_ms / 1000
+        timeout_s = self._limits.max_idle_ms / 1000
         now = time.monotonic()
         for link in tuple(self._links):
-            if now - link.last_active >= limit_s:
-                link.idle_too_long()
-        self._sweep_timer = self._loop.call_later(max(limit_s / 4, 0.01), self._sweep)
+            if now - link.last_active >= timeout_s:
+                link.on_idle_timeout()
+        self._sweep_timer = self._loop.call_later(max(timeout_s / 4, 0.01), self._sweep)
 
 
 class TcpListener:
     """The Listener port. Bound and queueing from the start, accepting as soon as the loop turns."""
 
-    def __init__(self, bound: socket.socket) -> None:
-        self._socket = bound
-        self._port = int(bound.getsockname()[1])
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._port = int(sock.getsockname()[1])
         self._server: asyncio.AbstractServer | None = None
         self._closed = False
 
@@ -180,7 +180,7 @@ class _Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
         self._adopt(transport)
-        self._network.added(self)
+        self._network.on_link_opened(self)
         self._connection.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -189,7 +189,7 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
-        self._network.removed(self)
+        self._network.on_link_closed(self)
         self._connection.closed(str(error or ""), refused=False)
 
     def write(self, data: bytes) -> None:
@@ -208,7 +208,7 @@ class _Link(asyncio.Protocol):
         self._closing = True
         self._transport.abort()
 
-    def idle_too_long(self) -> None:
+    def on_idle_timeout(self) -> None:
         """Nothing was received for the longest time allowed."""
         # A connection of ours belongs to whoever made it, until it is closed and its rest cannot be sent.
         if self._closing:
@@ -241,17 +241,17 @@ class _AcceptedLink(_Link):
     """An accepted connection: counted against the limits, closed when idle."""
 
     def __init__(self, network: TcpNetwork, accept: Callable[[], Connection]) -> None:
-        super().__init__(network, _Nobody())
+        super().__init__(network, _NullConnection())
         self._accept = accept
         self._admitted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
         self._adopt(transport)
-        self._admitted = self._network.admission.admits(self.host)
+        self._admitted = self._network.connection_quotas.admit(self.host)
         if self._admitted:
             self._connection = self._accept()
-            self._network.added(self)
+            self._network.on_link_opened(self)
             self._connection.connected(self)
         else:
             self._closing = True
@@ -259,10 +259,10 @@ class _AcceptedLink(_Link):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._admitted:
-            self._network.admission.released(self.host)
+            self._network.connection_quotas.release(self.host)
         super().connection_lost(error)
 
-    def idle_too_long(self) -> None:
+    def on_idle_timeout(self) -> None:
         if self._closing:
             self.abort()
         else:
@@ -270,7 +270,7 @@ class _AcceptedLink(_Link):
             self.close()
 
 
-class _Nobody:
+class _NullConnection:
     """Listens to a connection that was refused before anybody wanted it."""
 
     def connected(self, transport: object) -> None: ...

@@ -6,7 +6,7 @@ import os
 import socket
 
 
-def notify(*assignments: str) -> bool:
+def notify(*variables: str) -> bool:
     """Send such assignments as `READY=1` in one message; whether somebody asked for it and it was sent.
 
     Harmless where no service manager listens: a daemon does not fail for want of somebody to tell.
@@ -19,7 +19,7 @@ def notify(*assignments: str) -> bool:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
             sender.connect(address)
-            sender.sendall("\n".join(assignments).encode())
+            sender.sendall("\n".join(variables).encode())
     except OSError:
         return False
     return True

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("quorumd.daemon")
 
-_stacks_to = [2]
+_stack_descriptors = [2]
 """Descriptors; the last one counts."""
 
-REPORTING = (signal.SIGUSR1, signal.SIGQUIT)
-IDLE = (signal.SIGHUP, signal.SIGUSR2)
-FATAL = tuple(
+REPORT_SIGNALS = (signal.SIGUSR1, signal.SIGQUIT)
+IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGUSR2)
+FATAL_SIGNALS = tuple(
     signal.Signals[name]
     for name in (
         "SIGALRM",
@@ -54,28 +54,28 @@ def install(log_format: str) -> None:
     """Handle signals while a node starts, when no event loop runs yet."""
     if sys.stderr is sys.__stderr__:
         faulthandler.enable(all_threads=True)
-    for number in FATAL:
-        signal.signal(number, lambda number, frame: _end(number))
-    for number in IDLE:
-        signal.signal(number, lambda number, frame: _nothing_to_do(number))
-    for number in REPORTING:
+    for number in FATAL_SIGNALS:
+        signal.signal(number, lambda number, frame: _terminate(number))
+    for number in IGNORED_SIGNALS:
+        signal.signal(number, lambda number, frame: _log_ignored_signal(number))
+    for number in REPORT_SIGNALS:
         signal.signal(number, lambda number, frame: logger.info("the node is starting"))
     if log_format == "json":
-        _stacks_to.append(StackLog().descriptor)
+        _stack_descriptors.append(StackLog().descriptor)
     _print_stacks()
 
 
 def attach(loop: AbstractEventLoop, state: Callable[[], str]) -> None:
     """Handle signals between the callbacks of a loop; `state` is the line that is logged when asked for."""
-    for number in IDLE:
-        loop.add_signal_handler(number, _nothing_to_do, number)
-    for number in REPORTING:
+    for number in IGNORED_SIGNALS:
+        loop.add_signal_handler(number, _log_ignored_signal, number)
+    for number in REPORT_SIGNALS:
         faulthandler.unregister(number)
         loop.add_signal_handler(number, lambda: logger.info("%s", state()))
     _print_stacks()
 
 
-def state_of(node: Node) -> str:
+def describe_state(node: Node) -> str:
     """One line for an operator who wonders what a node is doing."""
     engine, log = node.engine, node.log
     leader = f"leader {engine.leader_id}" if engine.leader_id >= 0 else "no leader known"
@@ -89,18 +89,18 @@ def state_of(node: Node) -> str:
 
 def _print_stacks() -> None:
     # From C, so that a thread that hangs shows where; the handler that was there before runs as well.
-    for number in REPORTING:
-        faulthandler.register(number, _stacks_to[-1], all_threads=True, chain=True)
+    for number in REPORT_SIGNALS:
+        faulthandler.register(number, _stack_descriptors[-1], all_threads=True, chain=True)
 
 
-def _nothing_to_do(number: int) -> None:
+def _log_ignored_signal(number: int) -> None:
     logger.info(
         "%s: nothing to do; properties are read when a node starts, SIGUSR1 logs its state",
         signal.Signals(number).name,
     )
 
 
-def _end(number: int) -> None:
+def _terminate(number: int) -> None:
     logger.error(
         "%s: the process ends at once; what was acknowledged is durable", signal.Signals(number).name
     )

@@ -21,21 +21,21 @@ from quorumd.log.quorum_state_file import Founder
 from quorumd.node.node import Node
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.settings import RaftSettings
-from quorumd.simulator import folders
-from quorumd.simulator.checkers import Broken
-from quorumd.simulator.clock import MachineTime, SimulatedClock
-from quorumd.simulator.disk import ROOMY_BYTES, DiskLatency, SimulatedDisk
-from quorumd.simulator.entropy import SimulatedEntropy, Streams
-from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.link_conditions import LinkConditions
-from quorumd.simulator.log_mirror import Batch, DurableLog, LogMirror
-from quorumd.simulator.network import SimulatedNetwork
+from quorumd.simulator import data_folders
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.environment.clock import MachineTime, SimulatedClock
+from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, DiskLatency, SimulatedDisk
+from quorumd.simulator.environment.entropy import SimulatedEntropy, Streams
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.link_conditions import LinkConditions
+from quorumd.simulator.environment.network import SimulatedNetwork
+from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror
 from quorumd.simulator.options import SimulationOptions
 
 if TYPE_CHECKING:
-    from quorumd.simulator.brokers.population import Brokers
+    from quorumd.simulator.brokers.fleet import BrokerFleet
 
-DATA_FOLDER = folders.DATA_FOLDER
+DATA_FOLDER = data_folders.DATA_FOLDER
 PORT = 9092
 CALM_LINKS = LinkConditions(slow_probability=0.0)
 CALM_DISK = DiskLatency(slow_probability=0.0)
@@ -71,7 +71,7 @@ class Machine:
     process: Process | None = None
     node: Node | None = None
     """None while no process runs."""
-    life: int = 0
+    incarnation: int = 0
     folder: int = 0
     """Which data folder its disk has now: 0 is the one it began with, others are other replicas of its node."""
     folders_made: int = 0
@@ -80,15 +80,15 @@ class Machine:
     """Whose addresses its properties name, of voters; None for all of those of the beginning."""
     names_itself: bool = False
     """Whether its properties name it as the only voter, as the first node of a quorum that grew later."""
-    set_aside: folders.SetAside | None = None
+    set_aside: data_folders.SetAside | None = None
     """The data folder that belongs here, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
     kept: list[Batch] = field(default_factory=list)
     """Without a process: what its next one must find."""
-    syncs_failed_before: int = 0
+    initial_failed_syncs: int = 0
     retired: bool = False
     """Whether the machine never runs again."""
-    unlucky_calls: int = 0
+    calls_to_power_loss: int = 0
     """At which changing disk call the next process loses power, 0 for never."""
     stopping: bool = False
     """Whether the running process was asked to stop."""
@@ -102,7 +102,7 @@ class Machine:
     @property
     def sync_failed(self) -> bool:
         """Whether a sync of the process that runs, or ran last, has failed."""
-        return self.disk.syncs_failed > self.syncs_failed_before
+        return self.disk.syncs_failed > self.initial_failed_syncs
 
 
 class Cluster:
@@ -128,7 +128,7 @@ class Cluster:
         self.voters_changed = options.auto_join
         """Whether an operator, or a node by itself, wanted others since."""
         self.machines: dict[int, Machine] = {}
-        self.brokers: Brokers | None = None
+        self.brokers: BrokerFleet | None = None
         """Those that belong to the cluster besides its nodes, if there are any."""
         self.streams = streams
         self._watcher = watcher
@@ -144,14 +144,14 @@ class Cluster:
         machine = self.machines[node_id]
         if machine.process is not None or machine.retired:
             return
-        machine.life += 1
-        machine.process = process = Process(f"node-{node_id}", node_id, machine.life)
+        machine.incarnation += 1
+        machine.process = process = Process(f"node-{node_id}", node_id, machine.incarnation)
         machine.stopping = machine.exiting = False
         machine.starting = True
-        machine.syncs_failed_before = machine.disk.syncs_failed
+        machine.initial_failed_syncs = machine.disk.syncs_failed
         machine.disk.mount(process)
-        machine.disk.lose_power_within(machine.unlucky_calls)
-        machine.unlucky_calls = 0
+        machine.disk.lose_power_within(machine.calls_to_power_loss)
+        machine.calls_to_power_loss = 0
         self.network.power_on(machine.host)
         self.heap.touched = process
         self.counters["starts"] += 1
@@ -160,20 +160,22 @@ class Cluster:
         try:
             node.start()
         except (StorageError, OSError) as error:
-            if not self._disk_is_to_blame(machine):
-                raise Broken("a node starts after every crash", f"node {node_id}: {error}") from error
+            if not self._is_disk_failure(machine):
+                raise InvariantViolation(
+                    "a node starts after every crash", f"node {node_id}: {error}"
+                ) from error
             self._end_by_disk(machine)
             return
         machine.starting = False
-        if machine.disk.is_rotten:
-            raise Broken("damaged files are noticed at the start", f"node {node_id} runs on them")
+        if machine.disk.is_corrupted:
+            raise InvariantViolation("damaged files are detected at startup", f"node {node_id} runs on them")
 
     def make_node(self, machine: Machine, process: Process) -> Node:
         """What a process on a machine runs."""
         return Node(
             self._settings(machine),
             SimulatedClock(self.heap, process, machine.time, self.options.record_ms),
-            SimulatedEntropy(self.streams.stream("node", process.node_id, process.life)),
+            SimulatedEntropy(self.streams.stream("node", process.node_id, process.incarnation)),
             machine.disk,
             self.network.host(machine.host, process),
             partial(self._node_stopped, machine, process),
@@ -205,8 +207,8 @@ class Cluster:
 
     def restart_later(self, node_id: int) -> None:
         """Start a process on the machine after a while, if none runs by then."""
-        life = self.machines[node_id].life
-        delay = self.streams.stream("restart", node_id, life).random() ** 2 * 4 * RESTART_MS
+        incarnation = self.machines[node_id].incarnation
+        delay = self.streams.stream("restart", node_id, incarnation).random() ** 2 * 4 * RESTART_MS
         self.heap.call_later(delay, partial(self.boot, node_id), b"boot")
 
     def repair(self) -> None:
@@ -219,13 +221,13 @@ class Cluster:
         self.network.conditions = CALM_LINKS
         for machine in self.machines.values():
             if machine.set_aside is not None:
-                folders.put_back(self, machine)
+                data_folders.restore_folder(self, machine)
         for side in self.network.sides():
             side.stream.delay_ms = 0.0
         for machine in self.machines.values():
             machine.disk.repair()
             machine.disk.latency = CALM_DISK
-            machine.unlucky_calls = 0
+            machine.calls_to_power_loss = 0
             if machine.process is None:
                 machine.disk.restore()
             else:
@@ -236,9 +238,9 @@ class Cluster:
         self.machines[node_id].retired = True
         self.lose_power(node_id)
 
-    def boot_without_luck(self, node_id: int, calls: int) -> None:
+    def boot_and_lose_power(self, node_id: int, calls: int) -> None:
         """Start a process whose machine loses power at one of its first changing disk calls."""
-        self.machines[node_id].unlucky_calls = calls
+        self.machines[node_id].calls_to_power_loss = calls
         self.restart_later(node_id)
 
     def running(self) -> list[Machine]:
@@ -273,24 +275,26 @@ class Cluster:
         elif exit_code == ExitCode.DONE and machine.stopping:
             self._end(machine)
             self.restart_later(process.node_id)
-        elif exit_code in EXITS_BY_DISK and self._disk_is_to_blame(machine):
+        elif exit_code in EXITS_BY_DISK and self._is_disk_failure(machine):
             self._end_by_disk(machine)
         else:
             text = f"node {process.node_id}: code {exit_code}, {reason}"
-            raise Broken("nodes do not stop by themselves", text)
+            raise InvariantViolation("nodes do not exit unexpectedly", text)
 
-    def _disk_is_to_blame(self, machine: Machine) -> bool:
-        return machine.disk.capacity < ROOMY_BYTES or machine.disk.is_rotten or machine.sync_failed
+    def _is_disk_failure(self, machine: Machine) -> bool:
+        return (
+            machine.disk.capacity < DEFAULT_CAPACITY_BYTES or machine.disk.is_corrupted or machine.sync_failed
+        )
 
     def _end_by_disk(self, machine: Machine) -> None:
         if machine.sync_failed:
             # Nobody knows what the page cache shows: an operator restarts the machine, whatever else is wrong.
             self._end(machine, without_power=True)
             self.restart_later(machine.node_id)
-        elif machine.disk.is_rotten:
+        elif machine.disk.is_corrupted:
             self.counters["damage noticed"] += 1
             self._end(machine)
-            folders.mend_later(self, machine)
+            data_folders.repair_later(self, machine)
         else:
             self._end(machine)
             self.restart_later(machine.node_id)
@@ -331,7 +335,7 @@ class Cluster:
         bootstrap = self.options.features.bootstrap()
         for machine in self.machines.values():
             named = founders if machine in voters and self.options.initial_controllers else None
-            folders.format_durably(
+            data_folders.format_durably(
                 machine.disk, machine.node_id, machine.directory_id, None, named, bootstrap
             )
 
@@ -379,11 +383,11 @@ class Cluster:
                             reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
                             retention_bytes=options.retention_bytes),
             controller=ControllerSettings(broker_session_timeout_ms=options.brokers.session_timeout_ms,
-                                          partitions_in_a_step=options.brokers.partitions_in_a_step,
+                                          max_partitions_per_step=options.brokers.max_partitions_per_step,
                                           leader_imbalance_check_interval_ms=options.brokers.balance_ms,
                                           max_idle_interval_ms=options.idle_interval_ms),
             request_timeout_ms=2 * options.election_timeout_ms,
-            look_after_files_ms=options.look_after_files_ms,
+            maintenance_interval_ms=options.maintenance_interval_ms,
             private_apis=machine.node_id not in self.stock_voters,
             ready_max_lag=READY_MAX_LAG,
             registers=options.registers,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.disk import DiskLatency
-from quorumd.simulator.feature_options import FeatureOptions
-from quorumd.simulator.link_conditions import LinkConditions
+from quorumd.simulator.environment.disk import DiskLatency
+from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.workload import WorkloadOptions
+from quorumd.simulator.workload.feature_options import FeatureOptions
 
 FAULT_NAMES = (
     "power loss",
@@ -30,7 +30,7 @@ FAULT_NAMES = (
     "disk full",
     "failed sync",
     "clock jump",
-    "rotten segment",
+    "corrupt segment",
     "replaced disk",
     "wrong cluster id",
     "swapped folders",
@@ -39,11 +39,11 @@ FAULT_NAMES = (
 )
 
 RARE_FAULT_NAMES = (
-    "untimely removal",
+    "removal without majority",
     "copied snapshots",
-    "future record",
-    "all killed",
-    "wiped voters",
+    "newer record version",
+    "kill all",
+    "wiped disks",
     "moved quorum",
     "unregistration",
 )
@@ -51,13 +51,13 @@ RARE_FAULT_NAMES = (
 
 BROKER_FAULT_NAMES = (
     "broker crash",
-    "lost disk of a broker",
+    "broker disk loss",
     "broker shutdown",
     "controlled shutdown",
     "paused broker",
     "slow broker",
-    "cut-off broker",
-    "untimely ISR change",
+    "isolated broker",
+    "delayed ISR change",
 )
 """Where there are brokers."""
 
@@ -96,7 +96,7 @@ class SimulationOptions:
     allocate_bytes: int = 4096
     snapshot_bytes: int = 20 * 1024 * 1024
     """After so many bytes of committed batches a node builds a snapshot."""
-    look_after_files_ms: float = 5000.0
+    maintenance_interval_ms: float = 5000.0
     """How often a node sees whether a snapshot is due."""
     retention_bytes: int = -1
     """What a snapshot has made superfluous of a log is kept up to this size, -1 for any."""

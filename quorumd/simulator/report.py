@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.profiles import DEFAULT
+from quorumd.simulator.profiles.draw import draw_options
+from quorumd.simulator.profiles.registry import DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,11 @@ class Violation:
     """A promise that did not hold; `time_ms` is virtual."""
 
     time_ms: float
-    promise: str
+    invariant: str
     text: str
 
     def __str__(self) -> str:
-        return f"at {self.time_ms:.3f} ms: {self.promise}: {self.text}"
+        return f"at {self.time_ms:.3f} ms: {self.invariant}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)

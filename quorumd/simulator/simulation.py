@@ -1,6 +1,6 @@
 """One seed in, one verdict out: a cluster under faults, then the same cluster given a chance.
 
-Safety phase: faults of all drawn kinds, clients at work, every promise checked after every event. Liveness
+Safety phase: faults of all drawn kinds, clients at work, every invariant checked after every event. Liveness
 phase: no fault is left and a majority of the voters runs; within a bounded time there is a leader, which stays,
 writes succeed again, and every running node has all that is committed. At last the clients' histories are judged.
 """
@@ -13,41 +13,41 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
-from quorumd.node.state_machine import SLICE_MS, SLICE_RECORDS
-from quorumd.simulator.brokers.population import Brokers
-from quorumd.simulator.calm import CalmLeadership
-from quorumd.simulator.checkers import Broken
+from quorumd.node.state.state_machine import SLICE_MS, SLICE_RECORDS
+from quorumd.simulator.brokers.fleet import BrokerFleet
+from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.disk import PowerLost
-from quorumd.simulator.drawing import draw_options
-from quorumd.simulator.entropy import Streams
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.disk import PowerLost
+from quorumd.simulator.environment.entropy import Streams
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.explain.timeline import Timeline
 from quorumd.simulator.faults import ALL_FAULTS
-from quorumd.simulator.inspector import QUORUM_STATE, Inspector
-from quorumd.simulator.options import SimulationOptions
-from quorumd.simulator.readiness_probe import ReadinessProbe
-from quorumd.simulator.registrations import JOINED, REGISTERED, unregistered, without_a_vote
-from quorumd.simulator.report import Report, Violation
-from quorumd.simulator.settled import (
+from quorumd.simulator.inspection.inspector import QUORUM_STATE, Inspector
+from quorumd.simulator.inspection.pause_probe import PauseProbe
+from quorumd.simulator.inspection.readiness_probe import ReadinessProbe
+from quorumd.simulator.liveness.convergence import (
     LastVoterChange,
     require_checkpoints,
     require_idle_records,
     sealed_segments,
 )
-from quorumd.simulator.standstill_probe import StandstillProbe
-from quorumd.simulator.timeline import Timeline
+from quorumd.simulator.liveness.membership import JOINED, REGISTERED, unregistered, without_vote
+from quorumd.simulator.liveness.stable_leadership import StableLeadership
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles.draw import draw_options
+from quorumd.simulator.report import Report, Violation
 from quorumd.simulator.workload import History, SimulatedClient
 from quorumd.simulator.workload.feature_operator import FeatureOperator
-from quorumd.simulator.workload.kept_writer import KeptRecordsWriter
+from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
 
-MOST_EVENTS_AT_ONCE = 20_000
+MAX_EVENTS_PER_INSTANT = 20_000
 """More callbacks than that at one moment of virtual time: something calls itself for ever."""
-LONGEST_BOOT_MS = 100.0
-WRITES_TO_PROVE_LIFE = 3
-ANSWER_MS = 500.0
+MAX_BOOT_DELAY_MS = 100.0
+LIVENESS_WRITES = 3
+RESPONSE_TIMEOUT_MS = 500.0
 """How long a node of a whole cluster may take for an answer."""
 PROGRESS = "a healthy majority makes progress"
-LOOK_EVERY_MS = 50.0
+CHECK_INTERVAL_MS = 50.0
 """How often the liveness phase looks whether it is over."""
 
 
@@ -65,11 +65,11 @@ class Simulation:
         self._inspector = Inspector(tuple(range(1, self._options.voters + 1)))
         self._cluster = Cluster(self._heap, streams, self._options, self._inspector)
         self._readiness = ReadinessProbe(self._cluster, self._inspector.readiness)
-        self._standstills = StandstillProbe(self._cluster)
-        self._brokers: Brokers | None = None
+        self._pauses = PauseProbe(self._cluster)
+        self._brokers: BrokerFleet | None = None
         if self._options.brokers.count:
             committed = self._inspector.committed.batches
-            self._brokers = Brokers(self._cluster, self._options.brokers, committed)
+            self._brokers = BrokerFleet(self._cluster, self._options.brokers, committed)
             self._cluster.brokers = self._brokers
         self._kept_records = KeptRecordsWriter(
             self._cluster,
@@ -88,7 +88,7 @@ class Simulation:
         self._schedule = streams.stream("fault schedule")
         self._faults = [fault for fault in ALL_FAULTS if fault.name in self._options.faults]
         self._injecting = bool(self._faults)
-        self._calm: CalmLeadership | None = None
+        self._stable_leadership: StableLeadership | None = None
         self._moment_ms = -1.0
         self._moment_began = 0
         self._clients = [
@@ -107,7 +107,7 @@ class Simulation:
         violations: tuple[Violation, ...] = ()
         try:
             for node_id in self._cluster.machines:
-                delay_ms = self._streams.stream("boot", node_id).random() * LONGEST_BOOT_MS
+                delay_ms = self._streams.stream("boot", node_id).random() * MAX_BOOT_DELAY_MS
                 self._heap.call_later(delay_ms, partial(self._cluster.boot, node_id), b"boot")
             for client in self._clients:
                 client.start()
@@ -121,8 +121,8 @@ class Simulation:
             self._run_until(self._options.safety_ms)
             self._require_liveness()
             self._history.judge()
-        except Broken as broken:
-            violations = (Violation(self._heap.now_ms, broken.promise, broken.text),)
+        except InvariantViolation as violation:
+            violations = (Violation(self._heap.now_ms, violation.invariant, violation.text),)
         if self._timeline is not None:
             self._timeline.look()
             self._timeline.ended(violations)
@@ -166,14 +166,14 @@ class Simulation:
                 return False
         except PowerLost:
             pass  # The cluster sees it below, as it does where a node's code caught this.
-        except Broken:
+        except InvariantViolation:
             raise
         except Exception as error:
             who = heap.touched.name if heap.touched is not None else "the simulator"
             text = "".join(traceback.format_exception(error))
-            raise Broken("no unexpected errors", f"{who}: {error!r}\n{text}") from error
-        self._see_time_move()
-        self._see_pauses()
+            raise InvariantViolation("no unexpected errors", f"{who}: {error!r}\n{text}") from error
+        self._check_time_advances()
+        self._check_pauses()
         touched = heap.touched
         if touched is not None and touched.node_id >= 0:
             machine = self._cluster.machines[touched.node_id]
@@ -183,37 +183,37 @@ class Simulation:
             # order has closed its log, and did so before.
             elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.ended_ms)
-                self._standstills.look(machine)
+                self._pauses.look(machine)
                 if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:
-                    self._brokers.observation.leads_quorum(machine.node.engine.epoch)
+                    self._brokers.observation.quorum_leader_elected(machine.node.engine.epoch)
         self._readiness.look()
         if self._brokers is not None:
             self._brokers.observation.look()
-        if self._calm is not None:
-            self._calm.look()
+        if self._stable_leadership is not None:
+            self._stable_leadership.look()
         if self._timeline is not None:
             # After the inspector, whose copies of logs it reads, and when who lost power is gone.
             self._timeline.look()
         return True
 
-    def _see_pauses(self) -> None:
+    def _check_pauses(self) -> None:
         """Whatever a node has to apply, load or take back, it serves others in between. Models of brokers may ask for
         thousands of records at once."""
         options, worked_ms = self._options, self._heap.ended_ms - self._heap.now_ms
         at_once = 2 * (options.kept_records_at_once + options.workload.clients) + SLICE_RECORDS
         if not options.brokers.count and worked_ms > 2 * SLICE_MS + at_once * options.record_ms:
             who = self._heap.touched.name if self._heap.touched is not None else "the simulator"
-            raise Broken(
-                "a node with much to do serves others in between", f"{who} worked for {worked_ms:.0f} ms"
+            raise InvariantViolation(
+                "a busy node keeps serving requests", f"{who} worked for {worked_ms:.0f} ms"
             )
 
-    def _see_time_move(self) -> None:
+    def _check_time_advances(self) -> None:
         heap = self._heap
         if heap.now_ms != self._moment_ms:
             self._moment_ms, self._moment_began = heap.now_ms, heap.events
-        elif heap.events - self._moment_began > MOST_EVENTS_AT_ONCE:
+        elif heap.events - self._moment_began > MAX_EVENTS_PER_INSTANT:
             who = heap.touched.name if heap.touched is not None else "the simulator"
-            raise Broken("nobody spins", f"{who} does not let time move on")
+            raise InvariantViolation("virtual time advances", f"{who} does not let time move on")
 
     def _schedule_fault(self) -> None:
         if self._faults:
@@ -244,7 +244,7 @@ class Simulation:
         self._injecting = False
         self._cluster.repair()
         if self._brokers is not None:
-            self._brokers.calm_down()
+            self._brokers.end_faults()
         if self._options.record_ms and self._streams.stream("last kill").random() < 0.5:
             # All that the nodes know they have to apply anew.
             for machine in self._cluster.running():
@@ -255,13 +255,13 @@ class Simulation:
                 self._cluster.boot(node_id)
             else:
                 self._cluster.retire(node_id)
-        self._calm = CalmLeadership(self._cluster, core)
+        self._stable_leadership = StableLeadership(self._cluster, core)
         for client in self._clients:
             client.read_share = 0.5
         acknowledged = self._history.acknowledged_writes
-        began_ms, lives = self._heap.now_ms, self._lives(core)
+        began_ms, incarnations = self._heap.now_ms, self._incarnations(core)
         deadline = self._heap.now_ms + self._options.liveness_ms
-        while self._history.acknowledged_writes < acknowledged + WRITES_TO_PROVE_LIFE:
+        while self._history.acknowledged_writes < acknowledged + LIVENESS_WRITES:
             self._wait(deadline, f"no writes succeed with nodes {core} running")
         for client in self._clients:
             client.running = False
@@ -274,12 +274,12 @@ class Simulation:
             self._wait(deadline, f"not all voters among nodes {core} are ready")
         self._require_membership(core, self._heap.now_ms + self._options.liveness_ms)
         sealed = sealed_segments(self._cluster)
-        self._require_answers(began_ms, set(self._lives(core).items()) & set(lives.items()))
+        self._require_answers(began_ms, set(self._incarnations(core).items()) & set(incarnations.items()))
         require_checkpoints(self._cluster, sealed)
         interval_ms = self._options.idle_interval_ms
         if interval_ms:
             if self._brokers is not None:
-                self._brokers.be_idle()
+                self._brokers.stop_background_requests()
             committed = self._inspector.committed
             require_idle_records(interval_ms, self._cluster, self._run_until, lambda: committed.end_offset)
         if self._cluster.voters_changed and not self._options.auto_join:
@@ -288,40 +288,42 @@ class Simulation:
 
     def _require_membership(self, core: list[int], deadline: float) -> None:
         """Whatever was unregistered, and whoever lost its vote: nodes put it right by themselves."""
-        for missing, promise in ((unregistered, REGISTERED), (without_a_vote, JOINED)):
+        for missing, invariant in ((unregistered, REGISTERED), (without_vote, JOINED)):
             while text := missing(self._cluster, core):
-                self._wait(deadline, text, promise)
+                self._wait(deadline, text, invariant)
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} do not agree on all that is committed")
 
-    def _require_settled(self, brokers: Brokers, deadline: float) -> None:
+    def _require_settled(self, brokers: BrokerFleet, deadline: float) -> None:
         """Records are acknowledged again; then, without new ones, everything that was begun comes to its end."""
         acknowledged = brokers.traffic.acknowledged
-        while brokers.can_write() and brokers.traffic.acknowledged < acknowledged + WRITES_TO_PROVE_LIFE:
+        while brokers.can_write() and brokers.traffic.acknowledged < acknowledged + LIVENESS_WRITES:
             self._wait(deadline, f"no records are acknowledged: {brokers.missing()}", "brokers make progress")
         brokers.end_traffic()
         while brokers.missing():
             self._wait(deadline, brokers.missing(), "brokers make progress")
 
-    def _require_answers(self, began_ms: float, lives: set[tuple[str, int]]) -> None:
+    def _require_answers(self, began_ms: float, incarnations: set[tuple[str, int]]) -> None:
         """The cluster is whole: whoever waits for one of these processes hears of it soon. A request may have been
         forwarded to a leader that is gone, whose silence takes as long as requests between nodes may take.
         """
-        hosts = {host for host, _ in lives}
+        hosts = {host for host, _ in incarnations}
         waiting = [(client, client.waits_for) for client in self._clients]
-        self._run_until(self._heap.now_ms + 2.0 * self._options.election_timeout_ms + ANSWER_MS)
+        self._run_until(self._heap.now_ms + 2.0 * self._options.election_timeout_ms + RESPONSE_TIMEOUT_MS)
         for client, waits_for in waiting:
             if waits_for is None or client.waits_for != waits_for:
                 continue
             host, since_ms = waits_for
             if host in hosts and since_ms > began_ms:
                 waited_ms = self._heap.now_ms - since_ms
-                raise Broken("requests are answered", f"a client waits for {host} for {waited_ms:.0f} ms")
+                raise InvariantViolation(
+                    "requests get a response", f"a client waits for {host} for {waited_ms:.0f} ms"
+                )
 
-    def _lives(self, node_ids: list[int]) -> dict[str, int]:
+    def _incarnations(self, node_ids: list[int]) -> dict[str, int]:
         """Which process runs at each host."""
         machines = [self._cluster.machines[node_id] for node_id in node_ids]
-        return {machine.host: machine.life for machine in machines}
+        return {machine.host: machine.incarnation for machine in machines}
 
     def _choose_core(self) -> list[int]:
         """Who runs in the liveness phase: everybody, or a bare majority of the voters and some observers.
@@ -351,11 +353,11 @@ class Simulation:
         observers = [node_id for node_id in machines if node_id not in voters]
         return sorted(core + [node_id for node_id in observers if random.random() < 0.5])
 
-    def _wait(self, deadline: float, text: str, promise: str = PROGRESS) -> None:
+    def _wait(self, deadline: float, text: str, invariant: str = PROGRESS) -> None:
         if self._heap.now_ms >= deadline:
             roles = "; ".join(_describe(machine) for machine in self._cluster.machines.values())
-            raise Broken(promise, f"{text} for {self._options.liveness_ms:.0f} ms: {roles}")
-        self._run_until(min(deadline, self._heap.now_ms + LOOK_EVERY_MS))
+            raise InvariantViolation(invariant, f"{text} for {self._options.liveness_ms:.0f} ms: {roles}")
+        self._run_until(min(deadline, self._heap.now_ms + CHECK_INTERVAL_MS))
 
     def _is_whole(self, core: list[int]) -> bool:
         """One leader that everybody follows, all logs and high watermarks the same, no reassignment under way."""
@@ -409,7 +411,7 @@ class Simulation:
 
 def _remembers_its_vote(machine: Machine) -> bool:
     """Whether its quorum-state says, durably, that its empty log is no replaced disk."""
-    data = machine.disk.certain_bytes(QUORUM_STATE, 0, 1 << 16)
+    data = machine.disk.durable_bytes(QUORUM_STATE, 0, 1 << 16)
     state = json.loads(data.partition(b"\n")[0]) if data else {}
     return state.get("leaderEpoch", 0) > 0 and not state.get("catchingUp", False)
 

@@ -169,7 +169,7 @@ def main(
     parts = only or PARTS
     folder, results = (BUILD / "short", BUILD / "short.json") if short else (BUILD, RESULTS)
 
-    def tell(text: str) -> None:
+    def echo(text: str) -> None:
         console.print(f"[dim]{text}[/dim]")
 
     try:
@@ -182,7 +182,7 @@ def main(
         plan = Plan(
             folder, package, seconds, rounds, SHORT if short else Sizes(), audit_records, audit_linked
         )
-        reports = [MEASURES[part](plan, tell) for part in MEASURES if part in parts]
+        reports = [MEASURES[part](plan, echo) for part in MEASURES if part in parts]
     except BenchError as error:
         console.print(f"error: {error}", markup=False, style="red")
         sys.exit(1)
@@ -195,12 +195,12 @@ def main(
 
 
 def measure_commits(
-    folder: Path, package: str, seconds: float, rounds: int, tell: Callable[[str], None]
+    folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> Report:
     """`measure` in a folder that is gone afterwards, unless it fails."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    report = measure(folder.resolve(), package, seconds, rounds, tell)
+    report = measure(folder.resolve(), package, seconds, rounds, echo)
     shutil.rmtree(folder)
     return report
 
@@ -223,18 +223,18 @@ def choose_package(folder: Path) -> str:
     return "interpreted"
 
 
-def measure(folder: Path, package: str, seconds: float, rounds: int, tell: Callable[[str], None]) -> Report:
+def measure(folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]) -> Report:
     """The whole benchmark. Raises BenchError; whatever it started is stopped in any case."""
-    tell("bare disk")
+    echo("bare disk")
     disk = measure_appends(folder, min(seconds, 3))
-    tell("cold starts")
+    echo("cold starts")
     starts = [cold_start(folder / f"cold-{i}") for i in range(COLD_STARTS)]
-    tell("starting three etcd members and three quorumd daemons")
+    echo("starting three etcd members and three quorumd daemons")
     theirs = EtcdCluster(folder / "etcd")
     try:
         ours = QuorumdCluster(folder / "quorumd")
         try:
-            levels = [_measure_level(n, theirs.run, ours.run, seconds, rounds, tell) for n in IN_FLIGHT]
+            levels = [_measure_level(n, theirs.run, ours.run, seconds, rounds, echo) for n in IN_FLIGHT]
             ours.check_replicas(VALUE_BYTES)
             memory = {process.name: process.resident_mib() for process in ours.processes}
         finally:
@@ -245,7 +245,7 @@ def measure(folder: Path, package: str, seconds: float, rounds: int, tell: Calla
 
 
 def _measure_level(
-    in_flight: int, theirs: RunOf, ours: RunOf, seconds: float, rounds: int, tell: Callable[[str], None]
+    in_flight: int, theirs: RunOf, ours: RunOf, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> Level:
     level = Level(in_flight)
     etcd_connections = _best_connections(theirs, in_flight)
@@ -254,7 +254,7 @@ def _measure_level(
         level.etcd.append(theirs(VALUE_BYTES, in_flight, etcd_connections, seconds))
         level.quorumd.append(ours(VALUE_BYTES, in_flight, quorumd_connections, seconds))
         etcd_rate, quorumd_rate = level.etcd[-1].writes_per_second, level.quorumd[-1].writes_per_second
-        tell(
+        echo(
             f"{in_flight} in flight, round {turn + 1} of {rounds}, writes/s: "
             f"etcd {etcd_rate:,.0f}, quorumd {quorumd_rate:,.0f}"
         )
@@ -280,50 +280,50 @@ def _machine() -> dict[str, object]:
 
 
 MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
-    SIMULATOR: lambda plan, tell: measure_simulator(plan.package, plan.rounds, tell, plan.sizes.loads),
-    REPLACEMENT: lambda plan, tell: measure_replacements(
-        plan.folder / REPLACEMENT, plan.package, plan.rounds, tell
+    SIMULATOR: lambda plan, echo: measure_simulator(plan.package, plan.rounds, echo, plan.sizes.loads),
+    REPLACEMENT: lambda plan, echo: measure_replacements(
+        plan.folder / REPLACEMENT, plan.package, plan.rounds, echo
     ),
-    SNAPSHOTS: lambda plan, tell: measure_snapshots(
-        plan.folder / SNAPSHOTS, plan.package, plan.seconds, plan.rounds, tell, plan.sizes.configs
+    SNAPSHOTS: lambda plan, echo: measure_snapshots(
+        plan.folder / SNAPSHOTS, plan.package, plan.seconds, plan.rounds, echo, plan.sizes.configs
     ),
-    CONTROLLER: lambda plan, tell: measure_controller(
-        plan.folder / CONTROLLER, plan.package, plan.seconds, plan.rounds, tell
+    CONTROLLER: lambda plan, echo: measure_controller(
+        plan.folder / CONTROLLER, plan.package, plan.seconds, plan.rounds, echo
     ),
-    PARTITIONS: lambda plan, tell: measure_partitions(
-        plan.folder / PARTITIONS, plan.package, tell, plan.sizes.topics
+    PARTITIONS: lambda plan, echo: measure_partitions(
+        plan.folder / PARTITIONS, plan.package, echo, plan.sizes.topics
     ),
-    LARGE_LOG: lambda plan, tell: measure_large_log(
-        plan.folder / LARGE_LOG, plan.package, tell, plan.sizes.large_log
+    LARGE_LOG: lambda plan, echo: measure_large_log(
+        plan.folder / LARGE_LOG, plan.package, echo, plan.sizes.large_log
     ),
-    PIPELINE_DECODE: lambda plan, tell: measure_decode(
+    PIPELINE_DECODE: lambda plan, echo: measure_decode(
         plan.folder / PIPELINE_DECODE,
         plan.package,
-        tell,
+        echo,
         plan.sizes.decoded,
         plan.sizes.dumped,
         plan.sizes.decodings,
     ),
-    PIPELINE_SOURCE: lambda plan, tell: measure_source(
-        plan.folder / PIPELINE_SOURCE, plan.package, plan.rounds, tell, plan.sizes.read
+    PIPELINE_SOURCE: lambda plan, echo: measure_source(
+        plan.folder / PIPELINE_SOURCE, plan.package, plan.rounds, echo, plan.sizes.read
     ),
-    PIPELINE_AUDIT: lambda plan, tell: measure_audit(
+    PIPELINE_AUDIT: lambda plan, echo: measure_audit(
         plan.folder / PIPELINE_AUDIT,
         plan.rounds,
-        tell,
+        echo,
         plan.audit_records,
         plan.audit_linked,
         plan.sizes.audited,
     ),
-    PIPELINE_HISTORY: lambda plan, tell: measure_history(
-        plan.folder / PIPELINE_HISTORY, plan.rounds, tell, plan.sizes.history
+    PIPELINE_HISTORY: lambda plan, echo: measure_history(
+        plan.folder / PIPELINE_HISTORY, plan.rounds, echo, plan.sizes.history
     ),
-    PIPELINE_PLAN: lambda plan, tell: measure_plans(plan.package, plan.rounds, tell, plan.sizes.plans),
-    PIPELINE_START: lambda plan, tell: measure_start(
-        plan.folder / PIPELINE_START, plan.package, tell, plan.sizes.starts
+    PIPELINE_PLAN: lambda plan, echo: measure_plans(plan.package, plan.rounds, echo, plan.sizes.plans),
+    PIPELINE_START: lambda plan, echo: measure_start(
+        plan.folder / PIPELINE_START, plan.package, echo, plan.sizes.starts
     ),
-    COMMIT: lambda plan, tell: measure_commits(
-        plan.folder / "tmp", plan.package, plan.seconds, plan.rounds, tell
+    COMMIT: lambda plan, echo: measure_commits(
+        plan.folder / "tmp", plan.package, plan.seconds, plan.rounds, echo
     ),
 }
 """In the order in which they are measured."""

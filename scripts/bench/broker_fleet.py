@@ -23,7 +23,7 @@ FAR = 2**40
 """A metadata offset that no log has reached: these brokers read no log, and say that they have caught up."""
 
 
-class StandIn:
+class BrokerStub:
     """One broker on one connection to the leader."""
 
     def __init__(self, broker_id: int, connection: NodeConnection) -> None:
@@ -62,7 +62,7 @@ class StandIn:
 class Fleet:
     """Many of them, kept alive while this is open."""
 
-    def __init__(self, brokers: list[StandIn]) -> None:
+    def __init__(self, brokers: list[BrokerStub]) -> None:
         self.brokers = brokers
         self._beating = asyncio.create_task(self._beat())
 
@@ -72,7 +72,7 @@ class Fleet:
         brokers = []
         for number in range(count):
             connection = await NodeConnection.open(host, port, f"broker-{FIRST_BROKER + number}")
-            brokers.append(StandIn(FIRST_BROKER + number, connection))
+            brokers.append(BrokerStub(FIRST_BROKER + number, connection))
         await asyncio.gather(*(broker.register(cluster_id) for broker in brokers))
         return cls(brokers)
 

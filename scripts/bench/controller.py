@@ -32,7 +32,7 @@ from quorumd.protocol.messages.alter_partition_request import (
 )
 from quorumd.protocol.messages.alter_partition_response import AlterPartitionResponse
 from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
-from scripts.bench.broker_fleet import FIRST_BROKER, Fleet, StandIn
+from scripts.bench.broker_fleet import FIRST_BROKER, BrokerStub, Fleet
 from scripts.bench.etcd import EtcdCluster
 from scripts.bench.members import Members
 from scripts.bench.processes import BenchError
@@ -129,18 +129,18 @@ class ControllerReport:
 
 
 def measure_controller(
-    folder: Path, package: str, seconds: float, rounds: int, tell: Callable[[str], None]
+    folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> ControllerReport:
     """Raises BenchError; what it started is stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    tell("starting three etcd members and three quorumd daemons")
+    echo("starting three etcd members and three quorumd daemons")
     theirs = EtcdCluster(folder.resolve() / "etcd")
     members = Members(folder.resolve(), 3, 3, {})
     try:
         for node_id in range(3):
             members.start(node_id)
-        report = asyncio.run(_measure(members, theirs, package, seconds, rounds, tell))
+        report = asyncio.run(_measure(members, theirs, package, seconds, rounds, echo))
     except (RequestFailed, TimeoutError) as error:
         raise BenchError(f"while the controller was measured: {error}; the logs are in {folder}") from None
     finally:
@@ -156,7 +156,7 @@ async def _measure(
     package: str,
     seconds: float,
     rounds: int,
-    tell: Callable[[str], None],
+    echo: Callable[[str], None],
 ) -> ControllerReport:
     async with members.admin() as admin:
         leader_id = (await admin.describe_quorum()).leader_id
@@ -175,12 +175,12 @@ async def _measure(
                             await asyncio.to_thread(theirs.run, RECORD_BYTES, in_flight, connections, seconds)
                         )
                     level.changes.append(await _load(leaders, seconds))
-                    tell(
+                    echo(
                         f"{in_flight} in flight with {partitions} partitions, round {turn + 1} of {rounds}: "
                         f"{level.changes[-1].writes_per_second:,.0f} changes/s"
                     )
                 levels.append(level)
-            creation_s = [await _create_many(admin, turn, tell) for turn in range(rounds)]
+            creation_s = [await _create_many(admin, turn, echo) for turn in range(rounds)]
         finally:
             fleet.close()
     return ControllerReport(package, levels, MANY_TOPICS * PARTITIONS_OF_EACH, creation_s)
@@ -189,7 +189,9 @@ async def _measure(
 class Leader:
     """A broker that leads so many partitions of a topic, and shrinks and grows all their ISRs at once."""
 
-    def __init__(self, broker: StandIn, topic_id: KafkaUuid, count: int, followers: tuple[int, int]) -> None:
+    def __init__(
+        self, broker: BrokerStub, topic_id: KafkaUuid, count: int, followers: tuple[int, int]
+    ) -> None:
         self._broker = broker
         self._isrs = [
             [BrokerState(broker.id, -1), *(BrokerState(follower, -1) for follower in some)]
@@ -209,10 +211,10 @@ class Leader:
         answer = await self._broker.ask(request, AlterPartitionResponse)
         if answer.error_code:
             raise BenchError(f"AlterPartition was refused: error {answer.error_code}")
-        for data, told in zip(self._data, answer.topics[0].partitions, strict=True):
-            if told.error_code:
-                raise BenchError(f"a change of an ISR was refused: error {told.error_code}")
-            data.partition_epoch = told.partition_epoch
+        for data, parsed in zip(self._data, answer.topics[0].partitions, strict=True):
+            if parsed.error_code:
+                raise BenchError(f"a change of an ISR was refused: error {parsed.error_code}")
+            data.partition_epoch = parsed.partition_epoch
 
 
 async def _leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int) -> list[Leader]:
@@ -228,11 +230,11 @@ async def _leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int
     answer = await admin.send(request)
     assert isinstance(answer, CreateTopicsResponse)
     leaders = []
-    for number, told in enumerate(answer.topics):
-        if told.error_code:
-            raise BenchError(f"the topic {told.name} was not created: {told.error_message}")
+    for number, parsed in enumerate(answer.topics):
+        if parsed.error_code:
+            raise BenchError(f"the topic {parsed.name} was not created: {parsed.error_message}")
         followers = brokers[(number + 1) % len(brokers)].id, brokers[(number + 2) % len(brokers)].id
-        leaders.append(Leader(brokers[number], told.topic_id, partitions, followers))
+        leaders.append(Leader(brokers[number], parsed.topic_id, partitions, followers))
     return leaders
 
 
@@ -256,7 +258,7 @@ async def _load(leaders: list[Leader], seconds: float) -> Run:
     return Run(total / seconds, Latency.of(took_ms), len(leaders))
 
 
-async def _create_many(admin: AdminClient, turn: int, tell: Callable[[str], None]) -> float:
+async def _create_many(admin: AdminClient, turn: int, echo: Callable[[str], None]) -> float:
     """Seconds until all of them are committed."""
     began = time.perf_counter()
     for first in range(0, MANY_TOPICS, TOPICS_A_REQUEST):
@@ -266,11 +268,11 @@ async def _create_many(admin: AdminClient, turn: int, tell: Callable[[str], None
         ]
         answer = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
         assert isinstance(answer, CreateTopicsResponse)
-        refused = [told for told in answer.topics if told.error_code]
+        refused = [parsed for parsed in answer.topics if parsed.error_code]
         if refused:
             raise BenchError(f"the topic {refused[0].name} was not created: {refused[0].error_message}")
     took = time.perf_counter() - began
-    tell(
+    echo(
         f"{MANY_TOPICS * PARTITIONS_OF_EACH:,} partitions created in {took:.2f} s, from broker {FIRST_BROKER} on"
     )
     return took

@@ -30,8 +30,8 @@ NODES = 3
 BROKERS = 6
 TOPICS = 300
 PARTITIONS_OF_EACH = 1000
-PATIENCE_S = 600.0
-MOST_EPOCHS = 2
+WAIT_TIMEOUT_S = 600.0
+MAX_EPOCHS = 2
 PROPERTIES = {"broker.session.timeout.ms": "3600000"}
 
 
@@ -47,9 +47,9 @@ class LargeLogReport:
     """From starting the three processes to the first acknowledged write."""
 
     def missed(self) -> list[str]:
-        if self.epochs <= MOST_EPOCHS:
+        if self.epochs <= MAX_EPOCHS:
             return []
-        return [f"{self.partitions:,} partitions: the restart took {self.epochs} epochs, not {MOST_EPOCHS}"]
+        return [f"{self.partitions:,} partitions: the restart took {self.epochs} epochs, not {MAX_EPOCHS}"]
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "missed": self.missed()}
@@ -67,7 +67,7 @@ class LargeLogReport:
         console.print(f"quorumd: {self.package}")
 
 
-def measure_large_log(folder: Path, package: str, tell: Callable[[str], None], topics: int) -> LargeLogReport:
+def measure_large_log(folder: Path, package: str, echo: Callable[[str], None], topics: int) -> LargeLogReport:
     """Raises BenchError; what it started is stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -76,14 +76,14 @@ def measure_large_log(folder: Path, package: str, tell: Callable[[str], None], t
         for node_id in range(NODES):
             members.start(node_id)
         began = time.perf_counter()
-        asyncio.run(_create(members, topics, tell))
+        asyncio.run(_create(members, topics, echo))
         creation_s = time.perf_counter() - began
         log_mb = sum(segment.stat().st_size for segment in members.log_folder(0).glob("*.log")) / 1e6
         epoch = members.describe().leader_epoch
         for process in members.processes.values():
             process.kill()
         members.processes.clear()
-        tell("killed; starting")
+        echo("killed; starting")
         began = time.perf_counter()
         for node_id in range(NODES):
             members.launch(node_id)
@@ -92,7 +92,7 @@ def measure_large_log(folder: Path, package: str, tell: Callable[[str], None], t
             "the first write",
             lambda: any(is_acknowledged(address) for address in members.addresses),
             processes,
-            PATIENCE_S,
+            WAIT_TIMEOUT_S,
         )
         commit_s = time.perf_counter() - began
         epochs = members.describe().leader_epoch - epoch
@@ -104,7 +104,7 @@ def measure_large_log(folder: Path, package: str, tell: Callable[[str], None], t
     return LargeLogReport(package, topics * PARTITIONS_OF_EACH, log_mb, creation_s, epochs, commit_s)
 
 
-async def _create(members: Members, topics: int, tell: Callable[[str], None]) -> None:
+async def _create(members: Members, topics: int, echo: Callable[[str], None]) -> None:
     async with members.admin() as admin:
         leader_id = (await admin.describe_quorum()).leader_id
         cluster_id = (await admin.describe_cluster()).cluster_id
@@ -117,6 +117,6 @@ async def _create(members: Members, topics: int, tell: Callable[[str], None]) ->
                 if answer.topics[0].error_code:
                     raise BenchError(f"a topic was not created: {answer.topics[0].error_message}")
                 if number % 50 == 0:
-                    tell(f"{number * PARTITIONS_OF_EACH:,} partitions created")
+                    echo(f"{number * PARTITIONS_OF_EACH:,} partitions created")
         finally:
             fleet.close()

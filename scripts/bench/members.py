@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from quorumd.cli.local_cluster import format_together
+from quorumd.cli.local_cluster import format_nodes
 from quorumd.client.admin import AdminClient
 from quorumd.errors import RequestFailed
 from quorumd.protocol.messages.describe_quorum_response import PartitionData
@@ -62,7 +62,7 @@ class Members:
         config = self.config(node_id)
         config.parent.mkdir(parents=True, exist_ok=True)
         if not any(self.data_folder(each).exists() for each in self._first):
-            format_together({each: (self.data_folder(each), self.ports[each]) for each in self._first})
+            format_nodes({each: (self.data_folder(each), self.ports[each]) for each in self._first})
         config.write_text("".join(f"{key}={value}\n" for key, value in self._lines(node_id).items()))
         command = [sys.executable, "-m", "quorumd", "start", "--config", str(config), "--format-if-needed"]
         process = self.processes[node_id] = Process(command, self._folder / f"node-{node_id}.log")

@@ -24,18 +24,18 @@ from random import Random
 from typing import Any
 
 from quorumd.controller.alter_partition import plan_alter_partition
-from quorumd.controller.assignment import Change
 from quorumd.controller.broker_lifecycle import fence
 from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION, ClusterImage
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.partition import PartitionId
 from quorumd.controller.record_versions import record_version
+from quorumd.controller.undo_log import UndoEntry
 from quorumd.ids import KafkaUuid
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.snapshot_builder import build_snapshot
-from quorumd.node.snapshot_loading import begin, load_image
+from quorumd.node.snapshots.builder import build_snapshot
+from quorumd.node.state.snapshot_loader import find_start_snapshot, load_image
 from quorumd.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,
@@ -53,7 +53,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
-from quorumd.runtime.daemon import GARBAGE_THRESHOLDS
+from quorumd.runtime.daemon import GC_THRESHOLDS
 from quorumd.runtime.disk import OsDisk
 
 BROKERS = 50
@@ -164,12 +164,12 @@ def build(folder: str, end_offset: int) -> dict[str, Any]:
 def measure(folder: str, topics: int) -> dict[str, Any]:
     """Of a log with a snapshot: loading that, one change among few and among all partitions, and a fenced broker."""
     # As in the daemon: objects are looked at in large numbers, and not those that were there when it began to serve.
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    gc.set_threshold(*GC_THRESHOLDS)
     disk = OsDisk(lambda callback: callback())
     log, _ = SegmentedLog.open(disk, partition_folder(folder), LogSettings())
     before_mib = _resident_mib()
     cpu_began, began = time.process_time(), time.perf_counter()
-    snapshot = begin(log).snapshot
+    snapshot = find_start_snapshot(log).snapshot
     assert snapshot is not None
     image = load_image(disk, log.snapshots.path(snapshot), snapshot)
     load_seconds, load_cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
@@ -225,7 +225,7 @@ def time_changes(controller: Controller, turn: int) -> float:
         began = time.process_time()
         for request in requests:
             plan = plan_alter_partition(controller, request, PARTITION_VERSION)
-            changes: list[Change] = []
+            changes: list[UndoEntry] = []
             for record in plan.records:
                 encode_record(record, record_version(record, METADATA_LEVEL))
                 image.apply(record, changes)
@@ -263,7 +263,7 @@ def time_fence(controller: Controller) -> dict[str, Any]:
     times.append(time.perf_counter())
     values = [encode_record(record, record_version(record, METADATA_LEVEL)) for record in records]
     times.append(time.perf_counter())
-    changes: list[Change] = []
+    changes: list[UndoEntry] = []
     for record in records:
         image.apply(record, changes)
     times.append(time.perf_counter())

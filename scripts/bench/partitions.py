@@ -33,7 +33,7 @@ TOPICS = 10_000
 NODE = 0
 FENCED_BROKER = 1
 """As in `partition_image`, which also makes it the broker's epoch."""
-MOST_HEARTBEATS = 1_000
+MAX_HEARTBEATS = 1_000
 MEMORY_LIMIT_MIB = 1.2 * 1024
 LOAD_LIMIT_S = 30.0
 FENCE_LIMIT_S = 3.0
@@ -142,7 +142,7 @@ class PartitionReport:
 
 
 def measure_partitions(
-    folder: Path, package: str, tell: Callable[[str], None], topics: int = TOPICS
+    folder: Path, package: str, echo: Callable[[str], None], topics: int = TOPICS
 ) -> PartitionReport:
     """All of it. Raises BenchError; what it started is stopped."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -151,12 +151,12 @@ def measure_partitions(
         members.start(NODE)
         _wait_for_leader(members)
         members.stop()
-        tell(f"filling a log with {topics:,} topics of 100 partitions")
+        echo(f"filling a log with {topics:,} topics of 100 partitions")
         filled = _run("fill", members, topics)
-        tell("building the snapshot")
+        echo("building the snapshot")
         built = _run("build", members, filled["end_offset"])
-        daemon = _look_at_daemon(members)
-        tell(
+        daemon = _measure_daemon(members)
+        echo(
             f"started in {daemon.start_seconds:.1f} s with {daemon.resident_mib:.0f} MiB, "
             f"fenced a broker in {daemon.fence_seconds:.2f} s"
         )
@@ -167,7 +167,7 @@ def measure_partitions(
     return PartitionReport(package, built, daemon, measured)
 
 
-def _look_at_daemon(members: Members) -> Daemon:
+def _measure_daemon(members: Members) -> Daemon:
     began = time.perf_counter()
     members.start(NODE)
     _wait_for_leader(members)
@@ -183,21 +183,21 @@ def _look_at_daemon(members: Members) -> Daemon:
 
 
 async def _fence_broker(admin: AdminClient) -> None:
-    await fence_broker(lambda request: admin.ask(request, BrokerHeartbeatResponse, "leader"))
+    await fence_broker(lambda request: admin.request(request, BrokerHeartbeatResponse, "leader"))
 
 
 async def fence_broker(send: Callable[[BrokerHeartbeatRequest], Awaitable[BrokerHeartbeatResponse]]) -> int:
     """Send heartbeats that ask to be fenced, until it is so; returns how many it took. Each takes at most
-    `ControllerSettings.partitions_in_a_step` partitions from the broker. Raises BenchError."""
+    `ControllerSettings.max_partitions_per_step` partitions from the broker. Raises BenchError."""
     request = BrokerHeartbeatRequest(FENCED_BROKER, FENCED_BROKER, 1 << 40, True, False)
-    for sent in range(1, MOST_HEARTBEATS + 1):
+    for sent in range(1, MAX_HEARTBEATS + 1):
         response = await send(request)
         if response.error_code:
             raise BenchError(f"the heartbeat of broker {FENCED_BROKER} failed: {response}")
         if response.is_fenced:
             return sent
     raise BenchError(
-        f"broker {FENCED_BROKER} is not fenced after {MOST_HEARTBEATS} heartbeats that ask for it"
+        f"broker {FENCED_BROKER} is not fenced after {MAX_HEARTBEATS} heartbeats that ask for it"
     )
 
 
@@ -217,5 +217,5 @@ def _run(job: str, members: Members, number: int) -> dict[str, Any]:
     result = subprocess.run([sys.executable, str(PROGRAM), asked], capture_output=True, text=True)
     if result.returncode:
         raise BenchError(f"partition_image {asked} failed: {result.stdout}{result.stderr}")
-    told: dict[str, Any] = json.loads(result.stdout)
-    return told
+    parsed: dict[str, Any] = json.loads(result.stdout)
+    return parsed

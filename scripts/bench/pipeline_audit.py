@@ -34,7 +34,7 @@ from rich.table import Table
 from scripts.bench.processes import BenchError
 from scripts.bench.source_pass import tree_cpu_seconds
 from scripts.bench.summary import print_missed, update_json
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 
 COPIES = 3
 LINKED_COPIES = 5
@@ -50,7 +50,7 @@ PIECE_BYTES = 4 << 20
 TARGETS = {32: 25e6, 1: 3e6}
 """Records/s on two cores that nobody else uses."""
 BYTES_TARGET = 1.2e9
-LOOK_EVERY_S = 0.1
+SAMPLE_INTERVAL_S = 0.1
 COLD_TARGET_S = 60.0
 """Of a billion records."""
 MEMORY_SHARE = 0.6
@@ -151,7 +151,7 @@ class AuditReport:
 def measure_audit(
     folder: Path,
     rounds: int,
-    tell: Callable[[str], None],
+    echo: Callable[[str], None],
     records: int | None = None,
     linked: bool = False,
     sizes: Mapping[int, int] = RECORDS,
@@ -164,21 +164,21 @@ def measure_audit(
         asked = records if batch_records > 1 else None
         wanted = usual if asked is None else asked
         shutil.rmtree(folder, ignore_errors=True)
-        copies = _copies(folder, wanted, batch_records, asked is not None and linked, tell)
+        copies = _copies(folder, wanted, batch_records, asked is not None and linked, echo)
         folders, count, size = copies.folders, copies.records, copies.bytes
         is_from_disk = copies.distinct_bytes > _memory_bytes() * MEMORY_SHARE
         if is_from_disk:
-            tell(f"reading {size / 1e9:.1f} GB from the disk")
+            echo(f"reading {size / 1e9:.1f} GB from the disk")
             with ProcessPoolExecutor(os.cpu_count()) as pool:
                 _forget(folders)
                 plain = _plain_seconds(folders, pool)
             _forget(folders)
-        tell(f"auditing {len(folders)} copies, {size / 1e9:.1f} GB")
+        echo(f"auditing {len(folders)} copies, {size / 1e9:.1f} GB")
         cold, cpu = _command(folders)
         turns = [Turn(cold, plain)] if is_from_disk else _turns(folders, rounds)
         shapes.append(Shape(batch_records, len(folders), count, size, cold, cpu, is_from_disk, turns))
         shape = shapes[-1]
-        tell(f"{count / shape.seconds / 1e6:.1f} M records/s, cold command {cold:.1f} s")
+        echo(f"{count / shape.seconds / 1e6:.1f} M records/s, cold command {cold:.1f} s")
     shutil.rmtree(folder, ignore_errors=True)
     return AuditReport(shapes)
 
@@ -195,7 +195,7 @@ class _Copies:
 
 
 def _copies(
-    folder: Path, records: int, batch_records: int, linked: bool, tell: Callable[[str], None]
+    folder: Path, records: int, batch_records: int, linked: bool, echo: Callable[[str], None]
 ) -> _Copies:
     """Raises BenchError."""
     copies = LINKED_COPIES if linked else COPIES
@@ -206,13 +206,13 @@ def _copies(
         raise BenchError(f"no room for one copy of {each:,} records on the disk of {folder}")
     own = 1 if linked else min(copies, room)
 
-    told = 0
+    parsed = 0
 
     def written(end_offset: int) -> None:
-        nonlocal told
-        if end_offset * 10 // each > told:
-            told = end_offset * 10 // each
-            tell(f"generated {end_offset:,} of {each:,} records, {batch_records} a batch, {own} copies")
+        nonlocal parsed
+        if end_offset * 10 // each > parsed:
+            parsed = end_offset * 10 // each
+            echo(f"generated {end_offset:,} of {each:,} records, {batch_records} a batch, {own} copies")
 
     shape = LogShape(each, batch_records, segment_bytes=SEGMENT_BYTES, nodes=own)
     log = generate(folder, shape, written)
@@ -248,7 +248,7 @@ def _command(folders: Mapping[int, Path]) -> tuple[float, float]:
     while process.poll() is None:
         # Workers that Spark ends are waited for by nobody: what they used is not told of anybody's children.
         used = max(used, tree_cpu_seconds(process.pid))
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(SAMPLE_INTERVAL_S)
     seconds = time.monotonic() - began
     said = process.communicate()[0]
     if process.returncode:

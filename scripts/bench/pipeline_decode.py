@@ -23,7 +23,7 @@ from rich.table import Table
 
 from scripts.bench.processes import BenchError, children_cpu_seconds
 from scripts.bench.summary import print_missed, update_json
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 
 PROGRAM = Path(__file__).with_name("decode_pass.py").resolve()
 SHAPES = {"one": 1, "mix": 32, "bulk": 1_000}
@@ -47,8 +47,8 @@ class Rate:
     bytes: float
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> Rate:
-        return cls(told["records"] / told["cpu_seconds"], told["bytes"] / told["cpu_seconds"])
+    def of(cls, parsed: dict[str, Any]) -> Rate:
+        return cls(parsed["records"] / parsed["cpu_seconds"], parsed["bytes"] / parsed["cpu_seconds"])
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class DecodeReport:
 def measure_decode(
     folder: Path,
     package: str,
-    tell: Callable[[str], None],
+    echo: Callable[[str], None],
     records: int = RECORDS,
     dumped: int = DUMPED_RECORDS,
     repeat: int = REPEAT,
@@ -146,19 +146,19 @@ def measure_decode(
     shutil.rmtree(folder, ignore_errors=True)
     shapes = {}
     for name, batch_records in SHAPES.items():
-        tell(f"{records:,} records, {batch_records:,} a batch")
+        echo(f"{records:,} records, {batch_records:,} a batch")
         file = _log(folder / name, records, batch_records)
         small = _log(folder / f"{name}-dumped", dumped, batch_records)
         passes = {do: _pass(file, do, repeat) for do in ("headers", "scan", "decode", "ids")}
         shapes[name] = ShapeFigures(
             batch_records,
-            **{do: Rate.of(told) for do, told in passes.items()},
+            **{do: Rate.of(parsed) for do, parsed in passes.items()},
             dump=_dump(small, "text"),
             rows=_dump(file, "jsonl"),
             scaling=_scaling(file, repeat),
         )
         figures = shapes[name]
-        tell(f"{figures.decode.records:,.0f} records/s decoded, {figures.ratio:.1f} times `log dump`")
+        echo(f"{figures.decode.records:,.0f} records/s decoded, {figures.ratio:.1f} times `log dump`")
     shutil.rmtree(folder)
     return DecodeReport(package, shapes)
 
@@ -184,8 +184,8 @@ def _ended(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, err = process.communicate()
     if process.returncode:
         raise BenchError(f"decode_pass failed: {out}{err}")
-    told: dict[str, Any] = json.loads(out)
-    return told
+    parsed: dict[str, Any] = json.loads(out)
+    return parsed
 
 
 def _scaling(file: Path, repeat: int) -> float:

@@ -24,7 +24,7 @@ from quorumd.pipeline.history.tables import read_manifest
 from quorumd.pipeline.session import spark_session
 from scripts.bench.source_pass import tree_cpu_seconds
 from scripts.bench.summary import print_missed, update_json
-from scripts.generated_log import LogShape, chunks, generate
+from scripts.log_generator import LogShape, chunks, generate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ RATE_TARGET = 400_000.0
 """Records a second on two cores, everything written."""
 DELAY_TARGET_S = 2.5
 APPENDS = 12
-PATIENCE_S = 60.0
+WAIT_TIMEOUT_S = 60.0
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class HistoryReport:
 
 
 def measure_history(
-    folder: Path, rounds: int, tell: Callable[[str], None], records: int = RECORDS
+    folder: Path, rounds: int, echo: Callable[[str], None], records: int = RECORDS
 ) -> HistoryReport:
     """All of it, in a folder that is gone afterwards."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -114,11 +114,11 @@ def measure_history(
                 size = sum(file.stat().st_size for file in history.rglob("*.parquet"))
                 shutil.rmtree(history)
             rates[cores], cpu_rate = log.end_offset / min(seconds), log.end_offset / min(cpu_seconds)
-            tell(f"history, {cores} cores: {rates[cores]:,.0f} records/s")
+            echo(f"history, {cores} cores: {rates[cores]:,.0f} records/s")
             shutil.rmtree(folder / "warm-up")
             if cores == 2:
                 delays = _delays(session, folder / "growing")
-                tell(f"history, followed: seen after {statistics.median(delays):.2f} s")
+                echo(f"history, followed: seen after {statistics.median(delays):.2f} s")
     shutil.rmtree(folder)
     load = os.getloadavg()[0]
     sizes = size / log.end_offset, log.size / log.end_offset
@@ -163,7 +163,7 @@ def _delays(session: SparkSession, folder: Path) -> list[float]:
 
 def _seen(history: Path, offset: int) -> float:
     began = time.monotonic()
-    while time.monotonic() - began < PATIENCE_S:
+    while time.monotonic() - began < WAIT_TIMEOUT_S:
         manifest = read_manifest(history)
         if manifest is not None and manifest.end >= offset:
             break

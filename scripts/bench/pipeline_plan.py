@@ -24,7 +24,7 @@ from quorumd.pipeline.plan.making import make_plan
 from quorumd.pipeline.plan.planning import Changes, cast_of
 from quorumd.pipeline.plan.state import ClusterState
 from scripts.bench.summary import print_missed, update_json
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 
 RACKS = 6
 SKEW = 0.25
@@ -130,16 +130,16 @@ class PlanReport:
 
 
 def measure_plans(
-    package: str, rounds: int, tell: Callable[[str], None], cases: Sequence[Case] = CASES
+    package: str, rounds: int, echo: Callable[[str], None], cases: Sequence[Case] = CASES
 ) -> PlanReport:
     """All cases, one after the other."""
-    return PlanReport(package, [_measure(case, rounds, tell) for case in cases])
+    return PlanReport(package, [_measure(case, rounds, echo) for case in cases])
 
 
-def _measure(case: Case, rounds: int, tell: Callable[[str], None]) -> PlanFigures:
-    tell(f"plan: {case.partitions:,} partitions on {case.brokers:,} brokers")
+def _measure(case: Case, rounds: int, echo: Callable[[str], None]) -> PlanFigures:
+    echo(f"plan: {case.partitions:,} partitions on {case.brokers:,} brokers")
     racks = [f"rack-{n % RACKS}" for n in range(case.brokers)]
-    state = uneven_state(case.partitions, racks, seed=1, skew=SKEW)
+    state = skewed_state(case.partitions, racks, seed=1, skew=SKEW)
     leaving = np.random.default_rng(2).choice(case.brokers, case.go, replace=False)
     coming = {case.brokers + n: f"rack-{n % RACKS}" for n in range(case.come)}
     changes = Changes(frozenset(leaving.tolist()), coming)
@@ -149,7 +149,7 @@ def _measure(case: Case, rounds: int, tell: Callable[[str], None]) -> PlanFigure
         began, cpu = time.perf_counter(), time.process_time()
         make_plan(state, changes)
         times.append((time.perf_counter() - began, time.process_time() - cpu))
-        tell(f"{times[-1][0]:.2f} s, {times[-1][1]:.2f} s of CPU")
+        echo(f"{times[-1][0]:.2f} s, {times[-1][1]:.2f} s of CPU")
     middle = statistics.median_low(seconds for seconds, _ in times)
     cpu_seconds = next(cpu for seconds, cpu in times if seconds == middle)
     return PlanFigures(case, middle, cpu_seconds, made.figures, generated(state, changes))

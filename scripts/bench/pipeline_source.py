@@ -27,7 +27,7 @@ from quorumd.pipeline.schemas import RECORDS as RECORDS_TABLE
 from scripts.bench.processes import BenchError
 from scripts.bench.source_pass import STREAMS
 from scripts.bench.summary import print_missed, update_json
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 
 PROGRAM = Path(__file__).with_name("source_pass.py").resolve()
 RECORDS = 12_000_000
@@ -116,11 +116,11 @@ class SourceReport:
 
 
 def measure_source(
-    folder: Path, package: str, rounds: int, tell: Callable[[str], None], records: int = RECORDS
+    folder: Path, package: str, rounds: int, echo: Callable[[str], None], records: int = RECORDS
 ) -> SourceReport:
     """All of it. Raises BenchError."""
     shutil.rmtree(folder, ignore_errors=True)
-    tell(f"{records:,} records")
+    echo(f"{records:,} records")
     log = generate(folder / "log", LogShape(records, segment_bytes=32 << 20))
     streamed = generate(folder / "streamed", LogShape(min(records, STREAMED_RECORDS), segment_bytes=32 << 20))
     small = generate(folder / "dumped", LogShape(min(records, DUMPED_RECORDS), segment_bytes=1 << 30))
@@ -132,7 +132,7 @@ def measure_source(
             for name, each in passes.items()
             for read in [streamed.end_offset if name in STREAMS else log.end_offset]
         }
-        tell(f"on {cores} of the cores: {rates[cores]['records'].wall:,.0f} records/s with all columns")
+        echo(f"on {cores} of the cores: {rates[cores]['records'].wall:,.0f} records/s with all columns")
     dump = small.end_offset / (_dump_seconds(small.folders[1]) - _dump_seconds(None))
     shutil.rmtree(folder)
     return SourceReport(package, log.end_offset, log.size, rates, dump)
@@ -149,8 +149,8 @@ def _passes(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
     done = subprocess.run([sys.executable, str(PROGRAM), json.dumps(asked)], capture_output=True, text=True)
     if done.returncode:
         raise BenchError(f"source_pass failed: {done.stdout}{done.stderr}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    parsed: dict[str, Any] = json.loads(done.stdout)
+    return parsed
 
 
 def _dump_seconds(folder: Path | None) -> float:

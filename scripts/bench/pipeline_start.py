@@ -24,7 +24,7 @@ from rich.table import Table
 
 from scripts.bench.processes import BenchError, children_cpu_seconds
 from scripts.bench.summary import print_missed, update_json
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 
 RECORDS = 20_000
 ROUNDS = 3
@@ -33,7 +33,7 @@ HELP_TARGET_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class Timing:
     """Of one command: seconds by the clock, and CPU seconds of all its processes."""
 
     wall_s: float
@@ -45,9 +45,9 @@ class StartReport:
     """The best of several runs each."""
 
     package: str
-    cold: Took
-    warm: Took
-    help: Took
+    cold: Timing
+    warm: Timing
+    help: Timing
     """`quorumd --help`: what a command costs that needs nothing of the pipeline."""
     archive_s: float
     """What `quorumd pipeline warm` took."""
@@ -66,7 +66,7 @@ class StartReport:
 
     def as_json(self) -> dict[str, Any]:
         return {"quorumd": self.package, "missed": self.missed()} | {
-            name: asdict(value) if isinstance(value, Took) else value
+            name: asdict(value) if isinstance(value, Timing) else value
             for name, value in (("cold", self.cold), ("warm", self.warm), ("help", self.help))
         }
 
@@ -89,29 +89,29 @@ class StartReport:
 
 
 def measure_start(
-    folder: Path, package: str, tell: Callable[[str], None], rounds: int = ROUNDS
+    folder: Path, package: str, echo: Callable[[str], None], rounds: int = ROUNDS
 ) -> StartReport:
     """All of it. Raises BenchError."""
     shutil.rmtree(folder, ignore_errors=True)
     log = generate(folder / "log", LogShape(RECORDS, nodes=1)).folders[1].resolve()
     cache = {name: str((folder / name).resolve()) for name in ("cold", "warm")}
-    tell("quorumd pipeline warm")
+    echo("quorumd pipeline warm")
     archive = _run(["pipeline", "warm"], cache["warm"])
-    took: dict[str, list[Took]] = {"cold": [], "warm": [], "help": []}
+    took: dict[str, list[Timing]] = {"cold": [], "warm": [], "help": []}
     for turn in range(rounds):
         took["help"].append(_run(["--help"], cache["cold"]))
         for name in ("cold", "warm"):
             took[name].append(_run(["pipeline", "audit", f"1={log}"], cache[name]))
         latest = {name: runs[-1].wall_s for name, runs in took.items()}
-        tell(f"round {turn + 1} of {rounds}: {latest['cold']:.1f} s cold, {latest['warm']:.1f} s warm")
+        echo(f"round {turn + 1} of {rounds}: {latest['cold']:.1f} s cold, {latest['warm']:.1f} s warm")
     shutil.rmtree(folder)
     best = {
-        name: Took(min(t.wall_s for t in runs), min(t.cpu_s for t in runs)) for name, runs in took.items()
+        name: Timing(min(t.wall_s for t in runs), min(t.cpu_s for t in runs)) for name, runs in took.items()
     }
     return StartReport(package, best["cold"], best["warm"], best["help"], archive.wall_s)
 
 
-def _run(arguments: list[str], cache: str) -> Took:
+def _run(arguments: list[str], cache: str) -> Timing:
     command = [sys.executable, "-m", "quorumd", *arguments]
     environment = os.environ | {"XDG_CACHE_HOME": cache}
     began, used = time.monotonic(), children_cpu_seconds()
@@ -119,4 +119,4 @@ def _run(arguments: list[str], cache: str) -> Took:
     if done.returncode:
         said = re.sub(r"\s+", " ", done.stderr).strip()
         raise BenchError(f"quorumd {' '.join(arguments)} failed: {said}")
-    return Took(time.monotonic() - began, children_cpu_seconds() - used)
+    return Timing(time.monotonic() - began, children_cpu_seconds() - used)

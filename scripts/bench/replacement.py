@@ -33,7 +33,7 @@ VALUE = "x" * 200
 STEADY_S = 2.0
 """Before and after a replacement: how it is without one."""
 POLL_S = 0.01
-PATIENCE_S = 120.0
+WAIT_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +94,23 @@ class ReplacementReport:
 
 
 def measure_replacements(
-    folder: Path, package: str, rounds: int, tell: Callable[[str], None]
+    folder: Path, package: str, rounds: int, echo: Callable[[str], None]
 ) -> ReplacementReport:
     """As many replacements, two a round: there and back. Raises BenchError; what it started is stopped."""
     shutil.rmtree(folder, ignore_errors=True)
     members = Members(folder.resolve(), len(SETS[0]) + len(SETS[1]), len(SETS[0]), {})
-    tell("starting six quorumd daemons, three of them voters")
+    echo("starting six quorumd daemons, three of them voters")
     try:
         for node_id in (*SETS[0], *SETS[1]):
             members.start(node_id)
-        done = asyncio.run(_replacements(members, rounds * 2, tell))
+        done = asyncio.run(_replacements(members, rounds * 2, echo))
     finally:
         members.stop()
     shutil.rmtree(folder)
     return ReplacementReport(package, done)
 
 
-async def _replacements(members: Members, count: int, tell: Callable[[str], None]) -> list[Replacement]:
+async def _replacements(members: Members, count: int, echo: Callable[[str], None]) -> list[Replacement]:
     acknowledged: list[float] = []
     admins = [members.admin() for _ in range(WRITERS)]
     writers = [asyncio.create_task(_write(admin, n, acknowledged)) for n, admin in enumerate(admins)]
@@ -120,7 +120,7 @@ async def _replacements(members: Members, count: int, tell: Callable[[str], None
             await _until_voters(operator, SETS[0])
             for number in range(1, count + 1):
                 done.append(await _replace(operator, SETS[number % 2], acknowledged))
-                tell(
+                echo(
                     f"replacement {number} of {count}: took {done[-1].took_ms:.0f} ms, "
                     f"no write for {done[-1].stall_ms:.0f} ms"
                 )
@@ -164,7 +164,7 @@ def _longest_gap(acknowledged: list[float], begin: float, end: float) -> float:
 
 
 async def _until_voters(operator: AdminClient, target: tuple[int, ...]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         while True:
             quorum = await operator.describe_quorum()
             if quorum.target_voters is None and voters_of(quorum) == set(target):

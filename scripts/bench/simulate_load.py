@@ -47,7 +47,7 @@ def main(asked: dict[str, Any]) -> int:
         events += report.events
         writes += report.counters["acknowledged writes"]
         operations += report.counters["operations"]
-    told = {
+    parsed = {
         "cpu_seconds": time.process_time() - cpu_began,
         "wall_seconds": time.perf_counter() - wall_began,
         "virtual_seconds": virtual_ms / 1000.0,
@@ -56,7 +56,7 @@ def main(asked: dict[str, Any]) -> int:
         "operations": operations,
         "reference_ns": reference_ns,
     }
-    print(json.dumps(told))
+    print(json.dumps(parsed))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How fast the simulator is: five voters under load, every promise checked, one process with one thread.
+"""How fast the simulator is: five voters under load, every invariant checked, one process with one thread.
 
 CPU time is what counts, and next to it stands the wall clock: on a machine with other work the latter says more about
 that. `reference_ns` of each round tells how fast the machine was with Python then.
@@ -137,7 +137,7 @@ class SimulatorReport:
         update_json(path, {"simulator": self.as_json()})
 
     def print(self, console: Console) -> None:
-        title = "Simulator, five voters, every promise checked, one core, median of the rounds"
+        title = "Simulator, five voters, every invariant checked, one core, median of the rounds"
         table = Table(title=title, box=box.SIMPLE_HEAD)
         headings = ("load", "writes per\nvirtual s", "x real time\n(min to max)", "by wall\nclock",
                     "events per\nCPU s", "µs per\nevent", "target")  # fmt: skip
@@ -166,7 +166,7 @@ class SimulatorReport:
 
 
 def measure_simulator(
-    package: str, rounds: int, tell: Callable[[str], None], loads: Sequence[Load] = LOADS
+    package: str, rounds: int, echo: Callable[[str], None], loads: Sequence[Load] = LOADS
 ) -> SimulatorReport:
     """All loads in turns, as many rounds of each. Raises BenchError."""
     results = [LoadResult(load) for load in loads]
@@ -174,7 +174,7 @@ def measure_simulator(
         for result in results:
             result.rounds.append(simulate(result.load))
         speeds = ", ".join(f"{result.rounds[-1].speed:.1f}" for result in results)
-        tell(f"simulator, round {turn + 1} of {rounds}, x real time: {speeds}")
+        echo(f"simulator, round {turn + 1} of {rounds}, x real time: {speeds}")
     return SimulatorReport(package, results)
 
 

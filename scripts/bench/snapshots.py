@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quorumd.client.admin import ResourceType
-from quorumd.node.snapshot_builder import BuiltSnapshot, build_snapshot
+from quorumd.node.snapshots.builder import BuiltSnapshot, build_snapshot
 from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -58,7 +58,7 @@ FETCHED_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SnapshotImpact:
     """The same load without and with snapshots that are being built."""
 
     in_flight: int
@@ -92,7 +92,7 @@ class SnapshotReport:
     """Bytes of the snapshot."""
     build_seconds: float
     """From the whole log, without load."""
-    beside: list[Beside]
+    beside: list[SnapshotImpact]
     start_seconds: list[float]
     """Of a node, until it takes connections: the snapshot is loaded then."""
     empty_start_seconds: float
@@ -173,7 +173,7 @@ def measure_snapshots(
     package: str,
     seconds: float,
     rounds: int,
-    tell: Callable[[str], None],
+    echo: Callable[[str], None],
     records: int = RECORDS,
 ) -> SnapshotReport:
     """All of it. Raises BenchError; what it started is stopped."""
@@ -181,19 +181,21 @@ def measure_snapshots(
     members = Members(folder.resolve(), VOTERS + 1, VOTERS, PROPERTIES)
     try:
         empty_start = statistics.median(members.start(node_id) for node_id in range(VOTERS))
-        tell(f"filling three quorumd daemons with {records:,} configs")
+        echo(f"filling three quorumd daemons with {records:,} configs")
         fill_seconds = asyncio.run(_fill(members, records))
         build_seconds, built = build(members)
-        tell(f"filled in {fill_seconds:.1f} s, built in {build_seconds:.1f} s: {built.records:,} records")
-        beside = [_beside(members, in_flight, seconds, tell) for _ in range(rounds) for in_flight in LEVELS]
+        echo(f"filled in {fill_seconds:.1f} s, built in {build_seconds:.1f} s: {built.records:,} records")
+        beside = [
+            _measure_impact(members, in_flight, seconds, echo) for _ in range(rounds) for in_flight in LEVELS
+        ]
         leader = members.describe().leader_id
         _, built = build(members)
-        catch_ups = [_catch_up(members, tell) for _ in range(rounds)]
+        catch_ups = [_catch_up(members, echo) for _ in range(rounds)]
         starts = []
         for _ in range(rounds):
             members.stop(leader)
             starts.append(members.start(leader))
-            tell(f"node {leader} started in {starts[-1]:.1f} s")
+            echo(f"node {leader} started in {starts[-1]:.1f} s")
     finally:
         members.stop()
     shutil.rmtree(folder)
@@ -247,9 +249,9 @@ def build(members: Members) -> tuple[float, BuiltSnapshot]:
     """A snapshot of all that is committed, on the leader: seconds, and what was built. Raises BenchError."""
     quorum = members.describe()
     folder = str(members.data_folder(quorum.leader_id))
-    job = partial(build_snapshot, data_folder=folder, end_offset=quorum.high_watermark, token="bench")
+    job = partial(build_snapshot, data_directory=folder, end_offset=quorum.high_watermark, token="bench")
     began = time.perf_counter()
-    command = [sys.executable, "-P", "-m", "quorumd.runtime.apart"]
+    command = [sys.executable, "-P", "-m", "quorumd.runtime.job_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -263,7 +265,9 @@ def build(members: Members) -> tuple[float, BuiltSnapshot]:
     return time.perf_counter() - began, built
 
 
-def _beside(members: Members, in_flight: int, seconds: float, tell: Callable[[str], None]) -> Beside:
+def _measure_impact(
+    members: Members, in_flight: int, seconds: float, echo: Callable[[str], None]
+) -> SnapshotImpact:
     """Snapshots are built one after the other as long as the second load runs."""
     connections = min(4, in_flight)
     without = run_load(members.addresses, VALUE_BYTES, in_flight, connections, seconds)
@@ -282,15 +286,15 @@ def _beside(members: Members, in_flight: int, seconds: float, tell: Callable[[st
         finally:
             ended.set()
     built = building.result()
-    done = Beside(in_flight, without, meanwhile, statistics.median(built))
-    tell(
+    done = SnapshotImpact(in_flight, without, meanwhile, statistics.median(built))
+    echo(
         f"{in_flight} in flight: p99 {without.latency.p99_ms:.2f} ms, {done.ratio:.2f} times that while "
         f"{len(built)} snapshots are built"
     )
     return done
 
 
-def _catch_up(members: Members, tell: Callable[[str], None]) -> CatchUp:
+def _catch_up(members: Members, echo: Callable[[str], None]) -> CatchUp:
     shutil.rmtree(members.data_folder(OBSERVER), ignore_errors=True)
     committed = members.describe().high_watermark
     folder = members.log_folder(OBSERVER)
@@ -313,7 +317,7 @@ def _catch_up(members: Members, tell: Callable[[str], None]) -> CatchUp:
     wait_until("the observer to catch up", is_level, processes, FETCHED_S)
     done = CatchUp(whole - first, time.perf_counter() - began)
     members.stop(OBSERVER)
-    tell(
+    echo(
         f"a snapshot was fetched in {done.fetch_seconds:.2f} s, all was there after {done.level_seconds:.2f} s"
     )
     return done

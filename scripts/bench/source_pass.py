@@ -65,16 +65,16 @@ def questions(spark: SparkSession, log: str, streamed: str, to: Path) -> dict[st
 def measure(asked: dict[str, Any]) -> dict[str, Any]:
     cores = sorted(os.sched_getaffinity(0))[: asked["cores"]]
     os.sched_setaffinity(0, cores)
-    told: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     with spark_session(f"local[{len(cores)}]") as spark:
         for name, ask in questions(spark, asked["log"], asked["streamed"], Path(asked["to"])).items():
             repeat = 1 if name in STREAMS else asked["repeat"]
             passes = [_timed(ask) for _ in range(1 + repeat)][1:]
-            told[name] = {
+            parsed[name] = {
                 "seconds": min(seconds for seconds, _ in passes),
                 "cpu_seconds": min(cpu for _, cpu in passes),
             }
-    return told
+    return parsed
 
 
 def _timed(ask: Callable[[], object]) -> tuple[float, float]:

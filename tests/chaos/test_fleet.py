@@ -9,7 +9,7 @@ import pytest
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.partition import Partition, PartitionId, record_of
+from quorumd.controller.partition import Partition, PartitionId, partition_record
 from quorumd.controller.record_versions import record_version
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -22,12 +22,12 @@ from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
-from tests.chaos.fleet.channel import Channel
-from tests.chaos.fleet.copying import COPIES_S, Copies, is_whole
 from tests.chaos.fleet.history import NO_ANSWER, OK, FleetHistory, Notes, ToldIsr
 from tests.chaos.fleet.process import FleetProcess
-from tests.chaos.images import (
-    ImageFigures,
+from tests.chaos.fleet.replication import COPIES_S, Copies, is_whole
+from tests.chaos.fleet.request_channel import Channel
+from tests.chaos.image_hashes import (
+    ImageStatistics,
     broken_promises,
     fold,
     image_differences,
@@ -61,7 +61,7 @@ def records(partition: Partition) -> list[Message]:
             UnfenceBrokerRecord(broker, broker * 10),
         )
     ]
-    return [*made, TopicRecord("orders", TOPIC), record_of(WHERE, partition)]
+    return [*made, TopicRecord("orders", TOPIC), partition_record(WHERE, partition)]
 
 
 def fence(image: ClusterImage, broker_id: int) -> None:
@@ -186,9 +186,9 @@ class TestJudgement:
         log = fold(tmp_path, [end_offset - 1, end_offset])
         early, late = log.hashes[end_offset - 1], log.hashes[end_offset]
         assert early != late
-        said = {1: ImageFigures(end_offset - 1, early), 2: ImageFigures(end_offset, late)}
+        said = {1: ImageStatistics(end_offset - 1, early), 2: ImageStatistics(end_offset, late)}
         assert list(image_differences(said, {1: log, 2: log}, end_offset)) == []
-        said[2] = ImageFigures(end_offset, early)
+        said[2] = ImageStatistics(end_offset, early)
         (difference,) = image_differences(said, {1: log, 2: log}, end_offset)
         assert "the image of node 2" in difference
         shorter = fold(tmp_path, [end_offset - 1])

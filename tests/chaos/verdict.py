@@ -14,7 +14,14 @@ from tests.chaos.cluster import ChaosCluster, ChaosDaemon
 from tests.chaos.faults import stop_in_order
 from tests.chaos.fleet.history import FleetHistory
 from tests.chaos.history import LIST_KEY, Entry, Histories
-from tests.chaos.images import FoldedLog, ImageFigures, broken_promises, fold, image_differences, said_figures
+from tests.chaos.image_hashes import (
+    FoldedLog,
+    ImageStatistics,
+    broken_promises,
+    fold,
+    image_differences,
+    said_figures,
+)
 from tests.support.log_files import batches, bytes_below, config_changes
 
 LEVEL_S = 30.0
@@ -53,7 +60,7 @@ def judge(cluster: ChaosCluster, histories: Histories) -> Verdict:
     verdict.anomalies += histories.contradictions()
     verdict.anomalies += _differences(cluster, verdict)
     verdict.anomalies += _images(cluster, said, verdict)
-    verdict.anomalies += _lost_or_twice(cluster, histories, verdict.high_watermark)
+    verdict.anomalies += _lost_or_duplicated(cluster, histories, verdict.high_watermark)
     verdict.anomalies += _leaders(cluster, verdict)
     verdict.anomalies += [
         f"node {daemon.node_id} printed a traceback" for daemon in cluster if "Traceback" in daemon.said()
@@ -108,7 +115,7 @@ def _reaches(daemon: ChaosDaemon, end_offset: int) -> bool:
     return max((batch.end_offset for batch in batches(last)), default=int(last.stem)) >= end_offset
 
 
-def _images(cluster: ChaosCluster, said: dict[int, ImageFigures], verdict: Verdict) -> list[str]:
+def _images(cluster: ChaosCluster, said: dict[int, ImageStatistics], verdict: Verdict) -> list[str]:
     """What is wrong with what the logs add up to."""
     offsets = {verdict.high_watermark, *(figures.applied_offset for figures in said.values())}
     folded = {daemon.node_id: fold(daemon.log_folder, offsets) for daemon in cluster}
@@ -123,7 +130,7 @@ def judge_fleet(verdict: Verdict, history: FleetHistory) -> None:
         verdict.anomalies += broken_promises(history, verdict.folded)
 
 
-def _lost_or_twice(cluster: ChaosCluster, histories: Histories, high_watermark: int) -> list[str]:
+def _lost_or_duplicated(cluster: ChaosCluster, histories: Histories, high_watermark: int) -> list[str]:
     """Acknowledged writes of registers that are not in the log, and values that were appended to it twice."""
     first = next(iter(cluster))
     stored = Counter(

@@ -29,9 +29,9 @@ from kafka.errors import (
     UnknownBrokerIdError,
 )
 
-from tests.support.broker_stand_in import brokers
 from tests.support.daemons import PATIENCE_S, Cluster, Daemon, wait_for
-from tests.support.strangers import PATIENT
+from tests.support.fake_broker import brokers
+from tests.support.kafka_python import PATIENT
 
 T = TypeVar("T")
 

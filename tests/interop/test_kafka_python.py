@@ -14,8 +14,8 @@ from kafka.errors import KafkaConnectionError
 from kafka.protocol.api_key import ApiKey
 
 from tests.support.daemons import Cluster, Daemon, wait_for
+from tests.support.kafka_python import PATIENT
 from tests.support.requests import get_registers
-from tests.support.strangers import PATIENT
 
 
 @contextmanager

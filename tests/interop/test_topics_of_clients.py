@@ -25,9 +25,9 @@ from kafka.errors import (
 from kio.schema.describe_cluster.v1 import request as describe_cluster
 from kio.static.primitive import i8
 
-from tests.support.broker_stand_in import brokers
 from tests.support.daemons import PATIENCE_S, Cluster, wait_for
-from tests.support.strangers import PATIENT
+from tests.support.fake_broker import brokers
+from tests.support.kafka_python import PATIENT
 from tests.support.wire import Wire
 
 BROKERS = (101, 102, 103)

@@ -77,7 +77,7 @@ def hunted(mutant: Mutant, seeds: int) -> Catch | None:
 
 
 def first_line(catch: Catch) -> str:
-    return f"{catch.promise}: {catch.text}".splitlines()[0]
+    return f"{catch.invariant}: {catch.text}".splitlines()[0]
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

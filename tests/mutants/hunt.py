@@ -3,7 +3,7 @@
     python -m tests.mutants.hunt NAME FIRST_SEED LAST_SEED [PROFILE]
 
 NAME "-" plants nothing: what a seed says about the code as it is. Prints a JSON object a line: {"done": seed}
-after every seed that held, at last {"seed", "promise", "text"} of the one that did not.
+after every seed that held, at last {"seed", "invariant", "text"} of the one that did not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Catch:
     """The first seed whose simulation broke a promise."""
 
     seed: int
-    promise: str
+    invariant: str
     text: str
 
 
@@ -67,15 +67,15 @@ def main(name: str, first: str, last: str, profile: str) -> None:
 
 def simulated(seeds: range, profile: str) -> Iterator[dict[str, object]]:
     # Imported here and not above: first the bug is planted.
-    from quorumd.simulator.drawing import draw_options
-    from quorumd.simulator.profiles import DEFAULT
+    from quorumd.simulator.profiles.draw import draw_options
+    from quorumd.simulator.profiles.registry import DEFAULT
     from quorumd.simulator.simulation import Simulation
 
     for seed in seeds:
         report = Simulation(seed, draw_options(seed, profile or DEFAULT)).run()
         if not report.ok:
             violation = report.violations[0]
-            yield {"seed": seed, "promise": violation.promise, "text": violation.text}
+            yield {"seed": seed, "invariant": violation.invariant, "text": violation.text}
             return
         yield {"done": seed}
 

@@ -9,17 +9,17 @@ from tests.mutants.hunt import Catch
 
 BEGIN = "<!-- mutants: written by `make mutants` -->"
 END = "<!-- end of mutants -->"
-HEADER = "| mutant | what it breaks | source | caught by the promise | seeds |\n|---|---|---|---|---:|\n"
+HEADER = "| mutant | what it breaks | source | caught by the invariant | seeds |\n|---|---|---|---|---:|\n"
 NOT_CAUGHT = "**not caught**"
 
 
 def row(mutant: Mutant, catch: Catch | None, seeds: int) -> str:
     """The line of one mutant; `catch` None if so many `seeds` held."""
-    promise = catch.promise if catch is not None else NOT_CAUGHT
+    invariant = catch.invariant if catch is not None else NOT_CAUGHT
     needed = str(catch.seed) if catch is not None else f"> {seeds}"
     if mutant.profile:
         needed += f" ({mutant.profile})"
-    return f"| {mutant.name} | {mutant.breaks} | {mutant.source} | {promise} | {needed} |\n"
+    return f"| {mutant.name} | {mutant.breaks} | {mutant.source} | {invariant} | {needed} |\n"
 
 
 def replace_rows(readme: str, mutants: Sequence[Mutant], rows: Mapping[str, str]) -> str:

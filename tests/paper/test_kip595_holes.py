@@ -11,13 +11,20 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import ControlBatch, ReadReady
-from quorumd.raft.events import Flushed, PeerAsked, ReadAsked, RemoveVoter, ShutDown, VotersAsked
-from quorumd.raft.messages import EndRequest, FetchRequest, VoteRequest
+from quorumd.raft.events import (
+    FlushCompleted,
+    ReadRequested,
+    RemoveVoter,
+    RequestReceived,
+    ShutdownRequested,
+    VoterChangeRequested,
+)
+from quorumd.raft.messages import EndEpochRequest, FetchRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from tests.support.raft_quorum import Batch, MemoryLog, Quorum, key, voter_set
-from tests.support.raft_single import Single, begin, end, fetch_error, granted, refused, vote
+from tests.support.raft_single import EngineHarness, begin, end, fetch_error, granted, refused, vote
 
 UNPINNED = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
 
@@ -26,8 +33,8 @@ def voter_record(*ids: int) -> ControlBatch:
     return ControlBatch((VoterAssignment(voter_set(*ids)),))
 
 
-def test_hole_5_a_voter_set_counts_from_append_and_is_taken_back_by_truncation() -> None:
-    bench = Single((1, 1), QuorumState(5)).to_follower(2)
+def test_hole_5_voter_set_counts_from_append_and_is_rolled_back_by_truncation() -> None:
+    bench = EngineHarness((1, 1), QuorumState(5)).to_follower(2)
     bench.answer(2, bench.records(Batch(2, 3, 5, voter_record(2, 3))))
     assert (bench.engine.is_voter, bench.engine.high_watermark) == (False, -1)
     bench.answer(2, bench.records(diverging=OffsetAndEpoch(2, 1)))
@@ -36,16 +43,16 @@ def test_hole_5_a_voter_set_counts_from_append_and_is_taken_back_by_truncation()
 
 @pytest.mark.parametrize("hindrance", ["no commit of this epoch", "an uncommitted voter record"])
 def test_hole_7_no_voter_record_before_an_own_commit_and_never_two_at_once(hindrance: str) -> None:
-    bench = Single(voters=UNPINNED).to_leader(committed=hindrance != "no commit of this epoch")
+    bench = EngineHarness(voters=UNPINNED).to_leader(committed=hindrance != "no commit of this epoch")
     length = bench.log.end_offset
     bench.discover(key(2), key(3))
     assert bench.log.end_offset == length
 
 
-def test_hole_9_a_leader_outside_the_voter_set_serves_and_does_not_count_itself() -> None:
-    bench = Single(voters=voter_set(1, 2, 3)).to_leader()
+def test_hole_9_leader_outside_the_voter_set_serves_and_does_not_count_itself() -> None:
+    bench = EngineHarness(voters=voter_set(1, 2, 3)).to_leader()
     bench.ask(bench.fetch_of(3, wait=0))
-    bench.step(VotersAsked("asker", RemoveVoter(key(1))))
+    bench.step(VoterChangeRequested("asker", RemoveVoter(key(1))))
     bench.flush()
     bench.ask(bench.fetch_of(2))
     assert bench.engine.high_watermark < bench.log.end_offset
@@ -53,44 +60,44 @@ def test_hole_9_a_leader_outside_the_voter_set_serves_and_does_not_count_itself(
     bench.ask(bench.fetch_of(3))
     assert bench.engine.high_watermark == bench.log.end_offset
     assert bench.engine.role is Role.RESIGNED
-    assert sorted(bench.requests(EndRequest)) == [2, 3]
+    assert sorted(bench.requests(EndEpochRequest)) == [2, 3]
 
 
 class TestHole10:
     def test_membership_is_no_ground_to_refuse_a_vote(self) -> None:
-        assert Single().ask(vote(2, (9, 1), candidate=9)).granted
-        assert Single(voters=voter_set(2, 3, 4)).ask(vote(2, (9, 1), candidate=4)).granted
+        assert EngineHarness().ask(vote(2, (9, 1), candidate=9)).granted
+        assert EngineHarness(voters=voter_set(2, 3, 4)).ask(vote(2, (9, 1), candidate=4)).granted
 
     @pytest.mark.parametrize("pre", [False, True])
-    def test_a_higher_epoch_is_taken_and_saved_before_any_answer(self, pre: bool) -> None:
-        bench = Single((1, 1, 3), QuorumState(3))
+    def test_higher_epoch_is_taken_and_saved_before_any_response(self, pre: bool) -> None:
+        bench = EngineHarness((1, 1, 3), QuorumState(3))
         answer = bench.ask(vote(8, (0, 0), pre=pre))
         assert (answer.granted, answer.epoch) == (False, 8)
         assert bench.effects.save == QuorumState(8)
 
-    def test_only_who_finds_itself_a_voter_campaigns(self) -> None:
-        bench = Single(voters=voter_set(2, 3, 4))
+    def test_only_voters_campaign(self) -> None:
+        bench = EngineHarness(voters=voter_set(2, 3, 4))
         for _ in range(10):
             bench.fire()
         assert bench.requests(VoteRequest) == {}
 
 
-def test_hole_11_a_pre_vote_saves_nothing_and_bumps_nothing() -> None:
-    asker = Single(saved=QuorumState(4)).to_prospective()
+def test_hole_11_pre_vote_saves_nothing_and_bumps_nothing() -> None:
+    asker = EngineHarness(saved=QuorumState(4)).to_prospective()
     assert (asker.saves, asker.engine.epoch) == ([], 4)
-    asked = Single(saved=QuorumState(4))
+    asked = EngineHarness(saved=QuorumState(4))
     assert asked.ask(vote(4, (1, 1), pre=True)).granted
     assert (asked.saves, asked.engine.voted) == ([], None)
 
 
-def test_hole_11_a_peer_without_pre_vote_does_not_stop_an_election() -> None:
-    bench = Single().to_prospective()
+def test_hole_11_peer_without_pre_vote_does_not_stop_an_election() -> None:
+    bench = EngineHarness().to_prospective()
     bench.fail(2, unsupported=True)
     assert bench.engine.role is Role.CANDIDATE
 
 
-def test_hole_12_a_restarted_leader_is_resigned_in_its_epoch() -> None:
-    bench = Single((1, 4), QuorumState(4, 1, key(1)))
+def test_hole_12_restarted_leader_is_resigned_in_its_epoch() -> None:
+    bench = EngineHarness((1, 4), QuorumState(4, 1, key(1)))
     assert (bench.engine.role, bench.engine.epoch, bench.engine.leader_id) == (Role.RESIGNED, 4, NO_NODE)
     assert not bench.ask(vote(4, (9, 3))).granted
     assert bench.ask(bench.fetch_of(2)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -100,28 +107,28 @@ def test_hole_12_a_restarted_leader_is_resigned_in_its_epoch() -> None:
 
 
 def test_hole_13_the_vote_is_kept_when_the_leader_is_known_and_forgotten() -> None:
-    bench = Single(saved=QuorumState(4))
+    bench = EngineHarness(saved=QuorumState(4))
     bench.ask(vote(4, (1, 1), candidate=3))
     bench.ask(begin(2, 4))
     assert bench.state == QuorumState(4, 2, key(3))
-    restarted = Single(saved=QuorumState(4, NO_NODE, key(3)))
+    restarted = EngineHarness(saved=QuorumState(4, NO_NODE, key(3)))
     assert not restarted.ask(vote(4, (9, 3), candidate=2)).granted
 
 
 def test_hole_14_check_quorum_and_probing() -> None:
-    bench = Single().to_leader()
+    bench = EngineHarness().to_leader()
     began = bench.now
-    assert bench.engine.wants_leader_probe(began + 2000)
-    assert not bench.engine.wants_leader_probe(began + 1999)
+    assert bench.engine.should_probe_leader(began + 2000)
+    assert not bench.engine.should_probe_leader(began + 1999)
     while bench.engine.is_leader:
         assert bench.now < began + 3000
         bench.fire()
     assert bench.now == began + 3000
-    assert sorted(bench.requests(EndRequest)) == [2, 3]
+    assert sorted(bench.requests(EndEpochRequest)) == [2, 3]
 
 
-def test_hole_15_a_failed_election_bumps_the_epoch_once() -> None:
-    bench = Single(saved=QuorumState(4)).to_candidate()
+def test_hole_15_failed_election_bumps_the_epoch_once() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.answer(2, refused(5))
     bench.answer(3, refused(5))
     assert bench.state == QuorumState(5, NO_NODE, key(1))
@@ -130,37 +137,37 @@ def test_hole_15_a_failed_election_bumps_the_epoch_once() -> None:
     assert bench.state == QuorumState(6, NO_NODE, key(1))
 
 
-def test_hole_16_a_log_is_named_by_its_end_offset_and_an_empty_one_is_zero_zero() -> None:
-    assert Single((1, 1, 3)).to_prospective().requests(VoteRequest)[2].last == (3, 3)
-    empty = Single(())
+def test_hole_16_log_position_is_end_offset_and_empty_log_is_zero() -> None:
+    assert EngineHarness((1, 1, 3)).to_prospective().requests(VoteRequest)[2].last == (3, 3)
+    empty = EngineHarness(())
     empty.discover(key(2))
     assert empty.to_prospective().requests(VoteRequest)[2].last == (0, 0)
 
 
 def test_hole_17_epoch_0_means_no_election_yet() -> None:
-    assert Single(()).engine.epoch == 0
-    assert Single(()).ask(vote(0, (0, 0))).error is ErrorCode.INVALID_REQUEST
-    empty = Single(())
+    assert EngineHarness(()).engine.epoch == 0
+    assert EngineHarness(()).ask(vote(0, (0, 0))).error is ErrorCode.INVALID_REQUEST
+    empty = EngineHarness(())
     empty.discover(key(2))
     assert empty.to_candidate().engine.epoch == 1
 
 
-def test_hole_18_a_fetch_of_another_epoch_gets_74_or_75() -> None:
-    bench = Single().to_leader()
+def test_hole_18_fetch_of_another_epoch_gets_74_or_75() -> None:
+    bench = EngineHarness().to_leader()
     assert bench.ask(bench.fetch_of(2, epoch=1)).error == 74
     assert bench.ask(bench.fetch_of(2, epoch=3)).error == 75
 
 
-def test_hole_18_the_receiver_compares_epochs_whatever_the_code() -> None:
-    bench = Single(saved=QuorumState(4)).to_follower(2)
+def test_hole_18_the_receiver_compares_epochs_regardless_of_the_code() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_follower(2)
     bench.answer(2, fetch_error(ErrorCode.UNKNOWN_SERVER_ERROR, 3, 6))
     assert (bench.engine.leader_id, bench.engine.epoch) == (3, 6)
 
 
 def test_hole_19_not_follower_goes_only_to_those_that_said_they_were() -> None:
-    bench = Single().to_leader()
+    bench = EngineHarness().to_leader()
     claims = bench.ask(bench.fetch_of(2, offset=0, replica=key(9), is_follower=True))
-    assert (claims.error, claims.read_from) == (ErrorCode.NOT_FOLLOWER, 0)
+    assert (claims.error, claims.read_start_offset) == (ErrorCode.NOT_FOLLOWER, 0)
     assert bench.ask(bench.fetch_of(2, offset=0, replica=key(9))).error is ErrorCode.NONE
 
 
@@ -168,17 +175,17 @@ def test_hole_19_not_follower_goes_only_to_those_that_said_they_were() -> None:
 def test_hole_24_with_an_empty_log_only_candidates_of_the_own_quorum_voters(
     candidate: int, grants: bool
 ) -> None:
-    assert Single(()).ask(vote(1, (0, 0), candidate=candidate, me=ReplicaKey(1))).granted is grants
+    assert EngineHarness(()).ask(vote(1, (0, 0), candidate=candidate, me=ReplicaKey(1))).granted is grants
 
 
 class TestHole28:
     def test_successors_are_ordered_and_the_first_does_not_wait(self) -> None:
-        bench = Single().to_follower(2)
+        bench = EngineHarness().to_follower(2)
         bench.ask(end(2, 1, 1, 3))
         assert bench.engine.role is Role.PROSPECTIVE
 
-    def test_who_is_not_listed_waits_longest_and_is_no_error(self) -> None:
-        bench = Single().to_follower(2)
+    def test_unlisted_successor_backs_off_longest(self) -> None:
+        bench = EngineHarness().to_follower(2)
         start = bench.now
         assert bench.ask(end(2, 1, 3)).error is ErrorCode.NONE
         while bench.engine.role is Role.FOLLOWER:
@@ -188,23 +195,23 @@ class TestHole28:
         assert bench.now == start + 1000
 
     def test_accepted_when_no_leader_was_known(self) -> None:
-        bench = Single()
+        bench = EngineHarness()
         assert bench.ask(end(2, 1, 3, 1)).error is ErrorCode.NONE
         assert bench.engine.leader_id == 2
 
-    def test_a_candidate_does_not_send_it(self) -> None:
-        bench = Single().to_candidate()
+    def test_candidate_does_not_send_it(self) -> None:
+        bench = EngineHarness().to_candidate()
         bench.ask(vote(9, (9, 8)))
-        assert bench.requests(EndRequest) == {}
+        assert bench.requests(EndEpochRequest) == {}
 
 
-def test_hole_29_a_stop_is_no_demotion() -> None:
+def test_hole_29_shutdown_is_not_a_demotion() -> None:
     """A leader that leaves writes no voter record, and is a voter when it comes back."""
     quorum = Quorum(3)
     quorum.start()
     leader = quorum.run_to_leader()
     before = len(quorum.nodes[leader].log.voter_history())
-    quorum.step(leader, ShutDown())
+    quorum.step(leader, ShutdownRequested())
     assert quorum.run(5000, lambda: quorum.leader() not in (None, leader))
     quorum.crash(leader)
     quorum.start(leader)
@@ -213,18 +220,18 @@ def test_hole_29_a_stop_is_no_demotion() -> None:
     assert quorum.nodes[leader].engine.is_voter
 
 
-def test_hole_30_a_read_needs_a_majority_that_fetched_after_it_came() -> None:
-    bench = Single().to_leader()
-    bench.step(ReadAsked("r"))
+def test_hole_30_read_needs_a_majority_that_fetched_after_it_came() -> None:
+    bench = EngineHarness().to_leader()
+    bench.step(ReadRequested("r"))
     stale = bench.fetch_of(2, read_round=0)
     response = bench.ask(stale)
     assert bench.effects.reads_ready == []
-    bench.step(PeerAsked("x", bench.fetch_of(2, read_round=response.read_round)))
+    bench.step(RequestReceived("x", bench.fetch_of(2, read_round=response.read_round)))
     assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
 
 def test_hole_31_the_epochs_first_record_itself_must_be_on_a_majority() -> None:
-    bench = Single((1, 1, 1)).to_leader(committed=False)
+    bench = EngineHarness((1, 1, 1)).to_leader(committed=False)
     bench.flush()
     for peer in (2, 3):
         bench.ask(bench.fetch_of(peer, offset=3))
@@ -236,72 +243,72 @@ def test_hole_31_the_epochs_first_record_itself_must_be_on_a_majority() -> None:
 
 
 def test_hole_32_the_high_watermark_never_falls() -> None:
-    bench = Single((1, 1, 1)).to_leader()
+    bench = EngineHarness((1, 1, 1)).to_leader()
     bench.propose()
     bench.flush()
     bench.ask(bench.fetch_of(2))
     assert bench.engine.high_watermark == 5
     for peer in (2, 3):
         bench.ask(bench.fetch_of(peer, offset=4))
-    bench.step(Flushed(4))
+    bench.step(FlushCompleted(4))
     assert bench.engine.high_watermark == 5
 
 
 class TestHole33:
     def test_truncation_goes_by_epochs(self) -> None:
         """To the end the epoch has here, where the leader's end of it is further than that."""
-        bench = Single((1, 1, 2, 4, 4), QuorumState(5)).to_follower(2)
+        bench = EngineHarness((1, 1, 2, 4, 4), QuorumState(5)).to_follower(2)
         bench.answer(2, bench.records(diverging=OffsetAndEpoch(4, 3)))
         assert bench.log.epochs == [1, 1, 2]
 
     def test_and_never_below_the_high_watermark(self) -> None:
-        bench = Single((1, 1, 2), QuorumState(5)).to_follower(2)
+        bench = EngineHarness((1, 1, 2), QuorumState(5)).to_follower(2)
         bench.answer(2, bench.records(high_watermark=3))
         assert bench.answer(2, bench.records(diverging=OffsetAndEpoch(2, 1))).fatal
 
 
-def test_hole_34_an_announcement_is_taken_from_whatever_node() -> None:
-    bench = Single(voters=voter_set(2, 3, 4))
+def test_hole_34_begin_quorum_epoch_is_accepted_from_any_node() -> None:
+    bench = EngineHarness(voters=voter_set(2, 3, 4))
     assert bench.ask(begin(9, 5)).error is ErrorCode.NONE
     assert 9 in bench.requests(FetchRequest)
 
 
 class TestHole37:
     def test_no_replica_id_is_a_consumer(self) -> None:
-        bench = Single().to_leader()
+        bench = EngineHarness().to_leader()
         bench.propose()
         response = bench.ask(
             bench.fetch_of(2, offset=0, replica=ReplicaKey(NO_NODE), epoch=-1, last_epoch=-1)
         )
-        assert (response.read_from, response.read_below) == (0, 2)
+        assert (response.read_start_offset, response.read_max_offset) == (0, 2)
         assert bench.engine.describe(bench.now).observers == ()
 
     def test_the_own_id_is_impossible(self) -> None:
-        bench = Single().to_leader()
+        bench = EngineHarness().to_leader()
         assert bench.ask(bench.fetch_of(1)).error is ErrorCode.INVALID_REQUEST
 
 
 class TestHole38:
-    def test_a_follower_fetches_again_only_after_its_flush(self) -> None:
-        bench = Single((1,), QuorumState(5)).to_follower(2)
+    def test_follower_fetches_again_only_after_its_flush(self) -> None:
+        bench = EngineHarness((1,), QuorumState(5)).to_follower(2)
         effects = bench.answer(2, bench.records(Batch(1, 2, 5, b"x")))
         assert effects.append is not None
         assert effects.send == []
         assert len(effects.send_after_flush) == 1
 
-    def test_a_leader_counts_itself_only_as_far_as_it_flushed(self) -> None:
-        bench = Single().to_leader()
+    def test_leader_counts_itself_only_as_far_as_it_flushed(self) -> None:
+        bench = EngineHarness().to_leader()
         bench.propose()
         bench.propose()
         bench.ask(bench.fetch_of(2))
         assert bench.engine.high_watermark == 2
-        bench.step(Flushed(3))
+        bench.step(FlushCompleted(3))
         assert bench.engine.high_watermark == 3
-        bench.step(Flushed(4))
+        bench.step(FlushCompleted(4))
         assert bench.engine.high_watermark == 4
 
-    def test_a_vote_is_saved_before_it_is_told(self) -> None:
-        bench = Single()
+    def test_vote_is_persisted_before_it_is_sent(self) -> None:
+        bench = EngineHarness()
         bench.ask(vote(2, (9, 1)))
         assert bench.effects.save is not None
         assert bench.effects.send == []
@@ -340,7 +347,7 @@ class TestHole40:
         assert quorum.run_to_leader() in (leader, other)
 
     def test_not_recorded_it_neither_votes_nor_campaigns_until_it_caught_up(self) -> None:
-        bench = Single((), voters=UNPINNED).to_follower(2, epoch=1)
+        bench = EngineHarness((), voters=UNPINNED).to_follower(2, epoch=1)
         log = MemoryLog.of_epochs(1, 1, 1)
         log.batches[0] = Batch(0, 1, 1, ControlBatch((VoterAssignment(UNPINNED),)))
         bench.answer(2, bench.records(log.batches[0], high_watermark=3))
@@ -352,17 +359,17 @@ class TestHole40:
         bench.answer(2, bench.records(*log.batches[1:], high_watermark=3))
         assert bench.ask(vote(4, (9, 3), me=ReplicaKey(1))).granted
 
-    def test_a_leaders_record_of_this_folder_proves_enough(self) -> None:
-        assert Single(()).ask(vote(2, (9, 1), me=key(1))).granted
+    def test_leaders_record_of_this_folder_proves_enough(self) -> None:
+        assert EngineHarness(()).ask(vote(2, (9, 1), me=key(1))).granted
 
-    def test_whoever_campaigned_in_the_first_bootstrap_replaces_nobody(self) -> None:
-        bench = Single(())
+    def test_bootstrap_candidate_is_not_a_replacement(self) -> None:
+        bench = EngineHarness(())
         bench.discover(key(2))
         bench.to_candidate()
         assert bench.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted
 
-    def test_whoever_voted_in_the_first_bootstrap_replaces_nobody(self) -> None:
-        bench = Single(())
+    def test_bootstrap_voter_is_not_a_replacement(self) -> None:
+        bench = EngineHarness(())
         bench.ask(vote(1, (0, 0), me=ReplicaKey(1)))
         assert bench.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted
 
@@ -379,7 +386,7 @@ class TestHole40:
 def test_hole_41_only_successful_fetches_keep_the_leader_alive(
     answer: dict[str, object], alive: bool
 ) -> None:
-    bench = Single((1, 2), QuorumState(5)).to_follower(2)
+    bench = EngineHarness((1, 2), QuorumState(5)).to_follower(2)
     bench.now += bench.settings.fetch_timeout_ms - 1
     response = bench.records()
     for name, value in answer.items():

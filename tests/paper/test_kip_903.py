@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from quorumd.controller.partition import NO_LEADER, Partition
-from quorumd.controller.partition_change import Wish
+from quorumd.controller.partition_change import PartitionChange
 from quorumd.errors import ErrorCode
-from tests.support.partition_world import PartitionWorld
+from tests.support.partition_harness import PartitionWorld
 
 
 def two_replicas(elr: bool = True) -> PartitionWorld:
@@ -50,7 +50,7 @@ class TestTheDelayedRequest:
         )
         assert self.request(world, then) == ErrorCode.INELIGIBLE_REPLICA
 
-    def test_after_it_registered_anew_it_is_refused(self) -> None:
+    def test_rejected_after_reregistration(self) -> None:
         world = two_replicas()
         then = world.epoch_of(2)
         world.fence(2)
@@ -103,20 +103,20 @@ def test_race_5_the_controller_shrank_the_isr_meanwhile() -> None:
     assert world.partition.isr == (1, 3)
 
 
-def test_race_6_a_request_whose_answer_was_lost_comes_again() -> None:
+def test_race_6_request_whose_response_was_lost_comes_again() -> None:
     world = three_replicas((1, 2))
     assert world.alter([1, 2, 3], partition_epoch=5) == 0
     assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
     assert world.partition.partition_epoch == 6
 
 
-def test_race_8_a_leader_that_knows_more_than_this_controller_looks_for_another() -> None:
+def test_race_8_leader_ahead_of_controller_retries_elsewhere() -> None:
     world = three_replicas()
     assert world.alter([1, 2], leader_epoch=2, partition_epoch=6) == ErrorCode.NOT_CONTROLLER
     assert world.alter([1, 2], partition_epoch=6) == ErrorCode.NOT_CONTROLLER
 
 
-def test_race_11_a_dropped_replica_costs_a_leader_epoch() -> None:
+def test_race_11_dropped_replica_costs_a_leader_epoch() -> None:
     """So that no fetch it sent before counts when it is added again."""
     world = three_replicas()
     world.reassign([1, 2])
@@ -127,16 +127,16 @@ def test_race_11_a_dropped_replica_costs_a_leader_epoch() -> None:
     assert world.alter([1, 2, 3], leader_epoch=1) == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_race_18_a_member_that_drains() -> None:
+def test_race_18_member_that_drains() -> None:
     world = three_replicas()
     brokers = world.controller.image.brokers
     brokers[3] = brokers[3]._replace(in_controlled_shutdown=True)
-    world.change(Wish(isr=(1, 2), leaving={3}))
+    world.change(PartitionChange(isr=(1, 2), ineligible={3}))
     assert world.alter([1, 2, 3], partition_epoch=5) == ErrorCode.INVALID_UPDATE_VERSION
     assert world.alter([1, 2, 3]) == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_race_26_an_old_request_is_called_old_before_its_members_are_looked_at() -> None:
+def test_race_26_stale_epoch_is_checked_before_members() -> None:
     """INELIGIBLE_REPLICA would have the leader go back to an ISR that the controller left behind."""
     world = three_replicas((1, 2))
     assert world.alter([1, 2, 3], partition_epoch=5) == 0

@@ -11,13 +11,13 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch
 from quorumd.raft.effects import ControlBatch, LeaderChange, ReadReady
-from quorumd.raft.events import PeerAsked, ReadAsked, ShutDown
-from quorumd.raft.messages import BeginRequest, FetchRequest, VoteRequest
+from quorumd.raft.events import ReadRequested, RequestReceived, ShutdownRequested
+from quorumd.raft.messages import BeginEpochRequest, FetchRequest, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.settings import RaftSettings
 from tests.support.raft_quorum import Quorum, key, voter_set
-from tests.support.raft_single import Single, begin, end, granted, vote
+from tests.support.raft_single import EngineHarness, begin, end, granted, vote
 
 SEEDS = range(5)
 
@@ -34,16 +34,16 @@ def elected(seed: int = 0, voters: int = 3) -> tuple[Quorum, int]:
 @pytest.mark.parametrize("role", ["follower", "prospective", "candidate", "leader", "resigned"])
 def test_5_1_any_role_adopts_a_higher_term_and_leaves_its_own(role: str) -> None:
     for request in (vote(9, (0, 0)), begin(2, 9), end(2, 9, 3, 1)):
-        bench = getattr(Single(), f"to_{role}")()
+        bench = getattr(EngineHarness(), f"to_{role}")()
         bench.ask(request)
         assert bench.engine.epoch == bench.state.epoch == 9
         assert bench.engine.role in (Role.UNATTACHED, Role.FOLLOWER)
 
 
 @pytest.mark.parametrize("role", ["follower", "prospective", "candidate", "leader", "resigned"])
-def test_5_1_a_request_of_a_stale_term_is_rejected(role: str) -> None:
+def test_5_1_request_of_a_stale_term_is_rejected(role: str) -> None:
     for request in (vote(6, (9, 5)), begin(2, 6), end(2, 6, 1)):
-        bench = Single(saved=QuorumState(7))
+        bench = EngineHarness(saved=QuorumState(7))
         getattr(bench, f"to_{role}")()
         before = (bench.engine.role, bench.engine.epoch)
         assert bench.ask(request).error is ErrorCode.FENCED_LEADER_EPOCH
@@ -66,21 +66,21 @@ def test_5_1_terms_never_fall() -> None:
 
 
 def test_5_2_servers_start_without_leading() -> None:
-    assert not Single().engine.is_leader
-    assert not Single((), QuorumState(4, 1, key(1))).engine.is_leader
+    assert not EngineHarness().engine.is_leader
+    assert not EngineHarness((), QuorumState(4, 1, key(1))).engine.is_leader
 
 
-def test_5_2_a_follower_that_hears_nothing_starts_an_election() -> None:
+def test_5_2_election_timeout_starts_an_election() -> None:
     """Through a pre-vote first (KIP-996)."""
-    bench = Single().to_follower(2)
+    bench = EngineHarness().to_follower(2)
     bench.now += bench.settings.fetch_timeout_ms
     bench.fire()
     bench.answer(3, granted(1))
     assert (bench.engine.role, bench.engine.epoch) == (Role.CANDIDATE, 2)
 
 
-def test_5_2_a_candidate_increments_its_term_votes_for_itself_and_asks_all_others() -> None:
-    bench = Single(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
+def test_5_2_candidate_increments_term_votes_for_itself_and_requests_votes() -> None:
+    bench = EngineHarness(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
     assert bench.state == QuorumState(2, NO_NODE, key(1))
     assert sorted(bench.requests(VoteRequest)) == [2, 3, 4, 5]
 
@@ -98,42 +98,42 @@ def test_5_2_a_candidate_increments_its_term_votes_for_itself_and_asks_all_other
         (5, 2, True),
     ],
 )
-def test_5_2_a_candidate_wins_with_a_majority_its_own_vote_included(
+def test_5_2_candidate_wins_with_a_majority_its_own_vote_included(
     voters: int, votes: int, wins: bool
 ) -> None:
-    bench = Single(voters=voter_set(*range(1, voters + 1))).to_candidate()
+    bench = EngineHarness(voters=voter_set(*range(1, voters + 1))).to_candidate()
     for peer in range(2, 2 + votes):
         bench.answer(peer, granted(2))
     assert bench.engine.is_leader is wins
 
 
 def test_5_2_at_most_one_vote_a_term_first_come_first_served() -> None:
-    bench = Single(saved=QuorumState(3))
+    bench = EngineHarness(saved=QuorumState(3))
     assert bench.ask(vote(4, (1, 1), candidate=2)).granted
     assert not bench.ask(vote(4, (1, 1), candidate=3)).granted
     assert bench.ask(vote(4, (1, 1), candidate=2)).granted
 
 
-def test_5_2_a_vote_survives_a_crash() -> None:
-    bench = Single(saved=QuorumState(3))
+def test_5_2_vote_survives_a_crash() -> None:
+    bench = EngineHarness(saved=QuorumState(3))
     bench.ask(vote(4, (1, 1), candidate=2))
-    restarted = Single(saved=bench.state)
+    restarted = EngineHarness(saved=bench.state)
     assert not restarted.ask(vote(4, (1, 1), candidate=3)).granted
 
 
-def test_5_2_a_winner_tells_all_others_at_once() -> None:
-    bench = Single().to_leader(committed=False)
-    assert sorted(bench.requests(BeginRequest)) == [2, 3]
+def test_5_2_winner_sends_begin_quorum_epoch_immediately() -> None:
+    bench = EngineHarness().to_leader(committed=False)
+    assert sorted(bench.requests(BeginEpochRequest)) == [2, 3]
 
 
-def test_5_2_a_candidate_yields_to_the_leader_of_its_term() -> None:
-    bench = Single().to_candidate()
+def test_5_2_candidate_yields_to_the_leader_of_its_term() -> None:
+    bench = EngineHarness().to_candidate()
     bench.ask(begin(3, 2))
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 3)
 
 
-def test_5_2_a_candidate_ignores_a_leader_of_an_older_term() -> None:
-    bench = Single().to_candidate()
+def test_5_2_candidate_ignores_a_leader_of_an_older_term() -> None:
+    bench = EngineHarness().to_candidate()
     bench.ask(begin(3, 1))
     assert bench.engine.role is Role.CANDIDATE
 
@@ -143,7 +143,7 @@ def test_5_2_split_votes_are_resolved(seed: int) -> None:
     """Every replica a candidate at the same moment, in one epoch."""
     quorum = Quorum(5, seed=seed)
     for node_id, node in quorum.nodes.items():
-        quorum.give_log(node_id, 1)
+        quorum.set_log(node_id, 1)
         node.saved = QuorumState(4, NO_NODE, node.key)
     quorum.start()
     assert quorum.run_to_leader(10_000)
@@ -163,7 +163,7 @@ def test_5_2_fetches_keep_the_leader_in_office(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_5_3_a_record_commits_once_a_majority_has_it(seed: int) -> None:
+def test_5_3_record_commits_once_a_majority_has_it(seed: int) -> None:
     quorum, leader = elected(seed, voters=5)
     others = [n for n in quorum.nodes if n != leader]
     for node_id in others[:2]:
@@ -188,7 +188,7 @@ def test_5_3_all_replicas_end_with_the_same_log(seed: int) -> None:
 
 
 def test_5_3_the_leader_only_appends() -> None:
-    bench = Single((1, 1, 1)).to_leader()
+    bench = EngineHarness((1, 1, 1)).to_leader()
     before = list(bench.log.batches)
     bench.ask(bench.fetch_of(2, offset=1))
     bench.ask(bench.fetch_of(3, offset=9, last_epoch=2))
@@ -207,11 +207,11 @@ FIGURE_7 = {
 
 
 @pytest.mark.parametrize("follower", FIGURE_7)
-def test_5_3_figure_7_every_follower_comes_to_have_the_leaders_log(follower: str) -> None:
+def test_5_3_figure_7_followers_converge_to_the_leaders_log(follower: str) -> None:
     quorum = Quorum(3)
-    quorum.give_log(1, 1, 1, 1, 4, 4, 5, 5, 6, 6, 6, epoch=7)
-    quorum.give_log(2, *FIGURE_7[follower], epoch=7)
-    quorum.give_log(3, 1, 1, 1, epoch=7)
+    quorum.set_log(1, 1, 1, 1, 4, 4, 5, 5, 6, 6, 6, epoch=7)
+    quorum.set_log(2, *FIGURE_7[follower], epoch=7)
+    quorum.set_log(3, 1, 1, 1, epoch=7)
     quorum.isolate(2)
     quorum.start()
     assert quorum.run_to_leader() == 1
@@ -222,14 +222,14 @@ def test_5_3_figure_7_every_follower_comes_to_have_the_leaders_log(follower: str
     assert quorum.nodes[2].log.batches == quorum.nodes[1].log.batches
 
 
-def test_5_3_one_answer_skips_all_conflicting_records_of_an_epoch() -> None:
+def test_5_3_one_response_skips_all_conflicting_records_of_an_epoch() -> None:
     """The optimization at the end of 5.3, as Kafka has it: the answer names an epoch and its end."""
-    bench = Single((1, 1, 1, 4, 4)).to_leader()
+    bench = EngineHarness((1, 1, 1, 4, 4)).to_leader()
     response = bench.ask(FetchRequest(key(2), 5, 11, 3, 0, 1000))
     assert response.diverging == OffsetAndEpoch(3, 1)
 
 
-def test_5_3_a_slow_follower_does_not_hold_up_the_others() -> None:
+def test_5_3_slow_follower_does_not_hold_up_the_others() -> None:
     quorum, leader = elected()
     slow = next(n for n in quorum.nodes if n != leader)
     quorum.isolate(slow)
@@ -256,11 +256,11 @@ def test_5_3_a_slow_follower_does_not_hold_up_the_others() -> None:
 def test_5_4_1_the_voter_denies_its_vote_if_its_own_log_is_more_up_to_date(
     own: tuple[int, ...], candidate: tuple[int, int], grants: bool
 ) -> None:
-    assert Single(own).ask(vote(3, candidate)).granted is grants
+    assert EngineHarness(own).ask(vote(3, candidate)).granted is grants
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_5_4_1_a_new_leader_has_every_committed_record(seed: int) -> None:
+def test_5_4_1_new_leader_has_every_committed_record(seed: int) -> None:
     quorum, leader = elected(seed)
     behind = next(n for n in quorum.nodes if n != leader)
     quorum.isolate(behind)
@@ -272,9 +272,9 @@ def test_5_4_1_a_new_leader_has_every_committed_record(seed: int) -> None:
     assert new not in (leader, behind) or quorum.nodes[new].log.end_offset > end
 
 
-def test_5_4_2_figure_8_a_record_of_an_older_term_is_not_committed_by_counting() -> None:
+def test_5_4_2_figure_8_record_of_an_older_term_is_not_committed_by_counting() -> None:
     """(c): S1 leads term 4 and its record of term 2 is on a majority, yet its own first record is not."""
-    bench = Single((1, 2), QuorumState(3), voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
+    bench = EngineHarness((1, 2), QuorumState(3), voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
     for peer in (2, 3):
         bench.answer(peer, granted(4))
     assert bench.log.epochs == [1, 2, 4]
@@ -292,7 +292,7 @@ def figure_8() -> Quorum:
     """(c) without S1's record of term 4 anywhere else: S1 to S3 have term 2, S5 has term 3, S4 has neither."""
     quorum = Quorum(5)
     for node_id, epochs in {1: (1, 2), 2: (1, 2), 3: (1, 2), 4: (1,), 5: (1, 3)}.items():
-        quorum.give_log(node_id, *epochs, epoch=4)
+        quorum.set_log(node_id, *epochs, epoch=4)
     return quorum
 
 
@@ -324,19 +324,19 @@ def test_5_4_2_figure_8_e_but_not_once_a_record_of_the_own_term_is_on_a_majority
 
 
 def test_5_5_requests_are_retried_for_ever() -> None:
-    bench = Single().to_leader()
+    bench = EngineHarness().to_leader()
     asked = 0
     for _ in range(60):
-        if 3 in bench.open and isinstance(bench.open[3], BeginRequest):
+        if 3 in bench.open and isinstance(bench.open[3], BeginEpochRequest):
             bench.fail(3)
         bench.ask(bench.fetch_of(2))
         bench.fire()
-        asked += 3 in bench.requests(BeginRequest)
+        asked += 3 in bench.requests(BeginEpochRequest)
     assert asked > 5
 
 
 def test_5_5_requests_are_idempotent() -> None:
-    bench = Single(saved=QuorumState(3))
+    bench = EngineHarness(saved=QuorumState(3))
     first = bench.ask(vote(4, (1, 1)))
     assert bench.ask(vote(4, (1, 1))) == first
     bench.ask(begin(2, 4))
@@ -347,7 +347,7 @@ def test_5_5_requests_are_idempotent() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_5_5_a_crashed_follower_catches_up(seed: int) -> None:
+def test_5_5_crashed_follower_catches_up(seed: int) -> None:
     quorum, leader = elected(seed)
     follower = next(n for n in quorum.nodes if n != leader)
     quorum.crash(follower)
@@ -361,7 +361,7 @@ def test_5_5_a_crashed_follower_catches_up(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_5_6_a_new_leader_is_there_within_a_few_timeouts(seed: int) -> None:
+def test_5_6_new_leader_is_there_within_a_few_timeouts(seed: int) -> None:
     quorum, leader = elected(seed)
     settings = RaftSettings()
     quorum.run(1000)
@@ -383,7 +383,7 @@ def test_5_6_after_a_crash_the_refused_connection_saves_the_fetch_timeout(seed: 
 # 6 Disruptive servers
 
 
-def test_6_a_server_that_was_cut_off_does_not_disturb_a_working_quorum() -> None:
+def test_6_server_that_was_cut_off_does_not_disturb_a_working_quorum() -> None:
     """The paper ignores votes within the minimum election timeout of hearing a leader; here pre-votes are refused."""
     quorum, leader = elected()
     epoch = quorum.nodes[leader].engine.epoch
@@ -412,7 +412,7 @@ def test_6_pre_votes_never_keep_a_leaderless_quorum_without_leader(seed: int) ->
         assert quorum.run(10_000, lambda: quorum.leader() in (one, two)), quorum  # noqa: B023 (called here)
 
 
-def test_6_pre_votes_of_a_server_that_hears_no_answers_do_not_stop_the_quorum() -> None:
+def test_6_pre_votes_of_a_server_that_hears_no_responses_do_not_stop_the_quorum() -> None:
     quorum, leader = elected()
     deaf = next(n for n in quorum.nodes if n != leader)
     quorum.cut(leader, deaf, both=False)
@@ -426,26 +426,26 @@ def test_6_pre_votes_of_a_server_that_hears_no_answers_do_not_stop_the_quorum() 
 # 8 Client interaction
 
 
-def test_8_a_new_leader_begins_its_term_with_a_record_of_its_own() -> None:
-    bench = Single().to_leader(committed=False)
+def test_8_new_leader_begins_its_term_with_a_record_of_its_own() -> None:
+    bench = EngineHarness().to_leader(committed=False)
     assert bench.effects.append == ControlBatch((LeaderChange(1, (1, 2, 3), (1, 2)),))
 
 
-def test_8_a_leader_confirms_with_a_majority_before_it_answers_a_read() -> None:
-    bench = Single(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
+def test_8_leader_confirms_with_a_majority_before_serving_a_read() -> None:
+    bench = EngineHarness(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
     for peer in (2, 3):
         bench.answer(peer, granted(2))
     bench.flush()
     for peer in (2, 3):
         bench.ask(bench.fetch_of(peer))
-    bench.step(ReadAsked("read"))
-    bench.step(PeerAsked("a", bench.fetch_of(2, read_round=1)))
+    bench.step(ReadRequested("read"))
+    bench.step(RequestReceived("a", bench.fetch_of(2, read_round=1)))
     assert bench.effects.reads_ready == []
-    bench.step(PeerAsked("b", bench.fetch_of(3, read_round=1)))
+    bench.step(RequestReceived("b", bench.fetch_of(3, read_round=1)))
     assert bench.effects.reads_ready == [ReadReady("read", 2)]
 
 
-def test_8_a_deposed_leader_answers_no_read() -> None:
+def test_8_deposed_leader_serves_no_reads() -> None:
     """It still thinks it leads, the others elected another and committed: a local answer would be stale."""
     quorum, old = elected()
     quorum.run(1000)
@@ -462,13 +462,13 @@ def test_8_a_deposed_leader_answers_no_read() -> None:
     assert quorum.nodes[old].failed == ["stale"]
 
 
-def test_8_a_fetch_already_on_its_way_proves_nothing() -> None:
+def test_8_fetch_already_on_its_way_proves_nothing() -> None:
     """Fetches of both followers were sent before the read was asked; then they elected another leader."""
-    bench = Single().to_leader()
+    bench = EngineHarness().to_leader()
     early = [bench.fetch_of(2), bench.fetch_of(3)]
-    bench.step(ReadAsked("read"))
+    bench.step(ReadRequested("read"))
     for request in early:
-        bench.step(PeerAsked("f", request))
+        bench.step(RequestReceived("f", request))
     assert bench.effects.reads_ready == []
 
 
@@ -476,9 +476,9 @@ def test_8_a_fetch_already_on_its_way_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_graceful_stop_hands_over_without_a_timeout(seed: int) -> None:
+def test_graceful_stop_hands_over_without_a_timeout(seed: int) -> None:
     quorum, leader = elected(seed)
     quorum.run(1000)
-    quorum.step(leader, ShutDown())
+    quorum.step(leader, ShutdownRequested())
     assert quorum.run(500, lambda: quorum.leader() not in (None, leader))
-    assert quorum.run(100, lambda: quorum.nodes[leader].engine.handed_over)
+    assert quorum.run(100, lambda: quorum.nodes[leader].engine.handover_complete)

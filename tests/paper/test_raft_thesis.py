@@ -10,12 +10,12 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.raft.effects import ControlBatch
-from quorumd.raft.events import RemoveVoter, VotersAsked
+from quorumd.raft.events import RemoveVoter, VoterChangeRequested
 from quorumd.raft.messages import VoteRequest
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from tests.support.raft_quorum import Batch, Quorum, key, voter_set
-from tests.support.raft_single import Single, granted
+from tests.support.raft_single import EngineHarness, granted
 
 ALL = voter_set(1, 2, 3)
 
@@ -28,7 +28,7 @@ class TestRemovalThatOnlySomeKnow:
         leaving = quorum.run_to_leader()
         quorum.run(1000)
         quorum.isolate(leaving)
-        quorum.step(leaving, VotersAsked(lambda answer: None, RemoveVoter(key(leaving))))
+        quorum.step(leaving, VoterChangeRequested(lambda answer: None, RemoveVoter(key(leaving))))
         assert not quorum.nodes[leaving].engine.is_voter
         quorum.crash(leaving)
         for node_id in sorted(set(quorum.nodes) - {leaving})[:dead]:
@@ -55,7 +55,7 @@ class TestRemovalThatOnlySomeKnow:
         assert not quorum.nodes[leaving].engine.is_leader
 
     def test_it_does_not_vote_for_itself(self) -> None:
-        bench = Single((1, 1), voters=ALL).to_follower(2)
+        bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         bench.answer(2, bench.records(Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))))
         assert bench.to_candidate().requests(VoteRequest).keys() == {2, 3}
         bench.answer(2, granted(2))
@@ -63,8 +63,8 @@ class TestRemovalThatOnlySomeKnow:
         bench.answer(3, granted(2))
         assert bench.engine.role is Role.LEADER
 
-    def test_a_removal_that_is_known_to_be_committed_is_the_end(self) -> None:
-        bench = Single((1, 1), voters=ALL).to_follower(2)
+    def test_removal_that_is_known_to_be_committed_is_the_end(self) -> None:
+        bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         removal = Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))
         bench.answer(2, bench.records(removal, high_watermark=3))
         for _ in range(20):
@@ -72,7 +72,7 @@ class TestRemovalThatOnlySomeKnow:
         assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
 
     def test_later_changes_prove_that_it_was_committed(self) -> None:
-        bench = Single((1, 1), voters=ALL).to_follower(2)
+        bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         sets = VoterAssignment(voter_set(2, 3)), VoterAssignment(voter_set(2, 3, 4))
         bench.answer(
             2, bench.records(*(Batch(2 + n, 3 + n, 1, ControlBatch((s,))) for n, s in enumerate(sets)))
@@ -81,9 +81,9 @@ class TestRemovalThatOnlySomeKnow:
             bench.fire()
         assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
 
-    def test_a_leaders_word_alone_keeps_nobody_from_campaigning(self) -> None:
+    def test_leader_claim_alone_does_not_prevent_campaigning(self) -> None:
         """Hole 10: the own log says who may. It may have lost the record that the leader's word was about."""
-        bench = Single((1, 1), voters=ALL).to_follower(2)
+        bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         answer = bench.records()
         answer.error = ErrorCode.NOT_FOLLOWER
         bench.answer(2, answer)
@@ -92,14 +92,14 @@ class TestRemovalThatOnlySomeKnow:
             bench.fire()
         assert {peer for peer, request in bench.sent if isinstance(request, VoteRequest)} == {2, 3}
 
-    def test_a_removed_node_that_never_heard_of_it_disturbs_nobody(self) -> None:
+    def test_removed_node_unaware_of_removal_is_not_disruptive(self) -> None:
         quorum = Quorum(3, seed=3)
         quorum.start()
         leading = quorum.run_to_leader()
         quorum.run(1000)
         removed = max(set(quorum.nodes) - {leading})
         quorum.cut(leading, removed)
-        quorum.step(leading, VotersAsked(lambda answer: None, RemoveVoter(key(removed))))
+        quorum.step(leading, VoterChangeRequested(lambda answer: None, RemoveVoter(key(removed))))
         epoch, since = quorum.nodes[leading].engine.epoch, quorum.now
         quorum.run(20_000)
         assert quorum.nodes[removed].engine.is_voter

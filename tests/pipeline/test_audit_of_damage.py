@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quorumd.pipeline.audit.audit import audit_here, judge
 from quorumd.pipeline.log_files import read_folders
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 from tests.support import damaged_logs
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from quorumd.pipeline.history.build import Summary, build
 from quorumd.pipeline.history.history import History, open_history, register_views
 from quorumd.pipeline.history.questions import isr_churn, leader_flaps, under_min_isr
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, read_manifest
-from scripts.generated_log import GeneratedLog, LogShape, generate
+from scripts.log_generator import GeneratedLog, LogShape, generate
 from tests.support.history_content import by, content
 from tests.support.history_logs import (
     damage_middle,
@@ -31,7 +31,7 @@ from tests.support.history_logs import (
 )
 from tests.support.history_rows import plain_states
 from tests.support.history_writing import write, write_with_wrong_clock
-from tests.support.naive_history import NaiveHistory
+from tests.support.reference_history import NaiveHistory
 
 SHAPE = LogShape(records=6_000, segment_bytes=100_000, nodes=2, epoch_records=2_000, topics=6, partitions=8)
 KEY = "topic_id", "partition", "from_offset"

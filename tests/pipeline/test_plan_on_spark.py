@@ -7,11 +7,11 @@ from pyspark.sql import SparkSession
 from quorumd.pipeline.plan.making import make_plan
 from quorumd.pipeline.plan.planning import Changes
 from quorumd.pipeline.plan.spark_shards import on_spark
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 
 
 def test_the_plan_is_that_of_one_process(spark: SparkSession) -> None:
-    state = uneven_state(4_000, [f"r{n % 4}" for n in range(20)])
+    state = skewed_state(4_000, [f"r{n % 4}" for n in range(20)])
     changes = Changes(frozenset({3}), {20: "r3"})
     here = make_plan(state, changes, shards=6)
     there = make_plan(state, changes, shards=6, runner=on_spark(spark))

@@ -17,7 +17,7 @@ from quorumd.pipeline.failures import failure_of
 from quorumd.pipeline.log_files import read_folders
 from quorumd.pipeline.scan import read_pieces
 from quorumd.pipeline.schemas import BATCHES, RECORDS
-from scripts.generated_log import GeneratedLog, LogShape, generate
+from scripts.log_generator import GeneratedLog, LogShape, generate
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 SHAPE = LogShape(records=20_000, segment_bytes=200_000, nodes=2, epoch_records=4_000)

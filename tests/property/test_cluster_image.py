@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import frames_of
-from quorumd.controller.record_versions import encode_at
+from quorumd.controller.image_records import snapshot_frames
+from quorumd.controller.record_versions import encode_for_version
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.end_transaction_record import EndTransactionRecord
@@ -19,7 +19,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.simulator.workload.kept_records import draw_kept_record
-from tests.support.record_lots import BROKERS, Lots, partitions_of
+from tests.support.random_records import BROKERS, Lots, partitions_of
 
 METADATA_VERSION = 30
 """The first with all fields that there are."""
@@ -29,8 +29,8 @@ STEPS = 250
 def index_of(image: ClusterImage) -> tuple[Any, ...]:
     index = image.index
     return (
-        {broker_id: set(index.held_by(broker_id)) for broker_id in BROKERS},
-        dict(index.leads),
+        {broker_id: set(index.partitions_with_broker(broker_id)) for broker_id in BROKERS},
+        dict(index.leader_counts),
         set(index.leaderless),
         set(index.reassigning),
     )
@@ -58,12 +58,12 @@ class Walk:
         self.image, self.ahead = ClusterImage(), ClusterImage()
         self.lots = Lots(seed, self.ahead)
         self.random = Random(seed)
-        self.changes: list[Change] = []
-        self.changes_ahead: list[Change] = []
+        self.changes: list[UndoEntry] = []
+        self.changes_ahead: list[UndoEntry] = []
         self.began: tuple[int, object, int] | None = None
         """Of the open transaction: how many changes there were ahead, fingerprint and hash when it began."""
         self.marks: list[Any] = []
-        self.write(encode_at(FeatureLevelRecord("metadata.version", METADATA_VERSION), 0))
+        self.write(encode_for_version(FeatureLevelRecord("metadata.version", METADATA_VERSION), 0))
 
     def step(self) -> None:
         what = self.lots.between(1, 40)
@@ -77,11 +77,11 @@ class Walk:
         elif what <= 12:
             self.marks.append((len(self.changes), len(self.changes_ahead), self.began, self.seen()))
         elif what <= 18:
-            self.write(draw_kept_record(self.random, self.ahead.kept.values()))
+            self.write(draw_kept_record(self.random, self.ahead.opaque_records.values()))
         else:
             record = self.lots.record()
             if record is not None:
-                self.write(encode_at(record, METADATA_VERSION))
+                self.write(encode_for_version(record, METADATA_VERSION))
 
     def write(self, frame: bytes) -> None:
         record = decode_record(frame)
@@ -127,7 +127,7 @@ class Walk:
 
     def check_that_its_records_make_it_again(self) -> None:
         again, other = ClusterImage(), ClusterImage()
-        frames = list(frames_of(self.ahead))
+        frames = list(snapshot_frames(self.ahead))
         for frame in frames:
             again.apply(decode_record(frame), [], frame)
         # In another order, as far as there is one: partitions come after their topics.
@@ -138,11 +138,11 @@ class Walk:
             assert image.fingerprint() == self.ahead.fingerprint()
             assert image.hash == self.ahead.hash
             assert index_of(image) == index_of(self.ahead)
-        assert list(frames_of(other)) == list(frames_of(again))
+        assert list(snapshot_frames(other)) == list(snapshot_frames(again))
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_images_are_those_of_their_records_and_every_change_is_taken_back(seed: int) -> None:
+def test_image_matches_records_and_undo_restores_it(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()

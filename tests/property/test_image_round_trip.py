@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import records_of
+from quorumd.controller.image_records import snapshot_records
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
@@ -19,11 +19,11 @@ records = st.one_of(
 
 
 @given(st.lists(records, max_size=30))
-def test_the_records_of_an_image_make_it_again(written: list[ConfigRecord | FeatureLevelRecord]) -> None:
+def test_image_records_round_trip(written: list[ConfigRecord | FeatureLevelRecord]) -> None:
     image, again = ClusterImage(), ClusterImage()
     for record in written:
         image.apply(record, [])
-    for record in records_of(image):
+    for record in snapshot_records(image):
         again.apply(decode_record(encode_record(record, 0)), [])
     assert (again.fingerprint(), again.hash) == (image.fingerprint(), image.hash)
-    assert list(records_of(again)) == list(records_of(image))
+    assert list(snapshot_records(again)) == list(snapshot_records(image))

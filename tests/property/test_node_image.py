@@ -8,18 +8,18 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.undo_log import UndoEntry
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.proposals import Proposals
-from quorumd.node.state_machine import StateMachine
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
 from quorumd.protocol.record_batch import encode_batch, headers, values
-from quorumd.simulator.clock import SimulatedClock
-from quorumd.simulator.disk import SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 GROUP = (int(ResourceType.GROUP), "g")
 
@@ -59,7 +59,7 @@ class World:
         """What a request does: change the image, and ask for the records of it."""
         if not self.is_active:
             return
-        undo: list[Change] = []
+        undo: list[UndoEntry] = []
         for key, value in pairs:
             self.machine.image.set_config(GROUP, key, value, undo)
         number = len(self.promised)
@@ -95,13 +95,13 @@ class World:
         if self.leads:
             self.leads = self.is_active = False
             self.proposals.lost()
-            self.machine.lost_leadership()
+            self.machine.on_leadership_lost()
             if cuts:
                 self.log.truncate(self.committed)
 
     def image_of_log(self, end_offset: int) -> ClusterImage:
         image = ClusterImage()
-        data = self.log.read(0, 1 << 20, below=end_offset)
+        data = self.log.read(0, 1 << 20, max_offset=end_offset)
         for header in headers(data):
             for value in values(data, header):
                 image.apply(decode_record(value), [])
@@ -136,7 +136,7 @@ def test_the_image_is_that_of_the_log(script: list[tuple[str, object]], record_m
     while world.leads and not world.is_active:
         world.end_turn()
     if world.leads:
-        world.proposals.gather()
+        world.proposals.append_pending()
         assert world.machine.image.fingerprint() == world.image_of_log(world.log.end_offset).fingerprint()
         world.lose(cuts=False)
     while world.turns:

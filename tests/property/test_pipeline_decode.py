@@ -23,7 +23,7 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
-from scripts.generated_log import LogShape, chunks
+from scripts.log_generator import LogShape, chunks
 from tests.support.message_strategies import message_values, versions_of
 from tests.support.raw_batches import raw_batch, raw_record, resealed, varint
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
-from scripts.uneven_states import uneven_state
-from tests.support.cheapest_moves import fewest_moves
-from tests.support.every_placement import every_placement, tiny_cluster
+from scripts.skewed_states import skewed_state
+from tests.support.exhaustive_placement import every_placement, tiny_cluster
+from tests.support.minimum_moves import fewest_moves
 from tests.support.plan_checks import after, check, leads, loads, moves
 
 
@@ -23,7 +23,7 @@ def drawn(seed: int, *, most: int = 120) -> tuple[ClusterState, Changes, Random]
     lots = Random(seed)
     racks = [f"r{lots.randrange(lots.randint(1, 6))}" for _ in range(lots.randint(3, 12))]
     factor = lots.randint(1, min(4, len(racks) - 1))
-    state = uneven_state(
+    state = skewed_state(
         lots.randint(1, most),
         racks,
         factor,
@@ -82,7 +82,7 @@ def test_a_plan_of_a_planned_state_does_nothing(seed: int) -> None:
 def test_moves_are_the_bound_where_there_are_many_partitions(seed: int, shards: int) -> None:
     lots = Random(seed)
     racks = [f"r{n % 6}" for n in range(lots.randint(18, 30))]
-    state = uneven_state(3_000, racks, seed=seed, skew=0.3)
+    state = skewed_state(3_000, racks, seed=seed, skew=0.3)
     leaving = frozenset(lots.sample(range(len(racks)), lots.randint(0, 2)))
     coming = {100 + n: f"r{n}" for n in range(lots.randint(0, 4))}
     outcome = make_outcome(state, Changes(leaving, coming), shards=shards)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quorumd.ids import OffsetAndEpoch
 from quorumd.raft.follower import continuation
 from quorumd.raft.messages import FetchedBatch
-from quorumd.raft.voters import majority, reached_by_majority
+from quorumd.raft.voters import majority, majority_value
 from tests.support.raft_quorum import voter_set
 
 offsets = st.lists(st.integers(-1, 20), min_size=1, max_size=7)
@@ -19,7 +19,7 @@ offsets = st.lists(st.integers(-1, 20), min_size=1, max_size=7)
 @given(offsets)
 def test_reached_by_majority_is_the_best_that_some_majority_has(values: list[int]) -> None:
     majorities = combinations(values, majority(len(values)))
-    assert reached_by_majority(values) == max(min(members) for members in majorities)
+    assert majority_value(values) == max(min(members) for members in majorities)
 
 
 @given(st.integers(1, 9))
@@ -38,9 +38,9 @@ positions = st.builds(OffsetAndEpoch, st.integers(0, 9), st.integers(0, 9))
 
 @given(positions, positions, positions)
 def test_being_up_to_date_is_a_total_order(a: OffsetAndEpoch, b: OffsetAndEpoch, c: OffsetAndEpoch) -> None:
-    assert a.at_least(b) or b.at_least(a)
-    assert not (a.at_least(b) and b.at_least(a)) or a == b
-    assert not (a.at_least(b) and b.at_least(c)) or a.at_least(c)
+    assert a.is_at_least(b) or b.is_at_least(a)
+    assert not (a.is_at_least(b) and b.is_at_least(a)) or a == b
+    assert not (a.is_at_least(b) and b.is_at_least(c)) or a.is_at_least(c)
 
 
 @st.composite
@@ -56,7 +56,7 @@ def fetched(draw: st.DrawFn) -> tuple[FetchedBatch, ...]:
 
 
 @given(st.integers(0, 8), st.integers(0, 4), st.integers(1, 5), fetched())
-def test_what_is_taken_of_a_fetch_continues_the_log(
+def test_appended_batches_continue_the_log(
     offset: int, last_epoch: int, epoch: int, batches: tuple[FetchedBatch, ...]
 ) -> None:
     end = OffsetAndEpoch(offset, last_epoch)

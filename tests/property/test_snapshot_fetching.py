@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from quorumd.errors import CorruptSnapshot, DiskFull
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.snapshot_store import SnapshotStore
-from quorumd.simulator.disk import ROOMY_BYTES, PowerLost
-from quorumd.simulator.event_heap import Process
-from tests.support.small_logs import fresh_disk, restart_after_power_loss
+from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost
+from quorumd.simulator.environment.event_heap import Process
+from tests.support.log_fixtures import fresh_disk, restart_after_power_loss
 from tests.support.snapshots import config, write_snapshot
 
 IDS = (OffsetAndEpoch(42, 7), OffsetAndEpoch(100, 8))
 
 
-def originals() -> dict[OffsetAndEpoch, bytes]:
+def original_replicas_of() -> dict[OffsetAndEpoch, bytes]:
     disk = fresh_disk(1)
     for count, snapshot in zip((3, 30), IDS, strict=True):
         write_snapshot(disk, "log", snapshot, [config(f"c{n}", "v" * n) for n in range(count)])
@@ -29,10 +29,10 @@ def originals() -> dict[OffsetAndEpoch, bytes]:
     return {snapshot: store.read(snapshot, 0, 1 << 20) or b"" for snapshot in IDS}
 
 
-ORIGINALS = originals()
+ORIGINALS = original_replicas_of()
 
 
-class Life:
+class SnapshotFetchModel:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.disk = fresh_disk(seed)
@@ -71,7 +71,7 @@ class Life:
         self.disk.capacity = self.disk.used_bytes() + self.random.randrange(500)
         with suppress(DiskFull):
             self.piece()
-        self.disk.capacity = ROOMY_BYTES
+        self.disk.capacity = DEFAULT_CAPACITY_BYTES
 
     def kill(self) -> None:
         self.disk.mount(Process("test"))
@@ -105,15 +105,15 @@ class Life:
 
 @settings(max_examples=100, derandomize=True)
 @given(seed=st.integers(0, 2**32), length=st.integers(1, 40))
-def test_what_is_shown_is_whole(seed: int, length: int) -> None:
-    life = Life(seed)
+def test_visible_snapshots_are_complete(seed: int, length: int) -> None:
+    model = SnapshotFetchModel(seed)
     for _ in range(length):
-        action = life.random.choice(("piece",) * 6 + ("damaged", "full_disk", "kill", "power_loss"))
-        getattr(life, action)()
-        life.check()
+        action = model.random.choice(("piece",) * 6 + ("damaged", "full_disk", "kill", "power_loss"))
+        getattr(model, action)()
+        model.check()
     for snapshot in IDS:
         for start in range(0, len(ORIGINALS[snapshot]), 700):
-            life.store.write_part(snapshot, start, ORIGINALS[snapshot][start : start + 700])
-        life.finish(snapshot)
-    life.check()
-    assert life.store.ids == list(IDS)
+            model.store.write_part(snapshot, start, ORIGINALS[snapshot][start : start + 700])
+        model.finish(snapshot)
+    model.check()
+    assert model.store.ids == list(IDS)

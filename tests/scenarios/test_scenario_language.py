@@ -29,7 +29,7 @@ def play(*commands: str) -> list[str]:
         (STORY + "> quietly\n", "story.txt:6: '> quietly'"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(text: str, place: str) -> None:
+def test_error_names_file_and_line(text: str, place: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         replay("story.txt", text)
     assert str(caught.value).startswith(place)
@@ -43,13 +43,13 @@ def test_comments_and_blank_lines_stay_and_an_old_transcript_goes() -> None:
     assert replay("story.txt", played) == played
 
 
-def test_what_was_not_flushed_is_lost_in_a_crash_and_nothing_else() -> None:
+def test_crash_loses_only_unflushed_data() -> None:
     lost = play("hold disk 1", "propose 1 a", "crash 1", "status 1")
     assert lost == ["1       down, log 1:voters 2:leader"]
     assert play("propose 1 a", "crash 1", "status 1") == ["1       down, log 1:voters 2:leader 2:a"]
 
 
-def test_a_held_message_arrives_when_it_is_delivered_and_a_dropped_one_never() -> None:
+def test_held_message_arrives_when_it_is_delivered_and_a_dropped_one_never() -> None:
     held = ("hold 1->2", "propose 1 a")
     assert "2       appends record 2; high watermark 2" in play(*held, "deliver 1->2")
     assert play(*held, "drop 1->2", "deliver 1->2") == []

@@ -15,11 +15,11 @@ from urllib.request import urlopen
 import pytest
 import uvloop
 
-from quorumd.cli.local_cluster import format_together
+from quorumd.cli.local_cluster import format_nodes
 from quorumd.config import load
 from quorumd.errors import ConfigError, CorruptLog, FlushFailed
 from quorumd.observability.metrics import METRICS
-from quorumd.runtime.daemon import Daemon, start_failure, with_advice
+from quorumd.runtime.daemon import Daemon, start_failure, with_remedy
 from tests.support.daemons import PATIENCE_S, wait_for
 
 Process = subprocess.Popen[str]
@@ -47,8 +47,8 @@ def test_what_a_node_cannot_start_with_has_an_exit_code(error: Exception, exit_c
 
 
 def test_advice_is_given_where_the_error_itself_does_not_know() -> None:
-    assert with_advice(5, "taken") == "taken; stop the process that listens there, or choose another address"
-    assert with_advice(3, "not formatted: run `quorumd format`") == "not formatted: run `quorumd format`"
+    assert with_remedy(5, "taken") == "taken; stop the process that listens there, or choose another address"
+    assert with_remedy(3, "not formatted: run `quorumd format`") == "not formatted: run `quorumd format`"
 
 
 class Folder:
@@ -66,7 +66,7 @@ class Folder:
 
     def start(self, *options: str, **environment: str) -> Process:
         if "--format-if-needed" in options and not (self.path / "data").exists():
-            format_together({1: (self.path / "data", 0)})
+            format_nodes({1: (self.path / "data", 0)})
         command = [sys.executable, "-m", "quorumd", "start", "--config", str(self.properties), *options]
         process = subprocess.Popen(
             command,
@@ -214,9 +214,9 @@ def stubborn(tmp_path: Path) -> Iterator[tuple[Daemon, StubbornNode]]:
 def test_a_second_signal_stops_at_once(stubborn: tuple[Daemon, StubbornNode]) -> None:
     daemon, node = stubborn
     daemon._stop()
-    assert (node.asked, daemon._ended.done()) == (1, False)
+    assert (node.asked, daemon._exit_future.done()) == (1, False)
     daemon._stop()
-    assert (node.asked, daemon._ended.result()) == (1, 0)
+    assert (node.asked, daemon._exit_future.result()) == (1, 0)
 
 
 def test_an_orderly_stop_does_not_take_forever(
@@ -225,7 +225,7 @@ def test_an_orderly_stop_does_not_take_forever(
     monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_LIMIT_S", 0.01)
     daemon, node = stubborn
     daemon._stop()
-    assert daemon._loop.run_until_complete(daemon._ended) == 0
+    assert daemon._loop.run_until_complete(daemon._exit_future) == 0
     assert node.asked == 1
 
 
@@ -242,15 +242,15 @@ def test_an_exception_that_nobody_expected_ends_the_process(
     context: dict[str, object], exit_code: int | None, stubborn: tuple[Daemon, StubbornNode]
 ) -> None:
     daemon, _ = stubborn
-    daemon._unexpected(daemon._loop, context)
-    assert (daemon._ended.result() if daemon._ended.done() else None) == exit_code
+    daemon._on_exception(daemon._loop, context)
+    assert (daemon._exit_future.result() if daemon._exit_future.done() else None) == exit_code
 
 
 def test_a_node_that_stops_by_itself_ends_the_process_with_its_code(
     stubborn: tuple[Daemon, StubbornNode], caplog: pytest.LogCaptureFixture
 ) -> None:
     daemon, _ = stubborn
-    daemon._node_stopped(4, "flush failed")
-    daemon._node_stopped(0, "")
-    assert daemon._ended.result() == 4
-    assert caplog.messages == [with_advice(4, "flush failed")]
+    daemon._on_node_stopped(4, "flush failed")
+    daemon._on_node_stopped(0, "")
+    assert daemon._exit_future.result() == 4
+    assert caplog.messages == [with_remedy(4, "flush failed")]

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from quorumd.cli.root import quorumd
-from tests.support.broker_stand_in import brokers
 from tests.support.daemons import Cluster, Daemon, wait_for
+from tests.support.fake_broker import brokers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -28,7 +28,7 @@ NOT_RUN = {
     r"systemctl": "needs systemd",
     r"quorumd cluster (up|down)": "takes fixed ports: tests/shell/test_cluster_command.py",
     r"quorumd start": "runs until SIGTERM; the daemons of this test are started with it",
-    r"quorumd quorum (add|remove)-voter": "needs a voter of its own: tests/interop/test_changing_voters.py",
+    r"quorumd quorum (add|remove)-voter": "needs a voter of its own: tests/interop/test_reassign_voters.py",
     r"quorumd partitions reassign .* --wait$": "needs brokers that copy data: tests/shell/test_plans_executed.py",
     r"quorumd pipeline": "needs Java: tests/pipeline",
 }

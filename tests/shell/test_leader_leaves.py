@@ -20,7 +20,7 @@ from tests.support.workload import Workload, lost_writes
 PROPERTIES = QUICK
 
 
-def test_paused_leader_answers_nothing_stale_when_it_wakes(cluster: Cluster) -> None:
+def test_resumed_leader_serves_no_stale_reads(cluster: Cluster) -> None:
     """SIGSTOP: the others elect; what was asked of the paused one is answered right, or not at all."""
     cluster.at_leader(lambda wire: set_register(wire, "paused", "before"))
     old = cluster.leader()

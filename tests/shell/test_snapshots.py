@@ -60,7 +60,7 @@ def builders(daemon: Daemon) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"quorumd.runtime.apart" in (entry / "cmdline").read_bytes():
+            if entry.name.isdigit() and b"quorumd.runtime.job_process" in (entry / "cmdline").read_bytes():
                 parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
                 if parent == daemon.pid:
                     found.append(int(entry.name))

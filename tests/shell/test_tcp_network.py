@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import uvloop
 
-from quorumd.node.peers import Call, Failure, PeerConnection
+from quorumd.node.peers.connection import Call, Failure, PeerConnection
 from quorumd.ports import Transport
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.runtime import network as real_network
-from quorumd.runtime.admission import NetworkLimits
 from quorumd.runtime.clock import LoopClock
+from quorumd.runtime.connection_quotas import NetworkLimits
 from quorumd.runtime.network import TcpNetwork
 
 PATIENCE_S = 300.0
@@ -65,13 +65,13 @@ class Echo(Recorder):
 
 @asynccontextmanager
 async def network(
-    limits: NetworkLimits | None = None, on_refused: Callable[[], None] = lambda: None
+    limits: NetworkLimits | None = None, on_rejected: Callable[[], None] = lambda: None
 ) -> AsyncIterator[TcpNetwork]:
-    network = TcpNetwork(asyncio.get_running_loop(), limits, on_refused)
+    network = TcpNetwork(asyncio.get_running_loop(), limits, on_rejected)
     try:
         yield network
     finally:
-        await network.close(limit_s=1)
+        await network.close(timeout_s=1)
 
 
 def run(scenario: Callable[[], object], loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
@@ -293,7 +293,7 @@ def test_nagles_algorithm_is_off(loop_factory: LoopFactory) -> None:
 
 
 def test_an_error_of_a_connection_reaches_the_loops_exception_handler(loop_factory: LoopFactory) -> None:
-    class Broken(Recorder):
+    class InvariantViolation(Recorder):
         def received(self, data: bytes) -> None:
             raise AssertionError("a broken promise")
 
@@ -305,7 +305,7 @@ def test_an_error_of_a_connection_reaches_the_loops_exception_handler(loop_facto
             lambda loop, context: errors.append(context["exception"])
         )
         async with network() as net:
-            listener = net.listen("127.0.0.1", 0, Broken)
+            listener = net.listen("127.0.0.1", 0, InvariantViolation)
             client = Recorder()
             net.connect("127.0.0.1", listener.port, client)
             await client.until(lambda: "connected" in client.calls)
@@ -353,7 +353,7 @@ def test_a_host_name_is_resolved_anew_at_each_attempt(loop_factory: LoopFactory)
         assert second.transport.peer == f"127.0.0.1:{listener.port}"
         assert loop.lookups == [MOVED, MOVED]
         listener.close()
-        await net.close(limit_s=1)
+        await net.close(timeout_s=1)
 
     run(scenario, loop_factory)
 
@@ -388,6 +388,6 @@ def test_a_peer_that_moved_is_reached_under_its_name(loop_factory: LoopFactory) 
         peer.close()
         for each in (listener, moved_to):
             each.close()
-        await net.close(limit_s=1)
+        await net.close(timeout_s=1)
 
     run(scenario, loop_factory)

@@ -25,7 +25,7 @@ from random import Random
 from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Finding, Severity
-from quorumd.simulator.drawing import draw_options
+from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
 from tests.support import damaged_logs
 from tests.support.log_files import Batch, batches

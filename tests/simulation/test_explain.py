@@ -12,15 +12,15 @@ import pytest
 from quorumd.cli.root import run
 from quorumd.node.node import Node
 from quorumd.raft import election
-from quorumd.simulator.diagram_page import LANE, LEFT
-from quorumd.simulator.drawing import draw_options
+from quorumd.simulator.explain.diagram_page import LANE, LEFT
+from quorumd.simulator.explain.sequence_diagram import FOLDED_FROM, MARKED_EVERY, MAX_ROWS, page
+from quorumd.simulator.explain.shrink import MAX_RUNS, shrink
+from quorumd.simulator.explain.timeline import Entry, Timeline, lines, window
+from quorumd.simulator.explain.wire_tap import Message
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report
-from quorumd.simulator.sequence_diagram import FOLDED_FROM, MARKED_EVERY, MOST_ROWS, page
-from quorumd.simulator.shrink import MOST_RUNS, shrink
 from quorumd.simulator.simulation import Simulation
-from quorumd.simulator.timeline import Entry, Timeline, lines, window
-from quorumd.simulator.wire_tap import Message
 
 SEED = 7
 
@@ -182,7 +182,7 @@ def test_a_page_tells_roles_and_epochs_without_colour(told: tuple[Report, Timeli
 
 def test_messages_under_way_at_the_end_are_not_said_to_be_lost() -> None:
     fates = {"lost": Message(1.0, "a", "b", "Fetch", [], False)}
-    fates["underway"] = replace(fates["lost"], is_under_way=True)
+    fates["underway"] = replace(fates["lost"], in_flight=True)
     fates["arrived"] = replace(fates["lost"], arrived_ms=3.0)
     entries = {
         fate: Entry(1.0, "message", "node 1", "Fetch", [], message, "node 2")
@@ -208,9 +208,7 @@ def test_a_run_that_ends_in_mid_air_leaves_messages_under_way(monkeypatch: pytes
 
 
 def test_a_page_leaves_the_oldest_out_and_says_so() -> None:
-    entries = [
-        Entry(float(number), "client", "clients", f"entry {number}") for number in range(MOST_ROWS + 5)
-    ]
+    entries = [Entry(float(number), "client", "clients", f"entry {number}") for number in range(MAX_ROWS + 5)]
     text = page("long", [], ["clients", "node 1"], entries)
     assert "the 5 before them are not shown" in text
     assert "entry 4<" not in text
@@ -229,7 +227,7 @@ def test_leaving_a_fault_out_does_not_change_when_the_others_are_due() -> None:
 
 
 def test_a_failing_run_shrinks_to_one_that_breaks_the_same_promise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(election, "why_not_up_to_date", lambda replica, request: None)
+    monkeypatch.setattr(election, "stale_log_rejection_reason", lambda replica, request: None)
     seeds = (seed for seed in range(1, 400) if not Simulation(seed).run().ok)
     broken = Simulation(next(seeds)).run()
     runs: list[SimulationOptions] = []
@@ -239,9 +237,9 @@ def test_a_failing_run_shrinks_to_one_that_breaks_the_same_promise(monkeypatch: 
         return simulate(broken.seed, options)
 
     shorter = shrink(broken, counted)
-    assert shorter.violations[0].promise == broken.violations[0].promise
+    assert shorter.violations[0].invariant == broken.violations[0].invariant
     assert len(shorter.injected) < len(broken.injected) or not shorter.injected
-    assert len(runs) <= MOST_RUNS
+    assert len(runs) <= MAX_RUNS
     assert simulate(broken.seed, shorter.options).trace_hash == shorter.trace_hash
     assert shrink(broken, counted, lambda: False) is broken
 

@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.disk import DiskLatency
+from quorumd.simulator.environment.disk import DiskLatency
+from quorumd.simulator.explain.timeline import Timeline, window
 from quorumd.simulator.faults import ALL_FAULTS
 from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES, SimulationOptions
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
-from quorumd.simulator.timeline import Timeline, window
 from quorumd.simulator.workload import WorkloadOptions
 
 
@@ -38,7 +38,7 @@ def test_happens_and_is_survived(name: str) -> None:
     happened = 0
     needed: dict[str, object] = {}
     if "snapshot" in name:
-        needed = {"snapshot_bytes": 1000, "look_after_files_ms": 200.0}
+        needed = {"snapshot_bytes": 1000, "maintenance_interval_ms": 200.0}
     elif name == "unregistration":
         needed = {"registers": True}
     for seed in (1, 2):
@@ -68,16 +68,16 @@ def test_happens_to_brokers_and_is_survived(name: str) -> None:
 
 EFFECTS_ON_BROKERS = {
     "broker crash": ("brokers that lost nothing", "brokers that lost what was not flushed"),
-    "lost disk of a broker": ("brokers that lost everything",),
+    "broker disk loss": ("brokers that lost everything",),
     "broker shutdown": ("clean ends of brokers",),
     "controlled shutdown": ("clean ends of brokers",),
     "paused broker": ("waits for a busy process",),
     "slow broker": ("waits for a busy process",),
-    "cut-off broker": ("records unknown",),
-    "untimely ISR change": (
-        "untimely ISR change: answer is lost",
-        "untimely ISR change: newcomer is fenced",
-        "untimely ISR change: newcomer starts anew",
+    "isolated broker": ("records unknown",),
+    "delayed ISR change": (
+        "delayed ISR change: response is lost",
+        "delayed ISR change: joining replica is fenced",
+        "delayed ISR change: joining replica restarts",
     ),
 }
 
@@ -112,7 +112,7 @@ EFFECTS = {
     "shutdown": ("exits with code 0",),
     "paused process": ("waits for a busy process",),
     "slow process": ("waits for a busy process",),
-    "rotten segment": ("damage noticed",),
+    "corrupt segment": ("damage noticed",),
     "replaced disk": ("disks replaced", "voters lost"),
     "wrong cluster id": ("wrong folders refused",),
     "swapped folders": ("wrong folders refused",),

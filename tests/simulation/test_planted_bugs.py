@@ -14,8 +14,8 @@ MUTANTS = {mutant.name: mutant for mutant in load_mutants()}
 SEEDS = range(1, 100)
 
 CAUGHT_AT_ONCE = {
-    "answers-a-vote-before-the-flush": "votes are durable before they count",
-    "epoch-is-not-saved": "epochs are durable before they are told",
+    "responds-to-vote-before-flush": "votes are durable before they count",
+    "epoch-is-not-saved": "epochs are durable before they are sent",
     "commits-by-the-fastest-voter": "committed data is durable on a majority",
     "high-watermark-at-epoch-start": "a leader commits its own epoch first",
     "flush-without-sync": "committed data is durable on a majority",
@@ -29,7 +29,7 @@ CAUGHT_AT_ONCE = {
 def test_is_caught(name: str) -> None:
     catch = hunt(MUTANTS[name], MUTANTS[name].profile, SEEDS, lambda seed: None)
     assert catch is not None, f"{name} was not caught within {len(SEEDS)} seeds"
-    assert catch.promise == CAUGHT_AT_ONCE[name], catch.text
+    assert catch.invariant == CAUGHT_AT_ONCE[name], catch.text
 
 
 def test_nothing_planted_is_nothing_caught() -> None:

@@ -1,4 +1,4 @@
-"""Fresh seeds every day: whole clusters under faults, every promise checked after every event.
+"""Fresh seeds every day: whole clusters under faults, every invariant checked after every event.
 
 The first seed is QUORUMD_SEED, or made from the date, so that every run of a day is the same and every day is
 another. QUORUMD_SEEDS says how many. A failure prints how to see it again.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.workload import WorkloadOptions
 

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from quorumd.cli.initial_features import bootstrap_content
-from quorumd.cli.local_cluster import format_together
+from quorumd.cli.local_cluster import format_nodes
 from tests.support.requests import Quorum, Refused, leader_known, quorum
 from tests.support.wire import Wire
 
@@ -97,7 +97,7 @@ class Daemon:
         self.child: subprocess.Popen[bytes] | None = None
         self.configure(extra)
         if set(voters) == {node_id}:
-            format_together({node_id: (self.data, voters[node_id])})
+            format_nodes({node_id: (self.data, voters[node_id])})
 
     def configure(self, extra: str = "") -> None:
         """Write the properties file; `extra` goes before `TIMING`."""
@@ -224,7 +224,7 @@ class Cluster:
         }
         if size > 1:
             nodes = {daemon.node_id: (daemon.data, daemon.port) for daemon in self}
-            format_together(nodes, bootstrap_content(release))
+            format_nodes(nodes, bootstrap_content(release))
 
     def __getitem__(self, node_id: int) -> Daemon:
         return self.daemons[node_id]

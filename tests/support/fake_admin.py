@@ -85,7 +85,7 @@ class FakeAdmin:
         *,
         silent: bool = False,
     ) -> Any:
-        """Stands in for `quorumd.cli.asking.ask`."""
+        """Stands in for `quorumd.cli.admin_runner.ask`."""
 
         async def answered() -> Any:
             return await question(self)

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import records_of
-from quorumd.controller.record_versions import encode_at
+from quorumd.controller.image_records import snapshot_records
+from quorumd.controller.record_versions import encode_for_version
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.log.snapshot_file import SnapshotWriter
@@ -22,8 +22,8 @@ from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, records
 from quorumd.runtime.disk import OsDisk
 from tests.support.history_rows import log_bytes
-from tests.support.naive_history import Logged
-from tests.support.record_lots import NAMES, Lots
+from tests.support.random_records import NAMES, Lots
+from tests.support.reference_history import Logged
 from tests.support.snapshots import voters_record
 
 RECORDS = 400
@@ -115,7 +115,7 @@ def damage_middle(folder: Path, ending: str = ".log") -> None:
 
 def write_snapshot_of(folder: Path, image: ClusterImage, end: Logged) -> None:
     """The snapshot that holds `image`; `end` is the last record that it contains."""
-    values = [encode_at(record, METADATA_LEVEL) for record in records_of(image)]
+    values = [encode_for_version(record, METADATA_LEVEL) for record in snapshot_records(image)]
     snapshot = OffsetAndEpoch(end.offset + 1, end.epoch)
     disk = OsDisk(lambda call: call())
     inside, timestamp_ms = str(folder / PARTITION_FOLDER), end.ts_us // 1000

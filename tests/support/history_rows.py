@@ -11,7 +11,7 @@ import pyarrow as pa
 from quorumd.pipeline.decode import decode_records
 from quorumd.pipeline.history.cluster_fold import COLUMNS, ClusterState
 from quorumd.pipeline.history.partition_fold import STATES
-from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, Surroundings
+from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, ReplicaContext
 from quorumd.pipeline.history.tables import with_micros
 from quorumd.pipeline.scan import scan
 from quorumd.pipeline.schemas import RECORDS
@@ -24,7 +24,7 @@ from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecor
 from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
-from tests.support.naive_history import LISTS, Logged
+from tests.support.reference_history import LISTS, Logged
 
 CONTROL = LeaderChangeMessage | KRaftVersionRecord | VotersRecord | SnapshotHeaderRecord
 OF_PARTITIONS = PartitionRecord | PartitionChangeRecord
@@ -71,7 +71,7 @@ def no_states() -> Any:
     return STATES.arrow().empty_table()
 
 
-def surroundings(state: ClusterState, log: list[Logged]) -> Surroundings:
+def surroundings(state: ClusterState, log: list[Logged]) -> ReplicaContext:
     """Those of a stretch of the log; `state` goes on to its end."""
     around = state.surroundings()
     state.apply(cluster_rows(log), around)

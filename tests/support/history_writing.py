@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import records_of
+from quorumd.controller.image_records import snapshot_records
 from quorumd.pipeline.history.jobs import run_jobs
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.staging import Staged, stage
@@ -18,7 +18,7 @@ from quorumd.pipeline.history.tables import Manifest, as_time, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter, Run
 from tests.support.history_logs import history
 from tests.support.history_rows import batches
-from tests.support.naive_history import Logged
+from tests.support.reference_history import Logged
 
 
 def write(folder: Path, log: list[Logged], tasks: int = 1) -> None:
@@ -41,7 +41,8 @@ def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
     writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
     seed = Seed(last.offset + 1, last.epoch, as_time(last.ts_us))
     content = [
-        Logged(number, last.epoch, last.ts_us, record) for number, record in enumerate(records_of(image))
+        Logged(number, last.epoch, last.ts_us, record)
+        for number, record in enumerate(snapshot_records(image))
     ]
     of_snapshot = (
         batch.append_column("snapshot_offset", pa.array([seed.end] * len(batch)))

@@ -17,12 +17,12 @@ from quorumd.node.settings import NodeSettings
 from quorumd.ports import Transport
 from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.wire import Message
-from quorumd.simulator.clock import SimulatedClock
-from quorumd.simulator.disk import DiskLatency, SimulatedDisk
-from quorumd.simulator.entropy import SimulatedEntropy
-from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.link_conditions import LinkConditions
-from quorumd.simulator.network import SimulatedNetwork
+from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.disk import DiskLatency, SimulatedDisk
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.link_conditions import LinkConditions
+from quorumd.simulator.environment.network import SimulatedNetwork
 
 FOLDER = "/data"
 PORT = 9092

@@ -14,18 +14,18 @@ from random import Random
 from typing import Any
 
 from quorumd.ids import ZERO_UUID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.effects import Answer, ControlBatch, Effects, Send
+from quorumd.raft.effects import ControlBatch, Effects, Respond, Send
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
-    Flushed,
+    FlushCompleted,
     FoundingPermitted,
-    PeerAnswered,
-    PeerAsked,
     PeerDiscovered,
-    PeerFailed,
+    PeerRequestFailed,
     Propose,
-    ReadAsked,
+    ReadRequested,
+    RequestReceived,
+    ResponseReceived,
     TimerFired,
 )
 from quorumd.raft.messages import FetchedBatch, FetchResponse, Request, Response
@@ -37,12 +37,12 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterHistory, VoterSet
 REQUEST_TIMEOUT_MS = 2000
 
 
-def directory(node_id: int, life: int = 1) -> KafkaUuid:
-    return KafkaUuid(bytes([life, node_id]) * 8)
+def directory(node_id: int, incarnation: int = 1) -> KafkaUuid:
+    return KafkaUuid(bytes([incarnation, node_id]) * 8)
 
 
-def key(node_id: int, life: int = 1) -> ReplicaKey:
-    return ReplicaKey(node_id, directory(node_id, life))
+def key(node_id: int, incarnation: int = 1) -> ReplicaKey:
+    return ReplicaKey(node_id, directory(node_id, incarnation))
 
 
 def endpoint(node_id: int) -> Endpoint:
@@ -103,7 +103,7 @@ class MemoryLog:
                 return OffsetAndEpoch(batch.end, batch.epoch)
         return OffsetAndEpoch(self.start_offset, self.start_epoch if epoch >= self.start_epoch else 0)
 
-    def restart_at(self, snapshot: OffsetAndEpoch) -> None:
+    def reset_to_snapshot(self, snapshot: OffsetAndEpoch) -> None:
         self.batches = []
         self.start_offset, self.start_epoch = snapshot
 
@@ -117,8 +117,8 @@ class MemoryLog:
                 history.append(offset, assignment)
         return history
 
-    def read(self, offset: int, below: int = -1) -> list[Batch]:
-        return [b for b in self.batches if b.base >= offset and (below < 0 or b.end <= below)]
+    def read(self, offset: int, randrange: int = -1) -> list[Batch]:
+        return [b for b in self.batches if b.base >= offset and (randrange < 0 or b.end <= randrange)]
 
 
 def voters_in(batch: Batch) -> tuple[tuple[int, VoterAssignment], ...]:
@@ -157,7 +157,7 @@ class Node:
         self.durable = 0
         self.up = False
         self.flushes = True
-        self.held: list[Send | Answer] = []
+        self.held: list[Send | Respond] = []
         self.ready: dict[Any, int] = {}
         self.failed: list[Any] = []
         self.committed = -1
@@ -216,7 +216,7 @@ class Quorum:
             if node_id in self.founders and node.key == key(node_id) and not node.log.end_offset:
                 self.step(node_id, FoundingPermitted(voter_set(*self.founders)))
 
-    def give_log(self, node_id: int, *epochs: int, epoch: int = 0) -> None:
+    def set_log(self, node_id: int, *epochs: int, epoch: int = 0) -> None:
         """A durable log of one record a batch, the voter record first; before the node starts."""
         node = self.nodes[node_id]
         node.log = MemoryLog.of_epochs(*epochs)
@@ -237,11 +237,11 @@ class Quorum:
             else:
                 self.waiting.append((target, connection_lost))
 
-    def wipe(self, node_id: int, life: int = 2) -> None:
+    def wipe(self, node_id: int, incarnation: int = 2) -> None:
         """The node gets a new disk."""
         self.crash(node_id)
         old = self.nodes[node_id]
-        self.nodes[node_id] = Node(key(node_id, life), old.settings, life)
+        self.nodes[node_id] = Node(key(node_id, incarnation), old.settings, incarnation)
 
     def cut(self, source: int, target: int, both: bool = True) -> None:
         self.cuts.add((source, target))
@@ -269,7 +269,7 @@ class Quorum:
         return end
 
     def read(self, node_id: int, token: Any) -> Effects:
-        return self.step(node_id, ReadAsked(token))
+        return self.step(node_id, ReadRequested(token))
 
     def run(self, duration_ms: float, until: Callable[[], bool] = lambda: False) -> bool:
         """Let time pass until `until` holds (True) or the duration is over (False)."""
@@ -343,13 +343,13 @@ class Quorum:
         for message in effects.send:
             self.dispatch(node, message)
         node.held += effects.send_after_flush
-        if effects.committed_up_to is not None:
-            assert effects.committed_up_to > node.committed
-            node.committed = effects.committed_up_to
+        if effects.new_high_watermark is not None:
+            assert effects.new_high_watermark > node.committed
+            node.committed = effects.new_high_watermark
         for read in effects.reads_ready:
             node.ready[read.token] = read.offset
         node.failed += effects.reads_failed
-        for answer in effects.voters_answered:
+        for answer in effects.voter_change_results:
             answer.token(answer)
         self.check(node)
         if node.flushes:
@@ -375,14 +375,14 @@ class Quorum:
         for message in held:
             self.dispatch(node, message)
         if changed:
-            self.step(node.id, Flushed(node.durable))
+            self.step(node.id, FlushCompleted(node.durable))
 
-    def dispatch(self, node: Node, message: Send | Answer) -> None:
-        if isinstance(message, Answer):
+    def dispatch(self, node: Node, message: Send | Respond) -> None:
+        if isinstance(message, Respond):
             response = message.response
-            if isinstance(response, FetchResponse) and response.read_from >= 0:
-                found = node.log.read(response.read_from, response.read_below)
-                assert not found or found[0].base == response.read_from
+            if isinstance(response, FetchResponse) and response.read_start_offset >= 0:
+                found = node.log.read(response.read_start_offset, response.read_max_offset)
+                assert not found or found[0].base == response.read_start_offset
                 response.records, response.batches = encode(found)
             message.reply(response)
             return
@@ -393,7 +393,7 @@ class Quorum:
         target = self.nodes.get(message.peer)
         waiting = [True]
 
-        def come_back(event: Event) -> None:
+        def deliver_event(event: Event) -> None:
             if waiting and source.up and source.engine is engine:
                 waiting.clear()
                 self.step(source.id, event)
@@ -401,17 +401,19 @@ class Quorum:
         def respond(response: Response) -> None:
             assert target is not None
             if (target.id, source.id) not in self.cuts:
-                self.at(1, lambda: come_back(PeerAnswered(message.peer, message.request, response)))
+                self.at(1, lambda: deliver_event(ResponseReceived(message.peer, message.request, response)))
 
         if (source.id, message.peer) in self.cuts:
-            self.at(REQUEST_TIMEOUT_MS, lambda: come_back(PeerFailed(message.peer, message.request)))
+            self.at(
+                REQUEST_TIMEOUT_MS, lambda: deliver_event(PeerRequestFailed(message.peer, message.request))
+            )
         elif target is None or not target.up:
-            come_back(PeerFailed(message.peer, message.request, refused=True))
+            deliver_event(PeerRequestFailed(message.peer, message.request, refused=True))
         else:
-            lost = PeerFailed(message.peer, message.request)
-            self.at(REQUEST_TIMEOUT_MS, lambda: come_back(lost))
-            self.waiting.append((target.id, lambda: come_back(lost)))
-            self.step(target.id, PeerAsked(respond, message.request))
+            lost = PeerRequestFailed(message.peer, message.request)
+            self.at(REQUEST_TIMEOUT_MS, lambda: deliver_event(lost))
+            self.waiting.append((target.id, lambda: deliver_event(lost)))
+            self.step(target.id, RequestReceived(respond, message.request))
 
     # What must hold after every step
 

@@ -7,22 +7,22 @@ from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.effects import Answer, ControlBatch, Effects, Send
+from quorumd.raft.effects import ControlBatch, Effects, Respond, Send
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
-    Flushed,
+    FlushCompleted,
     FoundingPermitted,
-    PeerAnswered,
-    PeerAsked,
     PeerDiscovered,
-    PeerFailed,
+    PeerRequestFailed,
     Propose,
+    RequestReceived,
+    ResponseReceived,
     TimerFired,
 )
 from quorumd.raft.messages import (
-    BeginRequest,
-    EndRequest,
+    BeginEpochRequest,
+    EndEpochRequest,
     FetchRequest,
     FetchResponse,
     LeaderResponse,
@@ -40,10 +40,10 @@ from tests.support.raft_quorum import Batch, MemoryLog, decode, encode, endpoint
 ME = key(1)
 
 
-class Single:
+class EngineHarness:
     """Node `me` of voters 1 to 3, whose log has records of `epochs`, the first of them the voter record.
 
-    `below` answers 0 unless told otherwise: random waits are as short as they can be.
+    `randrange` returns 0 unless given: random waits are as short as they can be.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Single:
         me: ReplicaKey = ME,
         voters: VoterSet | None = None,
         settings: RaftSettings | None = None,
-        below: Callable[[int], int] = lambda bound: 0,
+        randrange: Callable[[int], int] = lambda bound: 0,
         founders: tuple[int, ...] = (1, 2, 3),
     ) -> None:
         self.me = me
@@ -64,7 +64,7 @@ class Single:
         self.settings = settings or RaftSettings()
         self.founders = founders
         self.saved = saved or QuorumState(max(epochs, default=0))
-        self.engine = RaftEngine(self.settings, me, self.saved, self.log, self.history, below)
+        self.engine = RaftEngine(self.settings, me, self.saved, self.log, self.history, randrange)
         self.now = 1000.0
         self.effects = Effects()
         self.open: dict[int, Request] = {}
@@ -79,7 +79,7 @@ class Single:
             self.step(FoundingPermitted(unpinned(*self.founders)))
 
     @classmethod
-    def restarted(cls, before: Single) -> Single:
+    def restarted(cls, before: EngineHarness) -> EngineHarness:
         """The same replica after its process began again."""
         after = cls((), before.state, before.me, settings=before.settings, founders=())
         after.founders = before.founders
@@ -99,14 +99,14 @@ class Single:
 
     def ask(self, request: Request, reply: Any = "reply") -> Any:
         """Ask the engine; its answer, or None while it is parked."""
-        return self.answer_to(reply, self.step(PeerAsked(reply, request)))
+        return self.answer_to(reply, self.step(RequestReceived(reply, request)))
 
     def answer(self, peer: int, response: Response) -> Effects:
         """Let `peer` answer what was asked of it last."""
-        return self.step(PeerAnswered(peer, self.open.pop(peer), response))
+        return self.step(ResponseReceived(peer, self.open.pop(peer), response))
 
     def fail(self, peer: int, unsupported: bool = False, refused: bool = False) -> Effects:
-        return self.step(PeerFailed(peer, self.open.pop(peer), unsupported, refused))
+        return self.step(PeerRequestFailed(peer, self.open.pop(peer), unsupported, refused))
 
     def fire(self) -> Effects:
         """Let time pass until the deadline."""
@@ -119,7 +119,7 @@ class Single:
         return self.step(TimerFired())
 
     def flush(self) -> Effects:
-        return self.step(Flushed(self.log.end_offset))
+        return self.step(FlushCompleted(self.log.end_offset))
 
     def discover(self, *keys: ReplicaKey) -> None:
         for peer in keys:
@@ -137,7 +137,7 @@ class Single:
     @staticmethod
     def answer_to(reply: Any, effects: Effects) -> Any:
         for message in [*effects.send, *effects.send_after_flush]:
-            if isinstance(message, Answer) and message.reply == reply:
+            if isinstance(message, Respond) and message.reply == reply:
                 return message.response
         return None
 
@@ -152,9 +152,9 @@ class Single:
             self.saves.append(effects.save)
         if effects.truncate_to is not None:
             self.log.truncate(effects.truncate_to)
-        if effects.restart_at is not None:
-            self.log.restart_at(effects.restart_at)
-        part = effects.snapshot_part
+        if effects.reset_to_snapshot is not None:
+            self.log.reset_to_snapshot(effects.reset_to_snapshot)
+        part = effects.snapshot_chunk
         if part is not None:
             self.log.part = part.snapshot, b"x" * part.position + part.data
         body = effects.append
@@ -170,12 +170,12 @@ class Single:
 
     # To a role
 
-    def to_prospective(self) -> Single:
+    def to_prospective(self) -> EngineHarness:
         while self.engine.role is not Role.PROSPECTIVE:
             self.fire()
         return self
 
-    def to_candidate(self) -> Single:
+    def to_candidate(self) -> EngineHarness:
         self.to_prospective()
         for peer in list(self.open):
             if self.engine.role is Role.PROSPECTIVE:
@@ -183,7 +183,7 @@ class Single:
         assert self.engine.role is Role.CANDIDATE
         return self
 
-    def to_leader(self, committed: bool = True) -> Single:
+    def to_leader(self, committed: bool = True) -> EngineHarness:
         self.to_candidate()
         self.answer(2, granted(self.engine.epoch))
         assert self.engine.role is Role.LEADER
@@ -193,12 +193,12 @@ class Single:
             assert self.engine.high_watermark > self.engine.leader_epoch_start
         return self
 
-    def to_follower(self, leader: int = 2, epoch: int | None = None) -> Single:
+    def to_follower(self, leader: int = 2, epoch: int | None = None) -> EngineHarness:
         epoch = self.engine.epoch if epoch is None else epoch
         assert self.ask(begin(leader, epoch, self.me)).error is ErrorCode.NONE
         return self
 
-    def to_resigned(self) -> Single:
+    def to_resigned(self) -> EngineHarness:
         self.to_leader()
         while self.engine.role is not Role.RESIGNED:
             self.fire()
@@ -239,12 +239,12 @@ def vote(
     return VoteRequest(epoch, key(candidate), me, OffsetAndEpoch(*last), pre)
 
 
-def begin(leader: int, epoch: int, me: ReplicaKey = ME) -> BeginRequest:
-    return BeginRequest(leader, epoch, me)
+def begin(leader: int, epoch: int, me: ReplicaKey = ME) -> BeginEpochRequest:
+    return BeginEpochRequest(leader, epoch, me)
 
 
-def end(leader: int, epoch: int, *successors: int) -> EndRequest:
-    return EndRequest(leader, epoch, leader, tuple(key(n) for n in successors))
+def end(leader: int, epoch: int, *successors: int) -> EndEpochRequest:
+    return EndEpochRequest(leader, epoch, leader, tuple(key(n) for n in successors))
 
 
 def fetch_error(error: ErrorCode, leader: int, epoch: int) -> FetchResponse:

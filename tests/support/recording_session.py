@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorumd.protocol.connection import Request, encode_answer
+from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.wire import Message
 
 
@@ -12,35 +12,35 @@ class RecordingSession:
     """Satisfies `server_session.Session`. Every answer is encoded too: one that cannot be fails the test."""
 
     def __init__(
-        self, peer: str = "192.0.2.7:4711", asked_as_controller_client: bool = False, number: int = 0
+        self, peer: str = "192.0.2.7:4711", is_controller_client: bool = False, number: int = 0
     ) -> None:
         self.peer = peer
         self.number = number
         self.is_closed = False
-        self.asked_as_controller_client = asked_as_controller_client
+        self.is_controller_client = is_controller_client
         self.answers: list[Any] = []
         self.held: list[Request] = []
         self.refusals = 0
         """How many of the answers said that this node does not lead and did nothing."""
 
-    def answer(self, request: Request, message: Message) -> None:
-        encode_answer(request, message)
+    def respond(self, request: Request, message: Message) -> None:
+        encode_response(request, message)
         self.answers.append(message)
 
-    def answer_not_leader(self, request: Request, message: Message) -> None:
-        self.answer(request, message)
+    def respond_not_leader(self, request: Request, message: Message) -> None:
+        self.respond(request, message)
         self.refusals += 1
 
-    def hold(self, request: Request) -> None:
+    def block(self, request: Request) -> None:
         self.held.append(request)
 
     def close(self) -> None:
         self.is_closed = True
 
-    def answer_at_once(self, request: Request, message: Message) -> None:
-        self.answer(request, message)
+    def respond_immediately(self, request: Request, message: Message) -> None:
+        self.respond(request, message)
 
-    def answer_encoded(self, request: Request, answer: bytes) -> None:
+    def respond_encoded(self, request: Request, answer: bytes) -> None:
         self.answers.append(answer)
 
 

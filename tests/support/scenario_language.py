@@ -15,7 +15,7 @@ are the transcript, all else is comment. `replay` runs the commands and returns 
     cut 1->2 / partition 1|2,3 / heal   messages are lost
     hold 1->2 / deliver 1->2 [1] / drop 1->2 / release 1->2   messages are kept back; `*` is every other node
     hold disk 2 / flush 2 / release disk 2   nothing becomes durable unless flushed
-    full 1 / room 1                 the disk takes no records any more / takes them again
+    full 1 / free 1                 the disk takes no records any more / takes them again
     status [1 2]                    role, log (behind the bar: not durable yet), high watermark
     quietly ...                     any of these without transcript
 """
@@ -28,17 +28,17 @@ from collections.abc import Callable, Iterator
 
 from quorumd.errors import QuorumdError
 from quorumd.ids import NO_NODE
-from quorumd.raft.events import ShutDown
+from quorumd.raft.events import ShutdownRequested
 from quorumd.raft.quorum_state import QuorumState
 from tests.support.raft_quorum import key
-from tests.support.scenario_words import say_node, say_role
-from tests.support.scenario_world import Link, ScenarioWorld
+from tests.support.scenario_cluster import Link, ScenarioQuorum
+from tests.support.scenario_words import describe_node, describe_role
 
-PATIENCE_MS = 30_000
+TIMEOUT_MS = 30_000
 COMMANDS = (
     *("cluster", "given", "start", "restart", "crash", "wipe", "stop", "status"),
     *("quickest", "elect", "advance", "propose", "read"),
-    *("cut", "partition", "heal", "hold", "release", "deliver", "drop", "flush", "full", "room"),
+    *("cut", "partition", "heal", "hold", "release", "deliver", "drop", "flush", "full", "free"),
 )
 
 
@@ -68,7 +68,7 @@ class Scenario:
     """One world, and the commands on it by name."""
 
     def __init__(self) -> None:
-        self.world = ScenarioWorld(3)
+        self.quorum = ScenarioQuorum(3)
         self.commands: dict[str, Callable[[list[str]], None]] = {
             name: getattr(self, name) for name in COMMANDS
         }
@@ -79,21 +79,21 @@ class Scenario:
         command, *arguments = words[1:] if quiet else words
         if command not in self.commands:
             raise ValueError(f"no such command; there are {', '.join(sorted(self.commands))}")
-        self.world.transcript.begin(self.world.now)
+        self.quorum.transcript.begin(self.quorum.now)
         self.commands[command](arguments)
         if command not in ("cluster", "given"):
-            self.world.settle()
-        return [] if quiet else self.world.transcript.lines
+            self.quorum.settle()
+        return [] if quiet else self.quorum.transcript.lines
 
     # Who is there
 
     def cluster(self, words: list[str]) -> None:
         observers = int(words[words.index("observers") + 1]) if "observers" in words else 0
         voters = int(words[0])
-        self.world = ScenarioWorld(voters, observers)
+        self.quorum = ScenarioQuorum(voters, observers)
         if "new" not in words:
             for node_id in range(1, voters + 1):
-                self.world.give_log(node_id, 1)
+                self.quorum.set_log(node_id, 1)
 
     def given(self, words: list[str]) -> None:
         node_id = int(words[0])
@@ -105,62 +105,65 @@ class Scenario:
             else:
                 numbers = found[word]
         if found["log"]:
-            self.world.give_log(node_id, *found["log"])
-        epoch, leader = found["epoch"] or [self.world.node(node_id).saved.epoch], found["leader"] or [NO_NODE]
+            self.quorum.set_log(node_id, *found["log"])
+        epoch, leader = (
+            found["epoch"] or [self.quorum.node(node_id).saved.epoch],
+            found["leader"] or [NO_NODE],
+        )
         voted = key(found["vote"][0]) if found["vote"] else None
-        self.world.give_state(node_id, QuorumState(epoch[0], leader[0], voted))
+        self.quorum.set_state(node_id, QuorumState(epoch[0], leader[0], voted))
 
     def start(self, words: list[str]) -> None:
-        self.world.start(*map(int, words))
+        self.quorum.start(*map(int, words))
 
     restart = start
 
     def crash(self, words: list[str]) -> None:
-        self.world.crash(int(words[0]))
+        self.quorum.crash(int(words[0]))
 
     def wipe(self, words: list[str]) -> None:
-        self.world.wipe(int(words[0]))
+        self.quorum.wipe(int(words[0]))
 
     def stop(self, words: list[str]) -> None:
-        self.world.step(self.running(words[0]), ShutDown())
+        self.quorum.step(self.running(words[0]), ShutdownRequested())
 
     def status(self, words: list[str]) -> None:
-        for node_id in map(int, words or self.world.nodes):
-            self.world.tell(node_id, say_node(self.world.node(node_id)))
+        for node_id in map(int, words or self.quorum.nodes):
+            self.quorum.record(node_id, describe_node(self.quorum.node(node_id)))
 
     # Time
 
     def quickest(self, words: list[str]) -> None:
         first = [int(word) for word in words]
-        order = first + [n for n in self.world.nodes if n not in first]
-        self.world.ranks.update({node_id: rank for rank, node_id in enumerate(order)})
+        order = first + [n for n in self.quorum.nodes if n not in first]
+        self.quorum.ranks.update({node_id: rank for rank, node_id in enumerate(order)})
 
     def elect(self, words: list[str]) -> None:
         node_id = int(words[0])
         self.quickest(words[:1])
-        self.world.advance(PATIENCE_MS, lambda: self.world.leader() == node_id)
-        if self.world.leader() != node_id:
-            raise ValueError(f"node {node_id} was not elected: {self.world}")
-        self.world.transcript.begin(self.world.now)
-        self.world.tell(node_id, say_role(self.world.node(node_id).engine))
+        self.quorum.advance(TIMEOUT_MS, lambda: self.quorum.leader() == node_id)
+        if self.quorum.leader() != node_id:
+            raise ValueError(f"node {node_id} was not elected: {self.quorum}")
+        self.quorum.transcript.begin(self.quorum.now)
+        self.quorum.record(node_id, describe_role(self.quorum.node(node_id).engine))
 
     def advance(self, words: list[str]) -> None:
         amount = re.fullmatch(r"(\d+)(ms|s)", words[0])
         if amount is None:
             raise ValueError("a time is a number with ms or s")
-        self.world.advance(int(amount[1]) * (1000 if amount[2] == "s" else 1))
+        self.quorum.advance(int(amount[1]) * (1000 if amount[2] == "s" else 1))
 
     # Clients
 
     def propose(self, words: list[str]) -> None:
         for name in words[1:]:
-            self.world.propose(self.running(words[0]), name.encode())
+            self.quorum.propose(self.running(words[0]), name.encode())
 
     def read(self, words: list[str]) -> None:
-        self.world.read(self.running(words[0]), words[1])
+        self.quorum.read(self.running(words[0]), words[1])
 
     def running(self, word: str) -> int:
-        if not self.world.node(int(word)).up:
+        if not self.quorum.node(int(word)).up:
             raise ValueError(f"node {word} is down")
         return int(word)
 
@@ -169,55 +172,55 @@ class Scenario:
     def links(self, word: str) -> Iterator[Link]:
         """`1->2`, `1->*` or `*->2`."""
         source, target = word.split("->")
-        ends = [[*self.world.nodes] if end == "*" else [int(end)] for end in (source, target)]
+        ends = [[*self.quorum.nodes] if end == "*" else [int(end)] for end in (source, target)]
         return ((one, other) for one in ends[0] for other in ends[1] if one != other)
 
     def cut(self, words: list[str]) -> None:
         for link in self.links(words[0]):
-            self.world.cut(*link, both=False)
+            self.quorum.cut(*link, both=False)
 
     def partition(self, words: list[str]) -> None:
         groups = [[int(node_id) for node_id in group.split(",")] for group in words[0].split("|")]
         for group in groups:
             for source in group:
                 for target in [node_id for other in groups if other is not group for node_id in other]:
-                    self.world.cut(source, target, both=False)
+                    self.quorum.cut(source, target, both=False)
 
     def heal(self, words: list[str]) -> None:
-        self.world.heal()
+        self.quorum.heal()
 
     def hold(self, words: list[str]) -> None:
         if words[0] == "disk":
-            self.world.node(int(words[1])).flushes = False
+            self.quorum.node(int(words[1])).flushes = False
             return
         for link in self.links(words[0]):
-            self.world.hold(link)
+            self.quorum.hold(link)
 
     def release(self, words: list[str]) -> None:
         if words[0] == "disk":
-            self.world.node(int(words[1])).flushes = True
+            self.quorum.node(int(words[1])).flushes = True
             self.flush(words[1:])
             return
         for link in self.links(words[0]):
-            self.world.release(link)
+            self.quorum.release(link)
 
     def deliver(self, words: list[str]) -> None:
         for link in self.links(words[0]):
-            if link not in self.world.held_links:
+            if link not in self.quorum.held_links:
                 raise ValueError(f"{words[0]} is not held")
-            held = self.world.held_links[link]
+            held = self.quorum.held_links[link]
             for _ in range(int(words[1]) if len(words) > 1 else len(held)):
-                self.world.hand_over(held.popleft())
+                self.quorum.deliver(held.popleft())
 
     def drop(self, words: list[str]) -> None:
         for link in self.links(words[0]):
-            self.world.held_links.get(link, deque()).clear()
+            self.quorum.held_links.get(link, deque()).clear()
 
     def flush(self, words: list[str]) -> None:
-        self.world.flush(self.world.node(int(words[0])))
+        self.quorum.flush(self.quorum.node(int(words[0])))
 
     def full(self, words: list[str]) -> None:
-        self.world.make_room(int(words[0]), full=True)
+        self.quorum.set_disk_full(int(words[0]), full=True)
 
-    def room(self, words: list[str]) -> None:
-        self.world.make_room(int(words[0]), full=False)
+    def free(self, words: list[str]) -> None:
+        self.quorum.set_disk_full(int(words[0]), full=False)

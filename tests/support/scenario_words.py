@@ -11,8 +11,8 @@ from quorumd.ids import NO_NODE, OffsetAndEpoch
 from quorumd.raft.effects import ControlBatch, KRaftVersion, LeaderChange
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.messages import (
-    BeginRequest,
-    EndRequest,
+    BeginEpochRequest,
+    EndEpochRequest,
     FetchResponse,
     LeaderResponse,
     Request,
@@ -29,13 +29,13 @@ def position(at: OffsetAndEpoch) -> str:
     return f"{at.offset}@{at.epoch}"
 
 
-def say_request(request: Request) -> str:
+def describe_request(request: Request) -> str:
     if isinstance(request, VoteRequest):
         kind = "PreVote" if request.pre_vote else "Vote"
         return f"{kind} epoch {request.epoch}, log {position(request.last)}"
-    if isinstance(request, BeginRequest):
+    if isinstance(request, BeginEpochRequest):
         return f"BeginQuorumEpoch {request.epoch}"
-    if isinstance(request, EndRequest):
+    if isinstance(request, EndEpochRequest):
         successors = ", then ".join(str(key.id) for key in request.successors)
         return f"EndQuorumEpoch {request.epoch}, successors {successors}"
     read_round = f", round {request.read_round}" if request.read_round else ""
@@ -43,7 +43,7 @@ def say_request(request: Request) -> str:
     return f"Fetch epoch {request.epoch}, from {at}{read_round}"
 
 
-def say_response(request: Request, response: Response) -> str:
+def describe_response(request: Request, response: Response) -> str:
     """What an answer says; empty for one that merely says "yes, I heard"."""
     words = []
     if response.error is not ErrorCode.NONE:
@@ -54,12 +54,12 @@ def say_response(request: Request, response: Response) -> str:
     elif isinstance(response, LeaderResponse):
         return ""
     if isinstance(response, FetchResponse):
-        words += say_fetched(response)
-    kind = say_request(request).split()[0]
+        words += describe_fetched(response)
+    kind = describe_request(request).split()[0]
     return f"{kind}: {', '.join(words)}"
 
 
-def say_fetched(response: FetchResponse) -> list[str]:
+def describe_fetched(response: FetchResponse) -> list[str]:
     words = []
     if response.batches:
         words.append(records(response.batches[0].base_offset, response.batches[-1].end_offset))
@@ -77,7 +77,7 @@ def records(base: int, end: int) -> str:
     return f"record {base}" if end == base + 1 else f"records {base} to {end - 1}"
 
 
-def say_role(engine: RaftEngine) -> str:
+def describe_role(engine: RaftEngine) -> str:
     role, leader = engine.role_name, engine.leader_id
     if engine.is_leader:
         return f"leads epoch {engine.epoch}"
@@ -86,17 +86,15 @@ def say_role(engine: RaftEngine) -> str:
     return f"voted in epoch {engine.epoch}" if role == "voted" else f"is {role} in epoch {engine.epoch}"
 
 
-def say_node(node: Node) -> str:
-    log = f"log {say_log(node.log, node.durable)}"
+def describe_node(node: Node) -> str:
+    log = f"log {describe_log(node.log, node.durable)}"
     if not node.up:
         return f"down, {log}"
     known = node.engine.high_watermark
-    return (
-        f"{say_role(node.engine)}, {f'high watermark {known}' if known >= 0 else 'no high watermark'}, {log}"
-    )
+    return f"{describe_role(node.engine)}, {f'high watermark {known}' if known >= 0 else 'no high watermark'}, {log}"
 
 
-def say_state(state: QuorumState) -> str:
+def describe_state(state: QuorumState) -> str:
     words = [f"epoch {state.epoch}"]
     if state.leader_id != NO_NODE:
         words.append(f"leader {state.leader_id}")
@@ -105,7 +103,7 @@ def say_state(state: QuorumState) -> str:
     return " ".join(words)
 
 
-def say_log(log: MemoryLog, durable: int) -> str:
+def describe_log(log: MemoryLog, durable: int) -> str:
     """One word a record, `epoch:what`; what stands behind the bar is not on the disk yet."""
     words = []
     for batch in log.batches:

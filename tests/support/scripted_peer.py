@@ -7,7 +7,7 @@ from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import Request, ServerConnection, VersionRanges
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.network import SimulatedNetwork
+from quorumd.simulator.environment.network import SimulatedNetwork
 
 ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from quorumd.ids import KafkaUuid
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.disk import PowerLost
-from quorumd.simulator.entropy import Streams
-from quorumd.simulator.event_heap import EventHeap
-from quorumd.simulator.log_mirror import Batch
+from quorumd.simulator.environment.disk import PowerLost
+from quorumd.simulator.environment.entropy import Streams
+from quorumd.simulator.environment.event_heap import EventHeap
+from quorumd.simulator.inspection.log_mirror import Batch
 from quorumd.simulator.options import SimulationOptions
 
 

@@ -8,10 +8,10 @@ from random import Random
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.state_machine import StateMachine
-from quorumd.simulator.clock import SimulatedClock
-from quorumd.simulator.disk import SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 
 def state_machine_of(image: ClusterImage) -> StateMachine:

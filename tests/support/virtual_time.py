@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quorumd.simulator.clock import MachineTime, SimulatedClock
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.clock import MachineTime, SimulatedClock
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 
 class VirtualTime:

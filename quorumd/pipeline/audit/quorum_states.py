@@ -62,7 +62,7 @@ def _folders(besides: Mapping[int, Beside]) -> Iterator[Finding]:
 
 
 def _leaders(besides: Mapping[int, Beside], controls: Mapping[int, Controls]) -> Iterator[Finding]:
-    """Election safety: one leader an epoch."""
+    """Election safety: at most one leader per epoch."""
     known: dict[int, tuple[int, str, int]] = {}
     told: set[tuple[int, int]] = set()
     for epoch, leader, node, source, offset in _leader_sources(besides, controls):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from quorumd.controller.assignment import Change
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.log_walk import walk
+from quorumd.log.log_reader import read_log
 from quorumd.log.snapshot_file import read_batches
 from quorumd.pipeline.audit.commitment import Pair
 from quorumd.pipeline.audit.copies import Copy
@@ -60,14 +60,14 @@ class _Image:
 
     def read_log(self, folder: str, end: int) -> None:
         """Goes on to what the log in a folder adds up to below `end`."""
-        self._apply(walk(ReadOnlyDisk(), folder, self.end, end))
+        self._apply(read_log(ReadOnlyDisk(), folder, self.end, end))
         self.end = end
 
     def _apply(self, batches: Iterable[tuple[bytes, BatchHeader]]) -> None:
         for data, header in batches:
             if header.is_control:
                 continue
-            changes: list[Change] = []
+            changes: list[UndoEntry] = []
             for value in values(data, header):
                 self.image.apply(decode_record(value), changes, value)
 

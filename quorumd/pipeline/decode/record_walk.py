@@ -21,7 +21,7 @@ from quorumd.pipeline.decode.shapes import LONGEST, ODD_BATCH, Reads, Shape, sha
 from quorumd.pipeline.scan import Batches
 from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT, HEADER_SIZE
 
-_SHORTEST_RECORD: Final = 7
+_MIN_RECORD_BYTES: Final = 7
 _LATEST_BASE: Final = LATEST_MS - (1 << 35)
 """Of timestamps: whatever a varint that is read here adds, the sum fits the column."""
 _FEW_BATCHES: Final = 60
@@ -90,7 +90,7 @@ def _may_be_usual(batches: Batches) -> Mask:
     room = batches.size.astype(np.int64) - HEADER_SIZE
     is_usual: Mask = (
         (batches.attributes & (COMPRESSION_MASK | CONTROL_BIT) == 0)
-        & (batches.count.astype(np.int64) * _SHORTEST_RECORD <= room)
+        & (batches.count.astype(np.int64) * _MIN_RECORD_BYTES <= room)
         & (batches.count > 0)
         & (batches.count == batches.end_offset - batches.base_offset)
         & (batches.base_timestamp >= -_LATEST_BASE)
@@ -106,7 +106,7 @@ def _steps() -> npt.NDArray[np.int32]:
     length = np.where(is_wide, first - WIDE + (second << 7), first)
     size = (length >> 1) + 1 + is_wide
     # An odd length is a negative one.
-    size[(length & 1 == 1) | (length < 2 * (_SHORTEST_RECORD - 1)) | (is_wide & (second >= WIDE))] = 0
+    size[(length & 1 == 1) | (length < 2 * (_MIN_RECORD_BYTES - 1)) | (is_wide & (second >= WIDE))] = 0
     return size.astype(np.int32)
 
 

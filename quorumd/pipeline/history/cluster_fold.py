@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, Setting, Surroundings
+from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, ReplicaContext, Setting
 from quorumd.protocol.control_record import ControlType
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -70,12 +70,12 @@ class ClusterState:
             row["topic"]: topic_id for topic_id, row in self.topics.items() if row["deleted_offset"] is None
         }
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> ReplicaContext:
         """What partitions are folded with, before any more records; `apply` adds to it."""
         settings = [Setting(-1, name, value) for name, value in self.min_isr.items()]
-        return Surroundings(settings=settings)
+        return ReplicaContext(settings=settings)
 
-    def apply(self, rows: Iterable[Row], around: Surroundings, snapshot: bool = False) -> None:
+    def apply(self, rows: Iterable[Row], around: ReplicaContext, snapshot: bool = False) -> None:
         """Fold these records in, and note in `around` what they mean to partitions.
 
         `snapshot`: they are from a snapshot, where things are that came to be long ago.
@@ -86,7 +86,7 @@ class ClusterState:
             else:
                 self._apply_metadata(row, around, snapshot)
 
-    def apply_snapshot(self, rows: list[Row], end: Row, around: Surroundings) -> None:
+    def apply_snapshot(self, rows: list[Row], end: Row, around: ReplicaContext) -> None:
         """Go on with a snapshot: what is not in it is gone. `end` has offset, epoch and ts of the last record that it
         contains, as all its rows have."""
         topics, brokers, configured = set[bytes](), set[int | None](), set[str | None]()
@@ -109,7 +109,7 @@ class ClusterState:
             self._set_min_isr(end, name, None, around)
         self.apply(rows, around, snapshot=True)
 
-    def _apply_metadata(self, row: Row, around: Surroundings, snapshot: bool) -> None:
+    def _apply_metadata(self, row: Row, around: ReplicaContext, snapshot: bool) -> None:
         number = row["type"]
         if number == TOPIC:
             self._add_topic(row, snapshot)
@@ -144,7 +144,7 @@ class ClusterState:
             "partitions": 0,
         }
 
-    def _remove_topic(self, row: Row, around: Surroundings) -> None:
+    def _remove_topic(self, row: Row, around: ReplicaContext) -> None:
         topic = self.topics.get(row["topic_id"])
         if topic is None:
             return
@@ -156,13 +156,13 @@ class ClusterState:
         if self.min_isr.pop(name, None) is not None:
             around.settings.append(Setting(row["offset"], name, None))
 
-    def _configure(self, row: Row, around: Surroundings) -> None:
+    def _configure(self, row: Row, around: ReplicaContext) -> None:
         fields = fields_of(row)
         name = _min_isr_of(fields)
         if name is not None:
             self._set_min_isr(row, name, _min_isr(fields.get("value")), around)
 
-    def _set_min_isr(self, row: Row, name: str, value: int | None, around: Surroundings) -> None:
+    def _set_min_isr(self, row: Row, name: str, value: int | None, around: ReplicaContext) -> None:
         if value is None:
             self.min_isr.pop(name, None)
         else:
@@ -282,7 +282,7 @@ def fields_of(row: Row) -> dict[str, Any]:
     return found
 
 
-def _note(around: Surroundings, kind: int, row: Row, topic_id: bytes | None) -> None:
+def _note(around: ReplicaContext, kind: int, row: Row, topic_id: bytes | None) -> None:
     around.moments.add(kind, row["offset"], row["ts"], row["epoch"], topic_id)
 
 

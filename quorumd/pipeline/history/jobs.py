@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from quorumd.pipeline.history.packed import pack, unpack
 from quorumd.pipeline.history.partition_fold import STATES, fold
-from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, Surroundings
+from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, ReplicaContext
 from quorumd.pipeline.history.tables import FLUSHES, flush, path_in, read_files, write_table
 from quorumd.pipeline.schemas import EVENTS, INTS, PARTITION_STATES, Table
 
@@ -85,8 +85,8 @@ def run_job(job: EventsJob | FoldJob) -> Done:
     return _write_events(job) if isinstance(job, EventsJob) else _fold_bucket(job)
 
 
-def _around(staging: Path) -> Surroundings:
-    around: Surroundings = pickle.loads((staging / AROUND).read_bytes())
+def _around(staging: Path) -> ReplicaContext:
+    around: ReplicaContext = pickle.loads((staging / AROUND).read_bytes())
     return around
 
 
@@ -99,7 +99,7 @@ def _write_events(job: EventsJob) -> Done:
     return Done("events", path)
 
 
-def _named(events: Any, around: Surroundings) -> Any:
+def _named(events: Any, around: ReplicaContext) -> Any:
     """Events with the names of topics by their ids, both as dictionaries; where an id has no name the record itself
     may say it."""
     ids = events["topic_id"].combine_chunks().dictionary_encode()

@@ -26,9 +26,9 @@ from quorumd.pipeline.history.partition_rows import (
     RECOVERY_UNCHANGED,
     REMOVE,
     STATE,
+    ReplicaContext,
     Rows,
     Setting,
-    Surroundings,
     arrange,
     without_aborted,
 )
@@ -54,7 +54,7 @@ class Folded(NamedTuple):
     """By topic id: the highest partition that records made + 1."""
 
 
-def fold(states: Any, records: Any, surroundings: Surroundings) -> Folded:
+def fold(states: Any, records: Any, surroundings: ReplicaContext) -> Folded:
     """The states that partitions went through, from `states` (Table of STATES) by `records` (RECORD_COLUMNS)."""
     records = without_aborted(records, surroundings)
     rows = arrange(states, records, surroundings)
@@ -76,7 +76,7 @@ def _partition_counts(rows: Rows) -> dict[bytes, int]:
 class _Timeline:
     """Rows, and for each field of a state the row that said it last."""
 
-    def __init__(self, states: Any, records: Any, rows: Rows, surroundings: Surroundings) -> None:
+    def __init__(self, states: Any, records: Any, rows: Rows, surroundings: ReplicaContext) -> None:
         self.rows = rows
         self.surroundings = surroundings
         self.leader = _ints(rows.inputs["leader"], LEADER_UNCHANGED)
@@ -241,7 +241,7 @@ class _Timeline:
         )
 
 
-def min_isr(rows: Rows, surroundings: Surroundings) -> Ints:
+def min_isr(rows: Rows, surroundings: ReplicaContext) -> Ints:
     """min.insync.replicas at each row: the topic's own, else that of all, else 1."""
     common = [setting for setting in surroundings.settings if setting.topic == ""]
     # Also where it is _NOT_THERE, which is less than anything.

@@ -88,7 +88,7 @@ class Setting(NamedTuple):
 
 
 @dataclass(slots=True)
-class Surroundings:
+class ReplicaContext:
     """What else there was while the records were written: all but the records of partitions."""
 
     topics: Any = field(default_factory=lambda: _topics({}))
@@ -171,7 +171,7 @@ class Rows:
         return len(self.key)
 
 
-def without_aborted(records: Any, surroundings: Surroundings) -> Any:
+def without_aborted(records: Any, surroundings: ReplicaContext) -> Any:
     """The records (Table of RECORD_COLUMNS) that count."""
     if not surroundings.aborted:
         return records
@@ -181,7 +181,7 @@ def without_aborted(records: Any, surroundings: Surroundings) -> Any:
     return records.filter(pa.array((last < 0) | (offsets >= ends[last])))
 
 
-def arrange(states: Any, records: Any, surroundings: Surroundings) -> Rows:
+def arrange(states: Any, records: Any, surroundings: ReplicaContext) -> Rows:
     """All that happened, in its order, without what happened to partitions that were not there.
 
     `states`: Table of the states before (schemas.PARTITION_STATES, packed); `records`: Table of RECORD_COLUMNS.
@@ -223,7 +223,7 @@ def arrange(states: Any, records: Any, surroundings: Surroundings) -> Rows:
     return rows if there.all() else rows.keep(there)
 
 
-def _names(topic_ids: Any, numbers: Ints, of_states: Any, surroundings: Surroundings) -> Any:
+def _names(topic_ids: Any, numbers: Ints, of_states: Any, surroundings: ReplicaContext) -> Any:
     """By the number of a topic: as records that are folded say it, else as its states do."""
     found = surroundings.names_of(topic_ids)
     if not found.null_count:

@@ -13,7 +13,7 @@ from quorumd.pipeline.history.cluster_fold import ClusterState, Row
 from quorumd.pipeline.history.jobs import AROUND, Done, EventsJob, FoldJob, MicroBatch, run_jobs
 from quorumd.pipeline.history.lag import LagRows
 from quorumd.pipeline.history.merging import GROWING, merge_small
-from quorumd.pipeline.history.partition_rows import Surroundings
+from quorumd.pipeline.history.partition_rows import ReplicaContext
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.staging import Staged
 from quorumd.pipeline.history.tables import (
@@ -131,7 +131,7 @@ class HistoryWriter:
     def _micro_batch(self, low: int) -> MicroBatch:
         return MicroBatch(self.folder.absolute(), self.staging, low, self._state.cluster_id)
 
-    def _fold_jobs(self, staged: list[Staged], low: int, around: Surroundings) -> list[FoldJob]:
+    def _fold_jobs(self, staged: list[Staged], low: int, around: ReplicaContext) -> list[FoldJob]:
         self.staging.mkdir(parents=True, exist_ok=True)
         (self.staging / AROUND).write_bytes(pickle.dumps(around))
         current = self._current()
@@ -159,7 +159,7 @@ class HistoryWriter:
                 )
             expected = part.high
 
-    def _fold_cluster(self, staged: list[Staged], seed: Seed | None = None) -> Surroundings:
+    def _fold_cluster(self, staged: list[Staged], seed: Seed | None = None) -> ReplicaContext:
         state = self._state
         around = state.surroundings()
         settled = settle([row for part in staged for row in part.cluster_rows])

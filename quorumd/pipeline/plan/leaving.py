@@ -39,8 +39,8 @@ def _surplus(placement: Placement, partitions: Ints) -> Mask:
     fewest, most = placement.rules.fewest[wanted], placement.rules.most[wanted]
     crowded: Mask = np.asarray(counts > most)
     missing = np.maximum(fewest - counts, 0).sum(1)
-    too_many = wanted - here.sum(1) < missing
+    too_many_partitions = wanted - here.sum(1) < missing
     some_crowded = np.asarray(crowded.any(1))
-    source = np.where(some_crowded[:, None], crowded, too_many[:, None] & (counts > fewest))
+    source = np.where(some_crowded[:, None], crowded, too_many_partitions[:, None] & (counts > fewest))
     racks = np.where(here, placement.rack_of[rows], 0)
     return np.asarray(here & np.take_along_axis(source, racks, axis=1))

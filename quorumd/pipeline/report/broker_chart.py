@@ -71,8 +71,10 @@ def before_and_after(
     if racks:
         layers += _rack_layers()
     layers.append(_hover_layer(len(brokers), [name for name, _ in colors]))
-    layered = alt.layer(*layers).properties(width="container", height=HEIGHT + 30)
-    spec = chart_spec(layered, f"{unit} per broker", rows=_rows(brokers, wide, format_value), racks=racks)
+    merge_layers = alt.layer(*layers).properties(width="container", height=HEIGHT + 30)
+    spec = chart_spec(
+        merge_layers, f"{unit} per broker", rows=_rows(brokers, wide, format_value), racks=racks
+    )
     spec["params"].append({"name": "ids", "value": [broker.id for broker in brokers]})
     return spec
 

@@ -149,8 +149,8 @@ def timeline(
     layers = [zoomable(bars)]
     if any(segment.label for segment in segments):
         layers.append(_segment_labels(y))
-    layered = alt.layer(*layers).properties(width="container", height={"step": LANE_HEIGHT})
-    return chart_spec(layered, f"timeline of each {noun}", rows=rows)
+    merge_layers = alt.layer(*layers).properties(width="container", height={"step": LANE_HEIGHT})
+    return chart_spec(merge_layers, f"timeline of each {noun}", rows=rows)
 
 
 def _segment_labels(y: alt.Y) -> alt.Chart:

@@ -16,7 +16,7 @@ from quorumd.controller.cluster_image import (
     Topic,
 )
 from quorumd.controller.partition import PartitionId
-from quorumd.controller.reassignment import originals
+from quorumd.controller.reassignment import original_replicas_of
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import (
     alter_partition_reassignments_request,
@@ -29,23 +29,23 @@ from quorumd.protocol.messages import (
     list_partition_reassignments_request,
 )
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.channel import errors_in
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
-from quorumd.simulator.network import SimulatedNetwork
-from quorumd.simulator.workload.link import ClientLink
+from quorumd.simulator.brokers.request_channel import errors_in
+from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.environment.network import SimulatedNetwork
+from quorumd.simulator.workload.request_connection import RequestConnection
 
 HOST: Final = "10.0.4.1"
 TIMEOUT_MS: Final = 2000.0
-MOST_TOPICS: Final = 4
-MOST_PARTITIONS: Final = 3
+MAX_TOPICS: Final = 4
+MAX_PARTITIONS: Final = 3
 NAMES: Final = ("a", "b", "c", "d", "e")
 PREFERRED: Final = 0
 SET: Final = 0
 DELETE: Final = 1
 
-Wish = tuple[Message, int] | None
+AdminRequest = tuple[Message, int] | None
 """A request and its version; None where there is nothing to wish."""
 
 
@@ -72,9 +72,9 @@ class Administrator:
         self._observation = observation
         self._nodes = nodes
         self._broker_ids = broker_ids
-        self._link: ClientLink | None = None
+        self._link: RequestConnection | None = None
         self._timer: Scheduled | None = None
-        self._wishes: list[tuple[float, Callable[[], Wish]]] = [
+        self._requests: list[tuple[float, Callable[[], AdminRequest]]] = [
             (3.0, self._create),
             (0.4, self._delete),
             (0.5, self._grow),
@@ -86,8 +86,8 @@ class Administrator:
             (1.5 if options.raises_min_isr else 0.0, self._change_min_isr),
         ]
         if options.only_topics:
-            self._wishes = [(3.0, self._create), (2.0, self._delete), (1.0, self._grow)]
-        self._way_back: tuple[str, int] | None = None
+            self._requests = [(3.0, self._create), (2.0, self._delete), (1.0, self._grow)]
+        self._revertible: tuple[str, int] | None = None
         """A partition of which a cancel was refused."""
 
     def start(self) -> None:
@@ -96,21 +96,21 @@ class Administrator:
     def _next(self) -> None:
         if self.running:
             wait_ms = self._random.random() * 2 * self._options.admin_ms
-            self._heap.call_later(wait_ms, self._wish, b"administrator", self._process)
+            self._heap.call_later(wait_ms, self._next_request, b"administrator", self._process)
 
-    def _wish(self) -> None:
+    def _next_request(self) -> None:
         if not self.running:
             return
-        weights = [weight for weight, _ in self._wishes]
-        ((_, wish),) = self._random.choices(self._wishes, weights)
-        wanted = self._go_back() or (wish() if self._topics() else self._create())
+        weights = [weight for weight, _ in self._requests]
+        ((_, wish),) = self._random.choices(self._requests, weights)
+        wanted = self._revert() or (wish() if self._topics() else self._create())
         if wanted is None:
             self._next()
             return
         request, version = wanted
         answered = partial(self._answered, request)
         self._timer = self._heap.call_later(TIMEOUT_MS, partial(answered, None), b"timeout", self._process)
-        self._link = ClientLink("administrator", request, version, answered)
+        self._link = RequestConnection("administrator", request, version, answered)
         host, port = self._random.choice(self._nodes)
         self._network.connect(host, port, self._link)
 
@@ -125,14 +125,14 @@ class Administrator:
         else:
             for code in errors_in(message):
                 self.counters[f"{name}: {ErrorCode(code).name}"] += 1
-            self._observation.admin_answered(request, message)
-            self._way_back = refused_cancel(request, message)
+            self._observation.admin_request_completed(request, message)
+            self._revertible = rejected_cancel(request, message)
         self._next()
 
     # Wishes
 
     def _topics(self) -> list[Topic]:
-        image = self._observation.scene.image
+        image = self._observation.view.image
         return [image.topics[topic_id] for _, topic_id in sorted(image.topic_ids.items())]
 
     def _one(self, reassigning: bool | None = None) -> list[tuple[Topic, int]]:
@@ -143,11 +143,11 @@ class Administrator:
             for number, row in topic.partitions.items()
             if reassigning is None or row.is_reassigning == reassigning
         ]
-        count = min(len(numbers), self._random.choice((1, 1, MOST_PARTITIONS)))
+        count = min(len(numbers), self._random.choice((1, 1, MAX_PARTITIONS)))
         return [(topic, number) for number in self._random.sample(numbers, count)]
 
-    def _create(self) -> Wish:
-        if len(self._topics()) >= MOST_TOPICS:
+    def _create(self) -> AdminRequest:
+        if len(self._topics()) >= MAX_TOPICS:
             return None
         random, wire = self._random, create_topics_request
         replicas = min(len(self._broker_ids), random.choice((1, 2, 3, 3, 3, 4)))
@@ -155,74 +155,76 @@ class Administrator:
         configs = [wire.CreatableTopicConfig(MIN_INSYNC_REPLICAS, str(least))]
         if random.random() < self._options.unclean_topics:
             configs.append(wire.CreatableTopicConfig(UNCLEAN_ELECTION, "true"))
-        partitions = 1 + random.randrange(MOST_PARTITIONS)
+        partitions = 1 + random.randrange(MAX_PARTITIONS)
         topic = wire.CreatableTopic(random.choice(NAMES), partitions, replicas, [], configs)
         return wire.CreateTopicsRequest([topic], int(TIMEOUT_MS)), 7
 
-    def _delete(self) -> Wish:
+    def _delete(self) -> AdminRequest:
         wire, topics = delete_topics_request, self._topics()
         topic = self._random.choice(topics)
         return wire.DeleteTopicsRequest([wire.DeleteTopicState(topic.name)], [], int(TIMEOUT_MS)), 6
 
-    def _grow(self) -> Wish:
+    def _grow(self) -> AdminRequest:
         wire, topic = create_partitions_request, self._random.choice(self._topics())
         count = len(topic.partitions) + 1
-        if count > MOST_PARTITIONS + 1:
+        if count > MAX_PARTITIONS + 1:
             return None
         return wire.CreatePartitionsRequest(
             [wire.CreatePartitionsTopic(topic.name, count, None)], int(TIMEOUT_MS)
         ), 3
 
-    def _reassign(self) -> Wish:
+    def _reassign(self) -> AdminRequest:
         return self._move(self._one(), self._targets)
 
-    def _override(self) -> Wish:
+    def _override(self) -> AdminRequest:
         return self._move(self._one(reassigning=True), self._targets)
 
-    def _cancel(self) -> Wish:
+    def _cancel(self) -> AdminRequest:
         return self._move(
             self._one(reassigning=None if self._random.random() < 0.1 else True), lambda topic: None
         )
 
-    def _go_back(self) -> Wish:
+    def _revert(self) -> AdminRequest:
         """What the refusal of a cancel says: a reassignment to the originals."""
-        if self._way_back is None:
+        if self._revertible is None:
             return None
-        (name, number), self._way_back = self._way_back, None
-        topic = self._observation.scene.image.topic_named(name)
+        (name, number), self._revertible = self._revertible, None
+        topic = self._observation.view.image.topic_by_name(name)
         row = topic.partitions.get(number) if topic is not None else None
         if topic is None or row is None or not row.is_reassigning:
             return None
-        target = list(originals(row))
+        target = list(original_replicas_of(row))
         return self._move([(topic, number)], lambda topic: target)
 
     def _targets(self, topic: Topic) -> list[int]:
         count = self._random.choice((1, 2, 3, 3, 3, 4))
         return self._random.sample(self._broker_ids, min(count, len(self._broker_ids)))
 
-    def _move(self, partitions: list[tuple[Topic, int]], target: Callable[[Topic], list[int] | None]) -> Wish:
+    def _move(
+        self, partitions: list[tuple[Topic, int]], target: Callable[[Topic], list[int] | None]
+    ) -> AdminRequest:
         if not partitions:
             return None
         wire = alter_partition_reassignments_request
         moved = [wire.ReassignablePartition(number, target(topic)) for topic, number in partitions]
         for (topic, number), wanted in zip(partitions, moved, strict=True):
             if wanted.replicas is not None:
-                self._observation.wished(PartitionId(topic.id, number), tuple(wanted.replicas))
+                self._observation.target_requested(PartitionId(topic.id, number), tuple(wanted.replicas))
         topics = [wire.ReassignableTopic(partitions[0][0].name, moved)]
         return wire.AlterPartitionReassignmentsRequest(int(TIMEOUT_MS), True, topics), 1
 
-    def _elect(self) -> Wish:
+    def _elect(self) -> AdminRequest:
         wire = elect_leaders_request
         partitions = self._one()
         asked = [wire.TopicPartitions(topic.name, [number]) for topic, number in partitions]
         return wire.ElectLeadersRequest(PREFERRED, asked, int(TIMEOUT_MS)), 2
 
-    def _list(self) -> Wish:
+    def _list(self) -> AdminRequest:
         return list_partition_reassignments_request.ListPartitionReassignmentsRequest(
             int(TIMEOUT_MS), None
         ), 0
 
-    def _change_min_isr(self) -> Wish:
+    def _change_min_isr(self) -> AdminRequest:
         """Of a topic. At times that of all brokers is removed: it must be refused."""
         wire, topic = incremental_alter_configs_request, self._random.choice(self._topics())
         if self._random.random() < 0.1:
@@ -234,7 +236,7 @@ class Administrator:
         return wire.IncrementalAlterConfigsRequest([resource]), 1
 
 
-def refused_cancel(request: Message, message: Message) -> tuple[str, int] | None:
+def rejected_cancel(request: Message, message: Message) -> tuple[str, int] | None:
     """A partition, by topic and number, whose originals may lack what others have: so it was not cancelled."""
     if not isinstance(
         request, alter_partition_reassignments_request.AlterPartitionReassignmentsRequest

@@ -16,18 +16,18 @@ from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers import directories
-from quorumd.simulator.brokers.channel import Address, Channel
-from quorumd.simulator.brokers.data_fetcher import DataFetcher
 from quorumd.simulator.brokers.data_log import DataLog, Record
-from quorumd.simulator.brokers.data_server import DataServer
-from quorumd.simulator.brokers.data_wire import Asked
+from quorumd.simulator.brokers.fetch_codec import FetchPartitions
+from quorumd.simulator.brokers.fetch_server import FetchServer
 from quorumd.simulator.brokers.isr_changes import IsrChanges
 from quorumd.simulator.brokers.lifecycle import Lifecycle, State, registration_of
 from quorumd.simulator.brokers.metadata import MetadataBatch, MetadataObserver
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.brokers.replica import Fetch, Fetched, Outcome, Proposal, Replica
-from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.network import Host
+from quorumd.simulator.brokers.replica_fetcher import ReplicaFetcher
+from quorumd.simulator.brokers.request_channel import Address, Channel
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.network import Host
 
 BACKOFF_MS: Final = 50.0
 METADATA_WAIT_MS: Final = 500.0
@@ -74,25 +74,25 @@ class Watcher(Protocol):
 
     def proposed(self, broker: Broker, proposal: Proposal) -> None: ...
 
-    def proposal_answered(
+    def proposal_completed(
         self, broker: Broker, proposal: Proposal, error: ErrorCode, answer: Partition | None
     ) -> None: ...
 
     def registered(self, broker: Broker) -> None: ...
 
-    def heartbeat_answered(
+    def heartbeat_completed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None: ...  # fmt: skip
 
-    def heartbeat_lost(
+    def heartbeat_failed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest
     ) -> None: ...
 
-    def admin_answered(self, request: Message, answer: Message) -> None:
+    def admin_request_completed(self, request: Message, answer: Message) -> None:
         """What somebody wanted of the controller for others."""
 
-    def may_go(self, broker: Broker) -> None:
+    def shutdown_granted(self, broker: Broker) -> None:
         """Its controlled shutdown may end."""
 
 
@@ -124,7 +124,7 @@ class Broker:
             where: Replica(where, broker_id, self, log, high_watermark)
             for where, (log, high_watermark) in disk.logs.items()
         }
-        self.fetchers: dict[int, DataFetcher] = {}
+        self.fetchers: dict[int, ReplicaFetcher] = {}
         self._address = address
         self._heap = heap
         self._network = network
@@ -133,7 +133,7 @@ class Broker:
         self._nodes = nodes
         self._watcher = watcher
         self._metadata_channel = self._channel("metadata", METADATA_WAIT_MS + options.session_timeout_ms / 2)
-        self._server = DataServer(heap, process, self._replica_in_use)
+        self._server = FetchServer(heap, process, self._replica_in_use)
         self._directories = self._channel("directories", options.session_timeout_ms / 2)
         self._producer_ids = self._channel("producer ids", options.session_timeout_ms / 2)
         self.isr_network = isr_network
@@ -142,7 +142,7 @@ class Broker:
             f"broker-{broker_id}-isr", heap, isr_network, process, options.controller_timeout_ms
         )
         self._changes = IsrChanges(
-            broker_id, heap, process, self.isr_channel, self._controller, self._proposal_answered
+            broker_id, heap, process, self.isr_channel, self._controller, self._proposal_completed
         )
 
     def start(self, cluster_id: str, incarnation_id: KafkaUuid, features: Sequence[SupportedFeature]) -> None:
@@ -163,8 +163,8 @@ class Broker:
         self._repeat(options.longest_lag_ms / 2, self._look_for_laggards)
         self._repeat(options.flush_ms, self._flush)
         self._repeat(WRITE_SWEEP_MS, self._time_out_writes)
-        self._repeat(DIRECTORIES_MS, self._tell_directories)
-        self._repeat(PRODUCER_IDS_MS, self._ask_for_producer_ids)
+        self._repeat(DIRECTORIES_MS, self._assign_directories)
+        self._repeat(PRODUCER_IDS_MS, self._allocate_producer_ids)
 
     @property
     def epoch(self) -> int:
@@ -207,9 +207,9 @@ class Broker:
     def _fetch_metadata(self) -> None:
         address = self._controller() or self._random.choice(self._nodes)
         request, version = self.metadata.request(METADATA_WAIT_MS)
-        self._metadata_channel.ask(address, request, version, self._metadata_answered)
+        self._metadata_channel.ask(address, request, version, self._metadata_received)
 
-    def _metadata_answered(self, message: Message | None) -> None:
+    def _metadata_received(self, message: Message | None) -> None:
         if message is None:
             self.metadata.leader = None
         elif self.metadata.answered(message):
@@ -275,7 +275,7 @@ class Broker:
                 continue
             leader_id = replica.known.leader
             if leader_id >= 0 and leader_id not in self.fetchers:
-                fetcher = self.fetchers[leader_id] = DataFetcher(
+                fetcher = self.fetchers[leader_id] = ReplicaFetcher(
                     leader_id, self._heap, self.process,
                     self._channel(f"fetch-{leader_id}", self._options.fetch_wait_ms + 1000.0),
                     self._options.fetch_wait_ms, self, partial(self._unfollow, leader_id),
@@ -285,7 +285,7 @@ class Broker:
     def _unfollow(self, leader_id: int) -> None:
         del self.fetchers[leader_id]
 
-    def fetches_from(self, leader_id: int) -> Asked:
+    def fetches_from(self, leader_id: int) -> FetchPartitions:
         return [
             (where, replica.next_fetch(self.epoch))
             for where, replica in self.replicas.items()
@@ -323,29 +323,29 @@ class Broker:
             replica.log.flush()
             self.disk.logs[where] = (replica.log, replica.high_watermark)
 
-    def _proposal_answered(self, proposal: Proposal, error: ErrorCode, answer: Partition | None) -> None:
-        self._watcher.proposal_answered(self, proposal, error, answer)
+    def _proposal_completed(self, proposal: Proposal, error: ErrorCode, answer: Partition | None) -> None:
+        self._watcher.proposal_completed(self, proposal, error, answer)
         replica = self.replicas.get(proposal.where)
         if replica is not None:
             replica.answered(proposal, error, answer)
             self._touched(proposal.where)
 
-    def _tell_directories(self) -> None:
+    def _assign_directories(self) -> None:
         address = self._controller()
-        wrong = directories.misplaced(self.id, self.disk.directory_id, self.replicas.values())
+        wrong = directories.misplaced_replicas(self.id, self.disk.directory_id, self.replicas.values())
         if wrong and address is not None and not self._directories.is_waiting:
             request = directories.request_of(self.id, self.epoch, self.disk.directory_id, wrong)
             self._directories.ask(address, request, directories.VERSION, lambda message: None)
 
-    def _ask_for_producer_ids(self) -> None:
+    def _allocate_producer_ids(self) -> None:
         address = self._controller() if self.needs_producer_ids else None
         if address is not None and self.epoch >= 0 and not self._producer_ids.is_waiting:
             request = AllocateProducerIdsRequest(self.id, self.epoch)
-            self._producer_ids.ask(address, request, 0, partial(self._producer_ids_answered, request))
+            self._producer_ids.ask(address, request, 0, partial(self._producer_ids_received, request))
 
-    def _producer_ids_answered(self, request: Message, message: Message | None) -> None:
+    def _producer_ids_received(self, request: Message, message: Message | None) -> None:
         if message is not None:
-            self._watcher.admin_answered(request, message)
+            self._watcher.admin_request_completed(request, message)
 
     # Surroundings of its replicas
 
@@ -357,7 +357,7 @@ class Broker:
         broker = self.metadata.image.brokers.get(broker_id)
         return broker.epoch if broker is not None else -1
 
-    def may_join(self, broker_id: int) -> bool:
+    def is_eligible_for_isr(self, broker_id: int) -> bool:
         broker = self.metadata.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
@@ -386,16 +386,16 @@ class Broker:
         del epoch
         self._watcher.registered(self)
 
-    def heartbeat_answered(
+    def heartbeat_completed(
         self, request: broker_heartbeat_request.BrokerHeartbeatRequest,
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None:  # fmt: skip
-        self._watcher.heartbeat_answered(self, request, answer)
+        self._watcher.heartbeat_completed(self, request, answer)
         if not self.is_published:
             self._publish()
 
-    def heartbeat_lost(self, request: broker_heartbeat_request.BrokerHeartbeatRequest) -> None:
-        self._watcher.heartbeat_lost(self, request)
+    def heartbeat_failed(self, request: broker_heartbeat_request.BrokerHeartbeatRequest) -> None:
+        self._watcher.heartbeat_failed(self, request)
 
-    def may_go(self) -> None:
-        self._watcher.may_go(self)
+    def shutdown_granted(self) -> None:
+        self._watcher.shutdown_granted(self)

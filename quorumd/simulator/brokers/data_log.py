@@ -90,7 +90,7 @@ class DataLog:
             return end
         return None
 
-    def cut_for(self, diverging: EpochEnd) -> int:
+    def truncation_offset(self, diverging: EpochEnd) -> int:
         """Where to truncate to after a leader told that the logs diverge; the next fetch may tell it again."""
         own = self.end_of(diverging.epoch)
         if own is None:

@@ -13,7 +13,9 @@ from quorumd.simulator.brokers.replica import Replica
 VERSION: Final = 0
 
 
-def misplaced(broker_id: int, directory_id: KafkaUuid, replicas: Iterable[Replica]) -> list[PartitionId]:
+def misplaced_replicas(
+    broker_id: int, directory_id: KafkaUuid, replicas: Iterable[Replica]
+) -> list[PartitionId]:
     """The replicas that the metadata has in another directory than the one that this broker has."""
     found = []
     for replica in replicas:

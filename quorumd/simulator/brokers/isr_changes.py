@@ -11,9 +11,9 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import alter_partition_request, alter_partition_response
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.channel import Address, Channel
 from quorumd.simulator.brokers.replica import Proposal
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.brokers.request_channel import Address, Channel
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 VERSION: Final = 3
 RETRY_MS: Final = 50.0
@@ -86,7 +86,7 @@ class IsrChanges:
     def _answered(self, proposals: Sequence[Proposal], message: Message | None) -> None:
         again = True
         if isinstance(message, alter_partition_response.AlterPartitionResponse) and not message.error_code:
-            answers = answers_in(message)
+            answers = decode_response(message)
             again = False
             for proposal in proposals:
                 error, answer = answers.get(proposal.where, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
@@ -121,7 +121,7 @@ def request_of(
     )
 
 
-def answers_in(
+def decode_response(
     message: alter_partition_response.AlterPartitionResponse,
 ) -> dict[PartitionId, tuple[ErrorCode, Partition | None]]:
     """Error, and of a success what the partition is now; only leader, ISR and epochs of that are told."""

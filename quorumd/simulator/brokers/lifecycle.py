@@ -16,9 +16,9 @@ from quorumd.protocol.messages import (
     broker_registration_response,
 )
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.channel import Address, Channel
 from quorumd.simulator.brokers.metadata import Leader
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.brokers.request_channel import Address, Channel
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 REGISTRATION_VERSION: Final = 3
 HEARTBEAT_VERSION: Final = 1
@@ -47,15 +47,15 @@ class LifecycleListener(Protocol):
 
     def registered(self, epoch: int) -> None: ...
 
-    def heartbeat_answered(
+    def heartbeat_completed(
         self, request: broker_heartbeat_request.BrokerHeartbeatRequest,
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None: ...  # fmt: skip
 
-    def heartbeat_lost(self, request: broker_heartbeat_request.BrokerHeartbeatRequest) -> None:
+    def heartbeat_failed(self, request: broker_heartbeat_request.BrokerHeartbeatRequest) -> None:
         """No answer came; the request may still arrive."""
 
-    def may_go(self) -> None:
+    def shutdown_granted(self) -> None:
         """A controlled shutdown may end."""
 
 
@@ -152,15 +152,15 @@ class Lifecycle:
     ) -> None:
         if not isinstance(message, broker_heartbeat_response.BrokerHeartbeatResponse) or message.error_code:
             if isinstance(message, broker_heartbeat_response.BrokerHeartbeatResponse):
-                self._listener.heartbeat_answered(request, message)
+                self._listener.heartbeat_completed(request, message)
             else:
-                self._listener.heartbeat_lost(request)
+                self._listener.heartbeat_failed(request)
             self._later(RETRY_MS, self._heartbeat)
             return
         self.is_caught_up |= message.is_caught_up
-        self._listener.heartbeat_answered(request, message)
+        self._listener.heartbeat_completed(request, message)
         if self.state is State.SHUTTING_DOWN and message.should_shut_down:
-            self._listener.may_go()
+            self._listener.shutdown_granted()
             return
         if self.state is State.RECOVERED and not message.is_fenced:
             self.state = State.RUNNING

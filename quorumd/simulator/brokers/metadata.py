@@ -112,7 +112,7 @@ class MetadataObserver:
     def answered(self, message: Message) -> bool:
         """Take an answer in. Whether it was a good one; if not, another node may know better."""
         if isinstance(message, fetch_snapshot_response.FetchSnapshotResponse):
-            return self._snapshot_answered(message)
+            return self._snapshot_received(message)
         assert isinstance(message, fetch_response.FetchResponse)
         if message.error_code or not message.responses:
             return False
@@ -184,7 +184,7 @@ class MetadataObserver:
             topics=[wire.TopicSnapshot(METADATA_TOPIC, [wanted])],
         )
 
-    def _snapshot_answered(self, message: fetch_snapshot_response.FetchSnapshotResponse) -> bool:
+    def _snapshot_received(self, message: fetch_snapshot_response.FetchSnapshotResponse) -> bool:
         snapshot = self._snapshot
         if snapshot is None or message.error_code or not message.topics:
             self._snapshot = None

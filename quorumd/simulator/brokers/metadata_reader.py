@@ -12,8 +12,8 @@ from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.simulator.brokers.observation import Observation
-from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
-from quorumd.simulator.network import SimulatedNetwork
+from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.environment.network import SimulatedNetwork
 
 HOST: Final = "10.0.5.1"
 EVERY_MS: Final = 300.0
@@ -51,20 +51,20 @@ class MetadataReader:
     def _ask(self) -> None:
         if self.running:
             host, port = self._random.choice(self._nodes)
-            self._network.connect(host, port, _Visit(self, self._heap, self._process))
+            self._network.connect(host, port, _MetadataConnection(self, self._heap, self._process))
 
     def over(self, missing: int) -> None:
         """One visit has ended; so many answers did not come though the connection lives."""
         if missing and self._nothing_fails and self.running:
-            self._observation.metadata_missing(missing)
+            self._observation.metadata_lost(missing)
         self.start()
 
     def answered(self, message: MetadataResponse) -> None:
         self.answers += 1
-        self._observation.metadata_answered(message)
+        self._observation.metadata_received(message)
 
 
-class _Visit:
+class _MetadataConnection:
     """One connection; satisfies `ports.Connection`. Asks in an unspoken version, and then for metadata."""
 
     def __init__(self, reader: MetadataReader, heap: EventHeap, process: Process) -> None:

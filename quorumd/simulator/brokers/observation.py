@@ -24,12 +24,12 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.checkers import all_checkers
 from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange, Registration
 from quorumd.simulator.brokers.data_log import DataLog, Record
-from quorumd.simulator.brokers.ledger import NOTHING_KNOWN, Ledger
 from quorumd.simulator.brokers.metadata import MetadataBatch
+from quorumd.simulator.brokers.partition_history import UNBOUNDED, PartitionHistory
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
-from quorumd.simulator.brokers.scene import Registration, RowChange, Scene
-from quorumd.simulator.log_mirror import Batch
+from quorumd.simulator.inspection.log_mirror import Batch
 
 Tell = Callable[[int, str, str], None]
 """(broker id, kind of entry, text): for people who read what happened."""
@@ -41,10 +41,10 @@ class Observation:
     def __init__(
         self, committed: Sequence[Batch], now_ms: Callable[[], float], shortest_session_ms: float
     ) -> None:
-        self.scene = Scene(shortest_session_ms=shortest_session_ms)
+        self.view = ClusterView(shortest_session_ms=shortest_session_ms)
         self.checkers: list[BrokerChecker] = all_checkers()
         self.tell: Tell | None = None
-        self.on_may_go: Callable[[Broker], None] = lambda broker: None
+        self.on_shutdown_granted: Callable[[Broker], None] = lambda broker: None
         self.on_stale: Callable[[Broker], None] = lambda broker: None
         self.on_proposal: Callable[[Broker, Proposal], None] = lambda broker, proposal: None
         self.counters = dict.fromkeys(Outcome, 0)
@@ -64,9 +64,9 @@ class Observation:
 
     # The simulation
 
-    def leads_quorum(self, epoch: int) -> None:
+    def quorum_leader_elected(self, epoch: int) -> None:
         """A node leads the quorum in this epoch, from now on at the latest."""
-        self.scene.leads_since.setdefault(epoch, self._now_ms())
+        self.view.leads_since.setdefault(epoch, self._now_ms())
 
     def look(self) -> None:
         """After every event. Raises Broken."""
@@ -75,10 +75,10 @@ class Observation:
         if self._changed:
             changed, self._changed = self._changed, {}
             for where in changed:
-                self._ask("looked", where)
+                self._ask("partition_observed", where)
 
     def _follow(self) -> None:
-        self.scene.now_ms = self._now_ms()
+        self.view.now_ms = self._now_ms()
         for batch in self._committed[self._seen_batches :]:
             self._offsets[batch.base_offset] = batch.data
             if not batch.is_control:
@@ -86,7 +86,7 @@ class Observation:
         self._seen_batches = len(self._committed)
 
     def _apply(self, batch: Batch) -> None:
-        scene = self.scene
+        view = self.view
         partitions: dict[PartitionId, None] = {}
         records = [decode_record(v) for header in headers(batch.data) for v in values(batch.data, header)]
         least = _least_min_isr(records)
@@ -94,34 +94,38 @@ class Observation:
             changes = self._apply_record(record, offset, batch.epoch)
             for change in changes:
                 partitions[change.where] = None
-                topic = scene.image.topics.get(change.where.topic_id)
-                asked = least.get(topic.name, NOTHING_KNOWN) if topic is not None else NOTHING_KNOWN
+                topic = view.image.topics.get(change.where.topic_id)
+                asked = least.get(topic.name, UNBOUNDED) if topic is not None else UNBOUNDED
                 self._note(change)
-                self._ask("row_changed", change._replace(min_isr=min(asked, scene.min_isr(change.where))))
+                self._ask(
+                    "partition_changed", change._replace(min_isr=min(asked, view.min_isr(change.where)))
+                )
         if any(not isinstance(record, PartitionChangeRecord) for record in records):
             partitions = dict.fromkeys(self._partitions())
         self._ask("batch_committed", list(partitions))
         self._changed.update(partitions)
-        self._watch_guarantees(partitions)
+        self._check_guarantees(partitions)
 
-    def _apply_record(self, record: Message, offset: int, leader_epoch: int) -> list[RowChange]:
-        image = self.scene.image
+    def _apply_record(self, record: Message, offset: int, leader_epoch: int) -> list[PartitionChange]:
+        image = self.view.image
         if isinstance(record, PartitionRecord | PartitionChangeRecord):
             where = PartitionId(record.topic_id, record.partition_id)
             before = image.partition(where)
             image.apply(record, [])
             names_leader = isinstance(record, PartitionRecord) or record.leader != -2
-            return [RowChange(where, before, image.partition(where), names_leader, 1)]
+            return [PartitionChange(where, before, image.partition(where), names_leader, 1)]
         if isinstance(record, RemoveTopicRecord):
             gone = image.topics[record.topic_id].partitions.items()
-            removed = [RowChange(PartitionId(record.topic_id, n), row, None, False, 1) for n, row in gone]
+            removed = [
+                PartitionChange(PartitionId(record.topic_id, n), row, None, False, 1) for n, row in gone
+            ]
             image.apply(record, [])
             return removed
         if isinstance(record, ClearElrRecord):
             rows = [(where, image.partition(where)) for where in self._partitions()]
             image.apply(record, [])
             cleared = ((where, row, image.partition(where)) for where, row in rows)
-            return [RowChange(*change, False, 1) for change in cleared if change[1] != change[2]]
+            return [PartitionChange(*change, False, 1) for change in cleared if change[1] != change[2]]
         if isinstance(record, RegisterBrokerRecord):
             before_broker = image.brokers.get(record.broker_id)
             image.apply(record, [])
@@ -129,87 +133,87 @@ class Observation:
             previous = self._incarnations.get(after.incarnation_id, -1)
             is_retry = before_broker is not None and before_broker.incarnation_id == after.incarnation_id
             if not is_retry and (before_broker is None or previous != before_broker.epoch):
-                self.scene.unclean[after.epoch] = None
+                self.view.unclean[after.epoch] = None
             self._ask("registered", Registration(before_broker, after, offset))
             return []
         had_elr = image.elr_enabled
         image.apply(record, [])
         if image.elr_enabled and not had_elr:
-            self.scene.elr_enabled()
+            self.view.elr_enabled()
         if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced > 0:
-            self._ask("fenced", self.scene.brokers[record.broker_id], leader_epoch)
+            self._ask("fenced", self.view.brokers[record.broker_id], leader_epoch)
         return []
 
     def _partitions(self) -> list[PartitionId]:
-        topics = self.scene.image.topics.values()
+        topics = self.view.image.topics.values()
         return [PartitionId(topic.id, number) for topic in topics for number in topic.partitions]
 
-    def _note(self, change: RowChange) -> None:
+    def _note(self, change: PartitionChange) -> None:
         before, after = change.before, change.after
-        self.scene.changed(change.where, after)
+        self.view.changed(change.where, after)
         if after is None:
-            self.scene.ledger(change.where).break_guarantee("its topic is deleted")
+            self.view.history(change.where).break_guarantee("its topic is deleted")
         elif before is not None:
             self.elections += after.leader != before.leader
             self.joins += len(set(after.isr) - set(before.isr))
         if after is not None and after.recovery == RECOVERING:
-            self.scene.ledger(change.where).break_guarantee(f"an unclean election made {after!r}")
+            self.view.history(change.where).break_guarantee(f"an unclean election made {after!r}")
 
-    def _watch_guarantees(self, partitions: dict[PartitionId, None]) -> None:
-        scene = self.scene
+    def _check_guarantees(self, partitions: dict[PartitionId, None]) -> None:
+        view = self.view
         for where in partitions:
-            row = scene.row(where)
+            row = view.row(where)
             if row is None:
                 continue
-            ledger = scene.ledger(where)
-            ledger.least_min_isr = min(ledger.least_min_isr, scene.min_isr(where), len(row.target))
-            ledger.count_lossy()
-            self._forgive(ledger, row)
+            history = view.history(where)
+            history.least_min_isr = min(history.least_min_isr, view.min_isr(where), len(row.target))
+            history.count_lossy()
+            self._clear_lossy(history, row)
 
-    def _forgive(self, ledger: Ledger, row: Partition) -> None:
+    def _clear_lossy(self, history: PartitionHistory, row: Partition) -> None:
         """Whoever lost records is back in the ISR, or enough others are in it."""
-        for broker_id, life in list(ledger.lossy.items()):
-            known = self.scene.image.brokers.get(broker_id)
-            is_new = known is not None and self.scene.lives.get(known.incarnation_id, 0) > life
-            others = [member for member in row.isr if member not in ledger.lossy]
+        for broker_id, incarnation in list(history.lossy.items()):
+            known = self.view.image.brokers.get(broker_id)
+            is_new = known is not None and self.view.incarnations.get(known.incarnation_id, 0) > incarnation
+            others = [member for member in row.isr if member not in history.lossy]
             is_out = broker_id not in row.isr and broker_id not in row.elr
-            if is_new and (broker_id in row.isr or (is_out and len(others) >= ledger.least_min_isr)):
-                del ledger.lossy[broker_id]
+            if is_new and (broker_id in row.isr or (is_out and len(others) >= history.least_min_isr)):
+                del history.lossy[broker_id]
 
-    def lost_log(self, broker_id: int, life: int, where: PartitionId) -> None:
+    def lost_log(self, broker_id: int, incarnation: int, where: PartitionId) -> None:
         """A broker's disk does not have all records any more that it had in that life."""
-        row = self.scene.row(where)
+        row = self.view.row(where)
         if row is not None and broker_id in row.replicas:
-            ledger = self.scene.ledger(where)
-            ledger.lossy[broker_id] = life
-            ledger.count_lossy()
+            history = self.view.history(where)
+            history.lossy[broker_id] = incarnation
+            history.count_lossy()
         self._changed[where] = None
 
-    def look_for_lost_records(self) -> None:
+    def check_lost_records(self) -> None:
         """After logs became shorter."""
-        for where in list(self.scene.ledgers):
+        for where in list(self.view.histories):
             self._ask("lost", where)
 
-    def begins(self, broker: Broker, life: int) -> None:
+    def begins(self, broker: Broker, incarnation: int) -> None:
         """A broker's process has started."""
-        self.scene.lives[broker.lifecycle.registration.incarnation_id] = life
-        seen = self.scene.brokers[broker.id]
-        seen.runs, seen.is_published, seen.epoch, seen.life = True, False, -1, life
-        seen.may_want_fence, seen.heard_ms, seen.heard_in = False, -1.0, -1
+        self.view.incarnations[broker.lifecycle.registration.incarnation_id] = incarnation
+        seen = self.view.brokers[broker.id]
+        seen.runs, seen.is_published, seen.epoch, seen.incarnation = True, False, -1, incarnation
+        seen.may_request_fence, seen.heard_ms, seen.heartbeat_leader_epoch = False, -1.0, -1
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
         self._incarnations[broker.lifecycle.registration.incarnation_id] = broker.previous_epoch
         self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
 
     def ends(self, broker: Broker, logs: dict[PartitionId, DataLog], how: str) -> None:
         """A broker's process is gone; `logs` is what it leaves."""
-        seen = self.scene.brokers[broker.id]
+        seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
         self._changed.update(dict.fromkeys(logs))
         self._story(broker.id, "process", how)
 
     def _ask(self, method: str, *arguments: Any) -> None:
         for look in self._looks[method]:
-            look(self.scene, *arguments)
+            look(self.view, *arguments)
 
     def _story(self, broker_id: int, kind: str, text: str) -> None:
         if self.tell is not None:
@@ -218,44 +222,44 @@ class Observation:
     # Users
 
     def wrote(self, where: PartitionId, value: int) -> None:
-        self.scene.ledger(where).waiting[value] = None
+        self.view.history(where).waiting[value] = None
 
     def read(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         self._ask("consumed", where, offset, records)
 
-    def wished(self, where: PartitionId, target: tuple[int, ...]) -> None:
+    def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:
         """An administrator wants the partition to be moved there."""
-        self.scene.wished_targets.setdefault(where, {})[target] = None
+        self.view.requested_targets.setdefault(where, {})[target] = None
 
-    def admin_answered(self, request: Message, answer: Message) -> None:
-        self._ask("admin_answered", request, answer)
+    def admin_request_completed(self, request: Message, answer: Message) -> None:
+        self._ask("admin_request_completed", request, answer)
 
-    def metadata_answered(self, answer: MetadataResponse) -> None:
+    def metadata_received(self, answer: MetadataResponse) -> None:
         if len(self._committed) > self._seen_batches:
             self._follow()
-        self._ask("metadata_answered", answer)
+        self._ask("metadata_received", answer)
 
-    def metadata_missing(self, requests: int) -> None:
-        self._ask("metadata_missing", requests)
+    def metadata_lost(self, requests: int) -> None:
+        self._ask("metadata_lost", requests)
 
     # Brokers: `broker.Watcher`
 
     def changed(self, broker: Broker, where: PartitionId) -> None:
-        self.scene.brokers[broker.id].is_published = broker.is_published
+        self.view.brokers[broker.id].is_published = broker.is_published
         self._changed[where] = None
 
     def metadata_applied(self, broker: Broker, batch: MetadataBatch) -> None:
         if len(self._committed) > self._seen_batches:
             self._follow()
         committed = self._offsets.get(batch.base_offset)
-        self._ask("metadata_applied", self.scene.brokers[broker.id], committed, batch.data)
+        self._ask("metadata_applied", self.view.brokers[broker.id], committed, batch.data)
 
     def high_watermark_moved(self, broker: Broker, replica: Replica, before: int) -> None:
-        ledger = self.scene.ledger(replica.where)
-        if replica.high_watermark > ledger.high_watermark:
-            ledger.consumed += replica.log.records[ledger.high_watermark : replica.high_watermark]
+        history = self.view.history(replica.where)
+        if replica.high_watermark > history.high_watermark:
+            history.consumed += replica.log.records[history.high_watermark : replica.high_watermark]
         self._changed[replica.where] = None
-        self._ask("high_watermark_moved", self.scene.brokers[broker.id], replica, before)
+        self._ask("high_watermark_moved", self.view.brokers[broker.id], replica, before)
         if self.tell is not None:
             self._story(
                 broker.id, "disk", f"high watermark of {self._name(replica)}: {replica.high_watermark}"
@@ -268,69 +272,71 @@ class Observation:
             self._story(broker.id, "disk", text)
 
     def leads(self, broker: Broker, replica: Replica) -> None:
-        self._ask("leads", self.scene.brokers[broker.id], replica)
+        self._ask("leads", self.view.brokers[broker.id], replica)
         if self.tell is not None:
             text = f"leads {self._name(replica)} in epoch {replica.leader_epoch}"
             self._story(broker.id, "role", text)
 
     def settled(self, broker: Broker, replica: Replica, value: int, outcome: Outcome) -> None:
-        ledger = self.scene.ledger(replica.where)
-        ledger.waiting.pop(value, None)
+        history = self.view.history(replica.where)
+        history.waiting.pop(value, None)
         self.counters[outcome] += 1
         if outcome is Outcome.ACKNOWLEDGED:
-            ledger.acknowledged[value] = None
+            history.acknowledged[value] = None
         elif outcome is Outcome.REFUSED:
-            ledger.refused[value] = None
+            history.refused[value] = None
         self._ask("settled", replica.where, value, outcome)
 
     def proposed(self, broker: Broker, proposal: Proposal) -> None:
-        self._ask("proposed", self.scene.brokers[broker.id], proposal)
+        self._ask("proposed", self.view.brokers[broker.id], proposal)
         self.on_proposal(broker, proposal)
 
-    def proposal_answered(
+    def proposal_completed(
         self, broker: Broker, proposal: Proposal, error: ErrorCode, answer: Partition | None
     ) -> None:
         where = proposal.where
-        is_known = answer is not None and where in self.scene.ledgers
-        if is_known and self.scene.min_isr(where) > broker.min_isr(where):
+        is_known = answer is not None and where in self.view.histories
+        if is_known and self.view.min_isr(where) > broker.min_isr(where):
             # The leader takes an ISR for large enough that is not, until the metadata has come after the answer.
-            self.scene.ledger(where).break_guarantee("an answer overtook a change of min.insync.replicas")
-        self._ask("proposal_answered", self.scene.brokers[broker.id], proposal, error, answer)
+            self.view.history(where).break_guarantee("an answer overtook a change of min.insync.replicas")
+        self._ask("proposal_completed", self.view.brokers[broker.id], proposal, error, answer)
 
     def registered(self, broker: Broker) -> None:
-        seen = self.scene.brokers[broker.id]
+        seen = self.view.brokers[broker.id]
         seen.epoch = broker.epoch
         self._changed.update(dict.fromkeys(broker.replicas))
-        self._ask("registration_answered", seen)
+        self._ask("registration_completed", seen)
         self._story(broker.id, "role", f"is registered with epoch {broker.epoch}")
 
-    def heartbeat_answered(
+    def heartbeat_completed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,
         answer: broker_heartbeat_response.BrokerHeartbeatResponse,
     ) -> None:  # fmt: skip
-        seen, lifecycle = self.scene.brokers[broker.id], broker.lifecycle
+        seen, lifecycle = self.view.brokers[broker.id], broker.lifecycle
         if not answer.error_code and lifecycle.asked is not None:
-            seen.heard_ms, seen.heard_in = lifecycle.asked_ms, lifecycle.asked.epoch
-        self._ask("heartbeat_answered", seen, answer)
+            seen.heard_ms, seen.heartbeat_leader_epoch = lifecycle.asked_ms, lifecycle.asked.epoch
+        self._ask("heartbeat_completed", seen, answer)
         if answer.error_code == ErrorCode.STALE_BROKER_EPOCH:
             self.on_stale(broker)
 
-    def heartbeat_lost(
+    def heartbeat_failed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest
     ) -> None:
         if request.want_fence:
-            self.scene.brokers[broker.id].may_want_fence = True
+            self.view.brokers[broker.id].may_request_fence = True
 
-    def may_go(self, broker: Broker) -> None:
-        self.on_may_go(broker)
+    def shutdown_granted(self, broker: Broker) -> None:
+        self.on_shutdown_granted(broker)
 
     def _name(self, replica: Replica) -> str:
-        topic = self.scene.image.topics.get(replica.where.topic_id)
+        topic = self.view.image.topics.get(replica.where.topic_id)
         return f"{topic.name if topic is not None else replica.where.topic_id}-{replica.where.number}"
 
 
 _METHODS = [
-    name for name in vars(BrokerChecker) if not name.startswith("_") and name not in ("promise", "broken")
+    name
+    for name in vars(BrokerChecker)
+    if not name.startswith("_") and name not in ("invariant", "violation")
 ]
 
 

@@ -31,7 +31,7 @@ class BrokerOptions:
     """After that long without an answer a broker gives up a request to the controller, and its connection."""
     shutdown_timeout_ms: float = 4000.0
     """A broker that may not shut down does so after that long all the same."""
-    partitions_in_a_step: int = 10_000
+    max_partitions_per_step: int = 10_000
     """How many change at once when a broker comes or goes: brokers have few here, so it takes a small number."""
     balance_ms: float = 0.0
     """[leader.imbalance.check.interval.seconds]; 0 for never."""

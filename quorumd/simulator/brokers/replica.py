@@ -30,7 +30,7 @@ class Outcome(Enum):
     """Everything else: it may be in the log, or come there."""
 
 
-class Surroundings(Protocol):
+class ReplicaContext(Protocol):
     """What the broker of a replica knows, and whom it tells."""
 
     def min_isr(self, where: PartitionId) -> int:
@@ -39,7 +39,7 @@ class Surroundings(Protocol):
     def epoch_of(self, broker_id: int) -> int:
         """The broker epoch that the metadata has, -1 for a broker that is not registered."""
 
-    def may_join(self, broker_id: int) -> bool:
+    def is_eligible_for_isr(self, broker_id: int) -> bool:
         """Whether the metadata has the broker neither fenced nor in controlled shutdown."""
 
     def propose(self, proposal: Proposal) -> bool:
@@ -144,13 +144,13 @@ class Replica:
     """`known`: the partition as this replica's broker has it, from the metadata or, of a leader, from an answer of
     the controller that was quicker. Leader as long as there is a `leadership`."""
 
-    __slots__ = ("_around", "broker_id", "high_watermark", "known", "leadership", "log", "where")
+    __slots__ = ("_context", "broker_id", "high_watermark", "known", "leadership", "log", "where")
 
     def __init__(
         self,
         where: PartitionId,
         broker_id: int,
-        around: Surroundings,
+        around: ReplicaContext,
         log: DataLog | None = None,
         high_watermark: int = 0,
     ) -> None:
@@ -160,7 +160,7 @@ class Replica:
         self.high_watermark = high_watermark
         self.known: Partition | None = None
         self.leadership: Leadership | None = None
-        self._around = around
+        self._context = around
 
     # What it knows
 
@@ -185,7 +185,7 @@ class Replica:
     def min_isr(self) -> int:
         """No more than there are to be when a reassignment is done."""
         assert self.known is not None
-        return min(self._around.min_isr(self.where), len(self.known.target))
+        return min(self._context.min_isr(self.where), len(self.known.target))
 
     # The controller speaks
 
@@ -213,7 +213,7 @@ class Replica:
         leadership, self.leadership = self.leadership, None
         if leadership is not None:
             for write in leadership.writes:
-                self._around.settled(self, write.value, Outcome.UNKNOWN)
+                self._context.settled(self, write.value, Outcome.UNKNOWN)
 
     def _lead(self, partition: Partition, now_ms: float) -> None:
         before = self.leadership
@@ -229,7 +229,7 @@ class Replica:
         if before is not None:
             leadership.writes = before.writes
         self.leadership = leadership
-        self._around.leads(self)
+        self._context.leads(self)
 
     def _drop_followers(self, replicas: Sequence[int]) -> None:
         assert self.leadership is not None
@@ -266,7 +266,7 @@ class Replica:
         leadership = self.leadership
         assert leadership is not None
         if len(self.isr) < self.min_isr:
-            self._around.settled(self, value, Outcome.REFUSED)
+            self._context.settled(self, value, Outcome.REFUSED)
             return
         leadership.writes.append(Write(value, self.log.end_offset, ends_ms))
         self.log.append([Record(leadership.epoch, value)])
@@ -279,9 +279,9 @@ class Replica:
             late = [write for write in leadership.writes if write.ends_ms <= now_ms]
             leadership.writes = [write for write in leadership.writes if write.ends_ms > now_ms]
             for write in late:
-                self._around.settled(self, write.value, Outcome.UNKNOWN)
+                self._context.settled(self, write.value, Outcome.UNKNOWN)
 
-    def serve(self, fetch: Fetch, now_ms: float, *, parked: bool = False) -> Fetched:
+    def serve(self, fetch: Fetch, now_ms: float, *, delayed: bool = False) -> Fetched:
         """Answer a follower. What a `parked` fetch said of it is old by now, and does not count again."""
         leadership, log = self.leadership, self.log
         if fetch.leader_epoch < self.leader_epoch:
@@ -303,8 +303,8 @@ class Replica:
         if fetch.offset > log.end_offset:
             return Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, end_offset=log.end_offset)
         high_watermark = self.high_watermark
-        if not parked:
-            if self._around.epoch_of(fetch.replica_id) > fetch.replica_epoch:
+        if not delayed:
+            if self._context.epoch_of(fetch.replica_id) > fetch.replica_epoch:
                 return Fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             follower.fetched(fetch.offset, fetch.replica_epoch, log.end_offset, now_ms)
             self._expand(fetch.replica_id, follower)
@@ -318,8 +318,8 @@ class Replica:
             leadership.proposal is None
             and replica_id not in self.isr
             and follower.end_offset >= max(self.high_watermark, leadership.epoch_start)
-            and self._around.may_join(replica_id)
-            and self._around.epoch_of(replica_id) == follower.broker_epoch
+            and self._context.is_eligible_for_isr(replica_id)
+            and self._context.epoch_of(replica_id) == follower.broker_epoch
         ):
             self._propose((*self.isr, replica_id))
 
@@ -352,12 +352,12 @@ class Replica:
         epochs = []
         for member in members:
             follower = leadership.followers.get(member)
-            epoch = self._around.epoch_of(member) if follower is None else follower.broker_epoch
+            epoch = self._context.epoch_of(member) if follower is None else follower.broker_epoch
             epochs.append((member, epoch))
         proposal = Proposal(self.where, known.leader_epoch, known.partition_epoch, tuple(epochs))
         # Before it is sent: from then on nobody knows who is in the ISR.
         leadership.proposal = proposal
-        if not self._around.propose(proposal):
+        if not self._context.propose(proposal):
             leadership.proposal = None
 
     def advance_high_watermark(self) -> None:
@@ -373,7 +373,7 @@ class Replica:
         before = self.high_watermark
         if reached > before:
             self.high_watermark = reached
-            self._around.high_watermark_moved(self, before)
+            self._context.high_watermark_moved(self, before)
             self._acknowledge()
 
     def _acknowledge(self) -> None:
@@ -383,7 +383,7 @@ class Replica:
         done = [write for write in leadership.writes if write.offset < self.high_watermark]
         leadership.writes = [write for write in leadership.writes if write.offset >= self.high_watermark]
         for write in done:
-            self._around.settled(self, write.value, Outcome.ACKNOWLEDGED if enough else Outcome.UNKNOWN)
+            self._context.settled(self, write.value, Outcome.ACKNOWLEDGED if enough else Outcome.UNKNOWN)
 
     # Follower
 
@@ -404,7 +404,7 @@ class Replica:
         if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._truncate(min(log.end_offset, answer.end_offset))
         elif answer.error is ErrorCode.NONE and answer.diverging is not None:
-            self._truncate(log.cut_for(answer.diverging))
+            self._truncate(log.truncation_offset(answer.diverging))
         elif answer.error is ErrorCode.NONE:
             log.append(answer.records)
             self.high_watermark = max(0, min(answer.high_watermark, log.end_offset))
@@ -414,4 +414,4 @@ class Replica:
         self.log.truncate(end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         if removed:
-            self._around.truncated(self, removed)
+            self._context.truncated(self, removed)

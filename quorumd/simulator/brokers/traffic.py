@@ -11,10 +11,10 @@ from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.brokers.replica import Outcome
-from quorumd.simulator.event_heap import EventHeap
+from quorumd.simulator.environment.event_heap import EventHeap
 
 READ_SHARE = 0.3
-MOST_AT_ONCE = 3
+MAX_BATCH_RECORDS = 3
 
 
 class Traffic:
@@ -61,7 +61,7 @@ class Traffic:
         self._next()
 
     def _write(self, broker: Broker, where: PartitionId) -> None:
-        for _ in range(1 + self._random.randrange(MOST_AT_ONCE)):
+        for _ in range(1 + self._random.randrange(MAX_BATCH_RECORDS)):
             if where in broker.replicas and broker.replicas[where].leadership is not None:
                 self._values += 1
                 self._observation.wrote(where, self._values)

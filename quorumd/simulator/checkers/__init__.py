@@ -3,7 +3,8 @@
 A checker gets plain values, never a node: it can be tested with values made by hand. It raises `Broken`
 with what happened; it keeps whatever it must remember of the past itself.
 
-    elections       one leader an epoch, one vote an epoch, epochs that never decrease, leaders that resign
+    elections       at most one leader per epoch, at most one vote per epoch, epochs that never decrease, leaders
+    that resign
     logs            log matching, committed data, leader completeness, high watermark, durability
     membership      voters that change one at a time, leaders that are removed
     readiness       nodes that say they are ready
@@ -17,22 +18,22 @@ with what happened; it keeps whatever it must remember of the past itself.
 
 from __future__ import annotations
 
-from quorumd.simulator.checkers.base import Broken, Checker, Observation, SavedVote, SavedVoters
+from quorumd.simulator.checkers.base import Checker, InvariantViolation, Observation, SavedVote, SavedVoters
 from quorumd.simulator.checkers.elections import (
-    EpochNeverDecreases,
+    EpochMonotonic,
     EpochsAreDurable,
-    LeaderHearsOfMajority,
+    LeaderHasMajority,
     OneLeaderPerEpoch,
     OneVotePerEpoch,
-    OnlyCandidatesBeginEpochs,
+    OnlyCandidatesStartEpochs,
     VotesAreDurable,
 )
 from quorumd.simulator.checkers.features import FeaturesAreFinalized
 from quorumd.simulator.checkers.kept_records import KeptRecordsSurvive
 from quorumd.simulator.checkers.logs import (
     CheckpointIsDurable,
-    CommittedNeverChanges,
-    CommittedOnMajority,
+    CommittedDataIsImmutable,
+    CommittedDataIsOnMajority,
     HighWatermarkMonotonic,
     LeaderAppendOnly,
     LeaderCompleteness,
@@ -41,59 +42,59 @@ from quorumd.simulator.checkers.logs import (
     RecoveryKeepsDurable,
 )
 from quorumd.simulator.checkers.membership import (
-    BlankDisksDoNotVote,
-    FoundedOnce,
+    BootstrappedOnce,
     NewVotersHaveCaughtUp,
-    OneVoterAtATime,
-    RemovedLeadersEnd,
-    RemovedNodesKeepStill,
-    WhoStaysIsInTouch,
+    RemainingVotersFetch,
+    RemovedLeadersResign,
+    RemovedVotersDoNotCampaign,
+    ReplacedDisksDoNotVote,
+    SingleVoterChanges,
 )
 from quorumd.simulator.checkers.readiness import ReadyClaim, ReadyNodesServe
 from quorumd.simulator.checkers.snapshots import SnapshotsEqualTheLog
 from quorumd.simulator.checkers.state import (
     AcknowledgedWrites,
     ImagesEqual,
-    ReadsSeeCommitted,
+    ReadsReturnCommitted,
     SavedVotersAreCommitted,
 )
 
 __all__ = [
     "AcknowledgedWrites",
-    "BlankDisksDoNotVote",
-    "Broken",
+    "BootstrappedOnce",
     "Checker",
     "CheckpointIsDurable",
-    "CommittedNeverChanges",
-    "CommittedOnMajority",
-    "EpochNeverDecreases",
+    "CommittedDataIsImmutable",
+    "CommittedDataIsOnMajority",
+    "EpochMonotonic",
     "EpochsAreDurable",
     "FeaturesAreFinalized",
-    "FoundedOnce",
     "HighWatermarkMonotonic",
     "ImagesEqual",
+    "InvariantViolation",
     "KeptRecordsSurvive",
     "LeaderAppendOnly",
     "LeaderCompleteness",
-    "LeaderHearsOfMajority",
+    "LeaderHasMajority",
     "LogMatching",
     "NewVotersHaveCaughtUp",
     "Observation",
     "OneLeaderPerEpoch",
     "OneVotePerEpoch",
-    "OneVoterAtATime",
-    "OnlyCandidatesBeginEpochs",
+    "OnlyCandidatesStartEpochs",
     "OwnEpochCommitsFirst",
-    "ReadsSeeCommitted",
+    "ReadsReturnCommitted",
     "ReadyClaim",
     "ReadyNodesServe",
     "RecoveryKeepsDurable",
-    "RemovedLeadersEnd",
-    "RemovedNodesKeepStill",
+    "RemainingVotersFetch",
+    "RemovedLeadersResign",
+    "RemovedVotersDoNotCampaign",
+    "ReplacedDisksDoNotVote",
     "SavedVote",
     "SavedVoters",
     "SavedVotersAreCommitted",
+    "SingleVoterChanges",
     "SnapshotsEqualTheLog",
     "VotesAreDurable",
-    "WhoStaysIsInTouch",
 ]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorumd.ids import ZERO_UUID, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.simulator.log_mirror import Batch
+from quorumd.simulator.inspection.log_mirror import Batch
 
 
-class Broken(Exception):
+class InvariantViolation(Exception):
     """A promise does not hold. The text says what was seen and what it contradicts."""
 
-    def __init__(self, promise: str, text: str) -> None:
-        super().__init__(f"{promise}: {text}")
-        self.promise = promise
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.invariant = invariant
         self.text = text
 
 
@@ -38,14 +38,14 @@ class Observation:
     """
 
     node_id: int
-    life: int
+    incarnation: int
     epoch: int
     leader_id: int = -1
     is_leader: bool = False
     high_watermark: int = -1
     """-1 while it is not known."""
     voters: tuple[ReplicaKey, ...] = ()
-    voters_before: tuple[ReplicaKey, ...] = ()
+    previous_voters: tuple[ReplicaKey, ...] = ()
     """At the look before this one: what was committed meanwhile may have been counted with them."""
     log: Sequence[Batch] = ()
     """The whole log; the same list every time, changed in place."""
@@ -117,8 +117,8 @@ class Directories:
 class Checker:
     """A promise; the methods are what can be seen of a cluster. By default nothing breaks it."""
 
-    promise = ""
-    looks_at = EVERYTHING
+    invariant = ""
+    aspects = EVERYTHING
     """What of an Observation it reads: `observed` is called after every event that changed something of it."""
 
     def observed(self, seen: Observation) -> None:
@@ -149,5 +149,5 @@ class Checker:
     def read(self, value: str) -> None:
         """A client was told that this value is there."""
 
-    def broken(self, text: str) -> Broken:
-        return Broken(self.promise, text)
+    def violation(self, text: str) -> InvariantViolation:
+        return InvariantViolation(self.invariant, text)

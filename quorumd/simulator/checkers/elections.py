@@ -19,15 +19,15 @@ from quorumd.simulator.checkers.base import (
     SavedVote,
 )
 
-RESIGNS_WITHIN = 1.6
+RESIGNATION_FETCH_TIMEOUTS = 1.6
 """Fetch timeouts without fetches of a majority; a leader counts one and a half, by its own clock."""
 
 
 class OneLeaderPerEpoch(Checker):
     """Election safety: at most one leader can be elected in an epoch, and all who know one know the same."""
 
-    promise = "one leader an epoch"
-    looks_at = LEADERSHIP
+    invariant = "at most one leader per epoch"
+    aspects = LEADERSHIP
 
     def __init__(self) -> None:
         self._leaders: dict[int, tuple[int, int]] = {}
@@ -46,19 +46,19 @@ class OneLeaderPerEpoch(Checker):
         leader_id = seen.node_id if seen.is_leader else seen.leader_id
         if leader_id == NO_NODE:
             return
-        known, told_by = self._leaders.setdefault(seen.epoch, (leader_id, seen.node_id))
+        known, reported_by = self._leaders.setdefault(seen.epoch, (leader_id, seen.node_id))
         if known != leader_id:
-            raise self.broken(
+            raise self.violation(
                 f"in epoch {seen.epoch} node {seen.node_id} takes {leader_id} for the leader, "
-                f"node {told_by} took {known}"
+                f"node {reported_by} took {known}"
             )
 
 
 class OneVotePerEpoch(Checker):
     """A replica gives its vote of an epoch to one candidate and never forgets it, whatever crashes."""
 
-    promise = "one vote an epoch"
-    looks_at = 0
+    invariant = "at most one vote per epoch"
+    aspects = 0
 
     def __init__(self) -> None:
         self._votes: dict[tuple[ReplicaKey, int], int] = {}
@@ -68,7 +68,9 @@ class OneVotePerEpoch(Checker):
         before = self._votes.get((vote.key, vote.epoch), NO_NODE)
         if before not in (NO_NODE, vote.voted_id):
             now = "forgot that" if vote.voted_id == NO_NODE else f"votes for {vote.voted_id}"
-            raise self.broken(f"in epoch {vote.epoch} node {vote.node_id} voted for {before} and now {now}")
+            raise self.violation(
+                f"in epoch {vote.epoch} node {vote.node_id} voted for {before} and now {now}"
+            )
         self._votes[vote.key, vote.epoch] = vote.voted_id
 
 
@@ -76,8 +78,8 @@ class VotesAreDurable(Checker):
     """Who a leader names as having voted for it had that vote on its disk before; the leader itself has its own
     there before anything of its epoch is committed."""
 
-    promise = "votes are durable before they count"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+    invariant = "votes are durable before they count"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._votes: set[tuple[ReplicaKey, int, int]] = set()
@@ -117,17 +119,17 @@ class VotesAreDurable(Checker):
 
     def _check(self, seen: Observation, voter: ReplicaKey) -> None:
         if (voter, seen.epoch, seen.node_id) not in self._votes:
-            raise self.broken(
+            raise self.violation(
                 f"node {seen.node_id} leads epoch {seen.epoch} with the vote of node {voter.id}, "
                 "whose disk does not have it"
             )
 
 
-class EpochNeverDecreases(Checker):
+class EpochMonotonic(Checker):
     """A replica's epoch never decreases, in memory within a life and on disk across all of them."""
 
-    promise = "epochs never decrease"
-    looks_at = LEADERSHIP
+    invariant = "epochs never decrease"
+    aspects = LEADERSHIP
 
     def __init__(self) -> None:
         self._in_memory: dict[tuple[int, int], int] = {}
@@ -139,24 +141,26 @@ class EpochNeverDecreases(Checker):
 
     def observed(self, seen: Observation) -> None:
         saved = self._on_disk.get(self._directories.current(seen.node_id), 0)
-        before = self._in_memory.get((seen.node_id, seen.life), saved)
+        before = self._in_memory.get((seen.node_id, seen.incarnation), saved)
         if seen.epoch < before:
-            raise self.broken(f"node {seen.node_id} went from epoch {before} to {seen.epoch}")
-        self._in_memory[seen.node_id, seen.life] = seen.epoch
+            raise self.violation(f"node {seen.node_id} went from epoch {before} to {seen.epoch}")
+        self._in_memory[seen.node_id, seen.incarnation] = seen.epoch
 
     def saved(self, vote: SavedVote) -> None:
         before = self._on_disk.get(vote.key, 0)
         if vote.epoch < before:
-            raise self.broken(f"the quorum-state of node {vote.node_id} went from {before} to {vote.epoch}")
+            raise self.violation(
+                f"the quorum-state of node {vote.node_id} went from {before} to {vote.epoch}"
+            )
         self._on_disk[vote.key] = vote.epoch
 
 
-class OnlyCandidatesBeginEpochs(Checker):
+class OnlyCandidatesStartEpochs(Checker):
     """An epoch begins with a candidate that votes for itself, or after a leader that resigned: who asks for
     pre-votes, who is asked, and who only hears of others never makes one up (Raft paper 5.2, KIP-996)."""
 
-    promise = "only candidates begin epochs"
-    looks_at = LEADERSHIP
+    invariant = "only candidates start epochs"
+    aspects = LEADERSHIP
     beginners = ("candidate", "leader", "resigned")
 
     def __init__(self) -> None:
@@ -169,7 +173,7 @@ class OnlyCandidatesBeginEpochs(Checker):
             self._known.add(seen.epoch)
             resigned = self._led.get(seen.node_id) == seen.epoch - 1
             if seen.role not in self.beginners and not resigned:
-                raise self.broken(
+                raise self.violation(
                     f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, which nobody began"
                 )
         if seen.role in ("leader", "resigned"):
@@ -180,8 +184,8 @@ class EpochsAreDurable(Checker):
     """Who fetches from a leader has that leader's epoch on its disk: it will not come back in an earlier
     one, whatever crashes (Raft paper 5.1, KIP-595 "Quorum State")."""
 
-    promise = "epochs are durable before they are told"
-    looks_at = LEADERSHIP | FETCHES
+    invariant = "epochs are durable before they are sent"
+    aspects = LEADERSHIP | FETCHES
 
     def __init__(self) -> None:
         self._on_disk: dict[ReplicaKey, int] = {}
@@ -199,13 +203,13 @@ class EpochsAreDurable(Checker):
                 continue
             saved = self._on_disk.get(self._directories.named(voter), 0)
             if saved < seen.epoch:
-                raise self.broken(
+                raise self.violation(
                     f"node {voter.id} fetches from node {seen.node_id} in epoch {seen.epoch}, and has epoch "
                     f"{saved} on its disk"
                 )
 
 
-class LeaderHearsOfMajority(Checker):
+class LeaderHasMajority(Checker):
     """A leader that no majority fetches from resigns, so that clients do not wait at a zombie (KIP-996, check-quorum;
     hole 14 of the KIP-595 draft).
 
@@ -214,8 +218,8 @@ class LeaderHearsOfMajority(Checker):
     fetch that finds the logs diverged counts for this and is not told of.
     """
 
-    promise = "a leader hears of a majority"
-    looks_at = LEADERSHIP | FETCHES
+    invariant = "a leader resigns without fetches from a majority"
+    aspects = LEADERSHIP | FETCHES
 
     def __init__(self) -> None:
         self._overdue_since: dict[int, float] = {}
@@ -229,12 +233,12 @@ class LeaderHearsOfMajority(Checker):
             ages.append(0.0)
         # What passed before it last woke it does not count as the silence of others.
         silent_ms = min(sorted(ages)[len(ages) // 2], seen.now_ms - seen.awake_since_ms)
-        if silent_ms <= RESIGNS_WITHIN * seen.fetch_timeout_ms:
+        if silent_ms <= RESIGNATION_FETCH_TIMEOUTS * seen.fetch_timeout_ms:
             self._overdue_since.pop(seen.node_id, None)
             return
         overdue_since_ms = self._overdue_since.setdefault(seen.node_id, seen.now_ms)
         if seen.now_ms - overdue_since_ms > 0.1 * seen.fetch_timeout_ms:
-            raise self.broken(
+            raise self.violation(
                 f"node {seen.node_id} leads epoch {seen.epoch} on, {silent_ms:.0f} ms after the last fetches of a "
                 "majority"
             )

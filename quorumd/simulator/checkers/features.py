@@ -12,8 +12,8 @@ from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecor
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import decode_frame
 from quorumd.protocol.record_batch import headers, values
-from quorumd.simulator.checkers.base import HIGH_WATERMARK, Broken, Checker, Observation
-from quorumd.simulator.checkers.logs import CommittedNeverChanges
+from quorumd.simulator.checkers.base import HIGH_WATERMARK, Checker, InvariantViolation, Observation
+from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 
 METADATA_VERSION: Final = "metadata.version"
 ELR_VERSION: Final = "eligible.leader.replicas.version"
@@ -39,12 +39,12 @@ class FeaturesAreFinalized(Checker):
     `levels`: those that are committed. The operator tells of every request: `asked`, `answered`.
     """
 
-    promise = "finalized levels change only on demand"
-    records_promise = "no record is above the finalized metadata version"
-    brokers_promise = "registered brokers support the finalized levels"
-    looks_at = HIGH_WATERMARK
+    invariant = "finalized levels change only on request"
+    records_invariant = "no record is above the finalized metadata version"
+    brokers_invariant = "registered brokers support the finalized levels"
+    aspects = HIGH_WATERMARK
 
-    def __init__(self, committed: CommittedNeverChanges) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self.levels: dict[str, int] = {}
         self._committed = committed
         self._read = 0
@@ -72,7 +72,7 @@ class FeaturesAreFinalized(Checker):
             others = any(self._wanted[other] for other in self._open)
             lacking = {k: v for k, v in self._wanted[number].items() if self._level(k) != v}
             if lacking and not others:
-                raise self.broken(f"{lacking} were acknowledged, committed are {self.levels}")
+                raise self.violation(f"{lacking} were acknowledged, committed are {self.levels}")
 
     def observed(self, seen: Observation) -> None:
         self._read_committed()
@@ -123,7 +123,7 @@ class FeaturesAreFinalized(Checker):
         needed = NEEDS.get((name, version), 0)
         if needed > max(level, UNKNOWN):
             text = f"{where} has {name} in version {version}, which readers at metadata.version {level} do not know"
-            raise Broken(self.records_promise, text)
+            raise InvariantViolation(self.records_invariant, text)
 
     def _check_change(self, changed: Mapping[str, int], where: str) -> None:
         before = self._level(METADATA_VERSION)
@@ -131,11 +131,11 @@ class FeaturesAreFinalized(Checker):
         if not before:
             return  # What a cluster begins with.
         if not any(wanted and changed.items() <= wanted.items() for wanted in self._wanted):
-            raise self.broken(f"{where} sets {changed}, and nobody wanted that")
+            raise self.violation(f"{where} sets {changed}, and nobody wanted that")
         if any(after < lossy <= before for lossy in LOSSY):
-            raise self.broken(f"{where} takes metadata.version from {before} down to {after}")
+            raise self.violation(f"{where} takes metadata.version from {before} down to {after}")
         if changed.get(ELR_VERSION, self._level(ELR_VERSION)) and after < NEEDS["PartitionRecord", 2]:
-            raise self.broken(f"{where} leaves the ELR on at metadata.version {after}")
+            raise self.violation(f"{where} leaves the ELR on at metadata.version {after}")
         self.changes += 1
 
     def _check_brokers(self, where: str) -> None:
@@ -144,7 +144,7 @@ class FeaturesAreFinalized(Checker):
                 lowest, highest = ranges.get(name, (0, 0))
                 if not lowest <= level <= highest:
                     text = f"broker {broker_id} is registered, and supports {name} {lowest} to {highest}"
-                    raise Broken(self.brokers_promise, f"after {where} {text}, not {level}")
+                    raise InvariantViolation(self.brokers_invariant, f"after {where} {text}, not {level}")
 
     def _level(self, name: str) -> int:
         return 1 if name == KRAFT_VERSION else self.levels.get(name, 0)

@@ -10,7 +10,7 @@ from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.base import APPLIED, Checker, Observation
-from quorumd.simulator.checkers.logs import CommittedNeverChanges
+from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 
 Named = tuple[str, str]
 """What a record is about: a kind, and which of it."""
@@ -47,10 +47,10 @@ class KeptRecordsSurvive(Checker):
     """What was written of access control, credentials, quotas, tokens and controllers is in every image and snapshot,
     byte for byte, until it is removed."""
 
-    promise = "records kept for others survive"
-    looks_at = APPLIED
+    invariant = "records kept for others survive"
+    aspects = APPLIED
 
-    def __init__(self, committed: CommittedNeverChanges) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
         self._read = 0
         """So many of the committed batches are in the states."""
@@ -87,7 +87,7 @@ class KeptRecordsSurvive(Checker):
             return
         missing = sorted(repr(decode_record(frame)) for frame in expected - found)
         other = sorted(repr(decode_record(frame)) for frame in found - expected)
-        raise self.broken(f"at offset {offset} {where} lacks {missing} and has {other} besides")
+        raise self.violation(f"at offset {offset} {where} lacks {missing} and has {other} besides")
 
     def _read_committed(self) -> None:
         batches = self._committed.batches

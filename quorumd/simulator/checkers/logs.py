@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.simulator.checkers.base import HIGH_WATERMARK, LEADERSHIP, LOG, Checker, Directories, Observation
-from quorumd.simulator.log_mirror import Batch, DurableLog
+from quorumd.simulator.inspection.log_mirror import Batch, DurableLog
 
 UNKNOWN = -1
 
@@ -19,8 +19,8 @@ class LogMatching(Checker):
     that a crash took before any other node had it never was: a lone voter may use its epoch again.
     """
 
-    promise = "log matching"
-    looks_at = LOG
+    invariant = "log matching"
+    aspects = LOG
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[Batch, Batch | None, list[int]]] = {}
@@ -36,12 +36,12 @@ class LogMatching(Checker):
             )
             if known != batch or known_before != before:
                 difference = "not the same one" if known != batch else "not the same log before it"
-                raise self.broken(
+                raise self.violation(
                     f"nodes {_ids(holders)} and {seen.node_id} have a batch of epoch {batch.epoch} "
                     f"that ends at {batch.end_offset}, but {difference}"
                 )
             if before is not None and (batch.base_offset != before.end_offset or batch.epoch < before.epoch):
-                raise self.broken(f"node {seen.node_id} appended {_name(batch)} after {_name(before)}")
+                raise self.violation(f"node {seen.node_id} appended {_name(batch)} after {_name(before)}")
             if seen.node_id not in holders:
                 holders.append(seen.node_id)
             before = batch
@@ -56,25 +56,31 @@ class LogMatching(Checker):
 class LeaderAppendOnly(Checker):
     """A leader never removes anything from its log."""
 
-    promise = "a leader only appends"
-    looks_at = LEADERSHIP | LOG
+    invariant = "a leader only appends"
+    aspects = LEADERSHIP | LOG
 
     def __init__(self) -> None:
         self._leading: dict[tuple[int, int], int] = {}
 
     def observed(self, seen: Observation) -> None:
-        if seen.is_leader and seen.removed and self._leading.get((seen.node_id, seen.life)) == seen.epoch:
-            raise self.broken(f"leader {seen.node_id} of epoch {seen.epoch} removed {_name(seen.removed[0])}")
+        if (
+            seen.is_leader
+            and seen.removed
+            and self._leading.get((seen.node_id, seen.incarnation)) == seen.epoch
+        ):
+            raise self.violation(
+                f"leader {seen.node_id} of epoch {seen.epoch} removed {_name(seen.removed[0])}"
+            )
         if seen.is_leader:
-            self._leading[seen.node_id, seen.life] = seen.epoch
+            self._leading[seen.node_id, seen.incarnation] = seen.epoch
 
 
-class CommittedNeverChanges(Checker):
+class CommittedDataIsImmutable(Checker):
     """State machine safety: what one node calls committed, every node that gets so far calls committed too,
     and no node that has it removes it again. Keeps the committed log for the other checkers."""
 
-    promise = "committed data never changes"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+    invariant = "committed data never changes"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -88,24 +94,26 @@ class CommittedNeverChanges(Checker):
         for batch in seen.removed:
             index = self._index.get(batch.base_offset)
             if index is not None and self.batches[index] == batch:
-                raise self.broken(f"node {seen.node_id} removed {_name(batch)}, which is committed")
-        checked = self._checked.get((seen.node_id, seen.life), 0)
+                raise self.violation(f"node {seen.node_id} removed {_name(batch)}, which is committed")
+        checked = self._checked.get((seen.node_id, seen.incarnation), 0)
         if checked > len(seen.log):
-            raise self.broken(f"node {seen.node_id} lost committed data")
+            raise self.violation(f"node {seen.node_id} lost committed data")
         while checked < len(seen.log) and seen.log[checked].end_offset <= seen.high_watermark:
             self._agree(seen, seen.log[checked])
             checked += 1
-        self._checked[seen.node_id, seen.life] = checked
+        self._checked[seen.node_id, seen.incarnation] = checked
 
     def _agree(self, seen: Observation, batch: Batch) -> None:
         index = self._index.get(batch.base_offset)
         if index is not None:
             if self.batches[index] != batch:
                 known = _name(self.batches[index])
-                raise self.broken(f"node {seen.node_id} committed {_name(batch)} where {known} is committed")
+                raise self.violation(
+                    f"node {seen.node_id} committed {_name(batch)} where {known} is committed"
+                )
             return
         if batch.base_offset != self.end_offset:
-            raise self.broken(
+            raise self.violation(
                 f"node {seen.node_id} committed {_name(batch)}, the committed data ends at {self.end_offset}"
             )
         self._index[batch.base_offset] = len(self.batches)
@@ -117,10 +125,10 @@ class CommittedNeverChanges(Checker):
 class LeaderCompleteness(Checker):
     """What was committed in an earlier epoch is in the log of every leader of a later one."""
 
-    promise = "leader completeness"
-    looks_at = LEADERSHIP | LOG
+    invariant = "leader completeness"
+    aspects = LEADERSHIP | LOG
 
-    def __init__(self, committed: CommittedNeverChanges) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
         self._checked: dict[int, bool] = {}
 
@@ -132,7 +140,7 @@ class LeaderCompleteness(Checker):
             zip(self._committed.batches, self._committed.epochs, strict=True)
         ):
             if epoch < seen.epoch and (index >= len(seen.log) or seen.log[index] != batch):
-                raise self.broken(
+                raise self.violation(
                     f"node {seen.node_id} leads epoch {seen.epoch} without {_name(batch)}, "
                     f"which was committed in epoch {epoch}"
                 )
@@ -144,8 +152,8 @@ class HighWatermarkMonotonic(Checker):
     A new leader does not know it until a record of its own epoch is committed (hole 31 of the KIP-595 draft).
     """
 
-    promise = "the high watermark is monotonic"
-    looks_at = LOG | HIGH_WATERMARK
+    invariant = "the high watermark is monotonic"
+    aspects = LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], int] = {}
@@ -153,27 +161,27 @@ class HighWatermarkMonotonic(Checker):
     def observed(self, seen: Observation) -> None:
         if seen.high_watermark == UNKNOWN:
             return
-        before = self._seen.get((seen.node_id, seen.life), UNKNOWN)
+        before = self._seen.get((seen.node_id, seen.incarnation), UNKNOWN)
         if seen.high_watermark < before:
-            raise self.broken(f"node {seen.node_id} went from {before} to {seen.high_watermark}")
+            raise self.violation(f"node {seen.node_id} went from {before} to {seen.high_watermark}")
         end_offset = seen.log[-1].end_offset if seen.log else 0
         if seen.high_watermark > end_offset:
-            raise self.broken(
+            raise self.violation(
                 f"node {seen.node_id} has high watermark {seen.high_watermark}, its log ends at {end_offset}"
             )
-        self._seen[seen.node_id, seen.life] = seen.high_watermark
+        self._seen[seen.node_id, seen.incarnation] = seen.high_watermark
 
 
-class CommittedOnMajority(Checker):
+class CommittedDataIsOnMajority(Checker):
     """What a leader calls committed is on the disks of a majority of the voters and survives if all crash now.
 
     A voter's disk that was lost counts with what it had: that it is gone the leader cannot know.
     """
 
-    promise = "committed data is durable on a majority"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+    invariant = "committed data is durable on a majority"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
-    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable, disks: Mapping[int, DurableLog]) -> None:
         self._committed = committed
         self._disks = disks
         self._checked = 0
@@ -191,11 +199,11 @@ class CommittedOnMajority(Checker):
         batches = self._committed.batches
         if not seen.is_leader or len(batches) == self._checked:
             return
-        if self._majority_holds(seen.voters, batches) or self._majority_holds(seen.voters_before, batches):
+        if self._majority_holds(seen.voters, batches) or self._majority_holds(seen.previous_voters, batches):
             self._checked = len(batches)
             return
-        holding = [voter.id for voter in seen.voters if self._holds(voter, batches)]
-        raise self.broken(
+        holding = [voter.id for voter in seen.voters if self._partitions_by_broker(voter, batches)]
+        raise self.violation(
             f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
             f"of the voters {_ids([voter.id for voter in seen.voters])} only {_ids(holding)} have it on disk"
         )
@@ -203,12 +211,12 @@ class CommittedOnMajority(Checker):
     def _majority_holds(self, voters: Sequence[ReplicaKey], batches: Sequence[Batch]) -> bool:
         missing = len(voters) // 2 + 1
         for voter in voters:
-            missing -= self._holds(voter, batches)
+            missing -= self._partitions_by_broker(voter, batches)
             if missing == 0:
                 return True
         return False
 
-    def _holds(self, voter: ReplicaKey, batches: Sequence[Batch]) -> bool:
+    def _partitions_by_broker(self, voter: ReplicaKey, batches: Sequence[Batch]) -> bool:
         replica = self._directories.named(voter)
         if replica == self._directories.current(voter.id):
             return voter.id in self._disks and self._disks[voter.id].holds(batches) == len(batches)
@@ -219,10 +227,10 @@ class CommittedOnMajority(Checker):
 class CheckpointIsDurable(Checker):
     """The high watermark that a node saves is of records that its own disk has: recovery takes less for damage."""
 
-    promise = "the checkpoint is durable here"
-    looks_at = 0
+    invariant = "the checkpointed high watermark is durable locally"
+    aspects = 0
 
-    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable, disks: Mapping[int, DurableLog]) -> None:
         self._committed = committed
         self._disks = disks
 
@@ -231,7 +239,7 @@ class CheckpointIsDurable(Checker):
         count = bisect_right(batches, high_watermark, key=lambda batch: batch.end_offset)
         held = self._disks[node_id].holds(batches[:count])
         if held < count:
-            raise self.broken(
+            raise self.violation(
                 f"node {node_id} saved the high watermark {high_watermark} before its disk has {_name(batches[held])}"
             )
 
@@ -240,8 +248,8 @@ class OwnEpochCommitsFirst(Checker):
     """A leader commits by counting replicas only records of its own epoch, and with them all before (Raft paper
     5.4.2; hole 31 of the KIP-595 draft)."""
 
-    promise = "a leader commits its own epoch first"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+    invariant = "a leader commits its own epoch first"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._checked: dict[tuple[int, int], int] = {}
@@ -249,22 +257,22 @@ class OwnEpochCommitsFirst(Checker):
     def observed(self, seen: Observation) -> None:
         if not seen.is_leader or seen.high_watermark in (
             UNKNOWN,
-            self._checked.get((seen.node_id, seen.life)),
+            self._checked.get((seen.node_id, seen.incarnation)),
         ):
             return
-        self._checked[seen.node_id, seen.life] = seen.high_watermark
+        self._checked[seen.node_id, seen.incarnation] = seen.high_watermark
         index = bisect_left(seen.log, seen.high_watermark, key=lambda batch: batch.end_offset)
         last = seen.log[index] if index < len(seen.log) else None
         if last is None or last.epoch != seen.epoch:
             what = _name(last) if last is not None else "what it does not have"
-            raise self.broken(f"leader {seen.node_id} of epoch {seen.epoch} commits up to {what}")
+            raise self.violation(f"leader {seen.node_id} of epoch {seen.epoch} commits up to {what}")
 
 
 class RecoveryKeepsDurable(Checker):
     """A node finds in its log after a crash all that was durable before it."""
 
-    promise = "recovery keeps what was durable"
-    looks_at = LOG
+    invariant = "recovery keeps durable records"
+    aspects = LOG
 
     def __init__(self) -> None:
         self._kept: dict[int, Sequence[Batch]] = {}
@@ -276,7 +284,7 @@ class RecoveryKeepsDurable(Checker):
         kept = self._kept.pop(seen.node_id, ())
         for index, batch in enumerate(kept):
             if index >= len(seen.log) or seen.log[index] != batch:
-                raise self.broken(f"node {seen.node_id} came back without {_name(batch)}")
+                raise self.violation(f"node {seen.node_id} came back without {_name(batch)}")
 
 
 def _name(batch: Batch) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from quorumd.ids import KafkaUuid
-from quorumd.node.voter_records import voter_records
+from quorumd.node.consensus.voter_records import voter_records
 from quorumd.protocol.record_batch import headers
-from quorumd.raft.membership import changed_voters
+from quorumd.raft.membership import count_changed_voters
 from quorumd.raft.voters import VoterSet, majority
 from quorumd.simulator.checkers.base import (
     FETCHES,
@@ -21,13 +21,13 @@ from quorumd.simulator.checkers.base import (
     Observation,
     SavedVote,
 )
-from quorumd.simulator.checkers.logs import CommittedNeverChanges
-from quorumd.simulator.log_mirror import Batch, DurableLog
+from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
+from quorumd.simulator.inspection.log_mirror import Batch, DurableLog
 
-CAUGHT_UP_WITHIN = 1.5
+CATCH_UP_FETCH_TIMEOUTS = 1.5
 """Fetch timeouts; a leader counts one of them, by its own clock."""
 
-IN_TOUCH_WITHIN = 1.1
+RECENT_FETCH_TIMEOUTS = 1.1
 """The same of voters that stay when another one leaves."""
 
 
@@ -61,7 +61,7 @@ class VoterLogs:
 
     def of(self, seen: Observation) -> VoterRecords:
         """Those of the node that is seen, as it was seen before."""
-        key = (seen.node_id, seen.life)
+        key = (seen.node_id, seen.incarnation)
         records = self._logs.get(key)
         if records is None:
             records = self._logs[key] = VoterRecords()
@@ -76,12 +76,12 @@ def records_in(batch: Batch) -> list[VotersInLog]:
     ]
 
 
-class OneVoterAtATime(Checker):
+class SingleVoterChanges(Checker):
     """Every voter record changes at most one voter, so that majorities of the two sets meet (Raft thesis 4.1); a
     leader appends one that changes any only after a commit of its epoch, and of the record before (hole 7)."""
 
-    promise = "voters change one at a time"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+    invariant = "voters change one at a time"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._logs = VoterLogs()
@@ -97,30 +97,30 @@ class OneVoterAtATime(Checker):
 
     def _check(self, seen: Observation, before: Sequence[VotersInLog], record: VotersInLog) -> None:
         old, new = before[-1].voters, record.voters
-        changed = changed_voters(old, new)
+        changed = count_changed_voters(old, new)
         together = len(set(old.ids) | set(new.ids))
         if changed > 1 or majority(len(old.ids)) + majority(len(new.ids)) <= together:
-            raise self.broken(f"node {seen.node_id}, offset {record.offset}: from {old.ids} to {new.ids}")
+            raise self.violation(f"node {seen.node_id}, offset {record.offset}: from {old.ids} to {new.ids}")
         if changed == 0 or not seen.is_leader or record.epoch != seen.epoch:
             return
         if before[-1].offset >= seen.high_watermark:
-            raise self.broken(
+            raise self.violation(
                 f"leader {seen.node_id} appended voters {new.ids} at offset {record.offset} when those at offset "
                 f"{before[-1].offset} were not committed"
             )
         of_epoch = next(batch for batch in seen.log if batch.epoch == seen.epoch)
         if of_epoch.end_offset > seen.high_watermark:
-            raise self.broken(
+            raise self.violation(
                 f"leader {seen.node_id} appended voters {new.ids} before a commit of its epoch {seen.epoch}"
             )
 
 
-class WhoStaysIsInTouch(Checker):
+class RemainingVotersFetch(Checker):
     """A leader removes a voter only where a majority of those that stay fetches: else the record could neither be
     committed nor taken back, and the quorum would have ended itself."""
 
-    promise = "no voter leaves to a majority that is silent"
-    looks_at = LEADERSHIP | LOG | FETCHES
+    invariant = "a removal leaves a majority of voters that fetch"
+    aspects = LEADERSHIP | LOG | FETCHES
 
     def __init__(self) -> None:
         self._logs = VoterLogs()
@@ -138,20 +138,20 @@ class WhoStaysIsInTouch(Checker):
 
     def _check(self, seen: Observation, record: VotersInLog) -> None:
         ages = {voter.id: age for voter, age in (seen.last_fetches_ms_ago or {}).items()}
-        limit_ms = IN_TOUCH_WITHIN * seen.fetch_timeout_ms
+        limit_ms = RECENT_FETCH_TIMEOUTS * seen.fetch_timeout_ms
         in_touch = [voter for voter in record.voters.ids if ages.get(voter, 0.0) <= limit_ms]
         if not record.voters.is_majority(in_touch):
-            raise self.broken(
+            raise self.violation(
                 f"leader {seen.node_id} left the voters {record.voters.ids} at offset {record.offset}, of whom only "
                 f"{in_touch} have fetched within {limit_ms:.0f} ms"
             )
 
 
-class RemovedLeadersEnd(Checker):
+class RemovedLeadersResign(Checker):
     """A leader whose removal is committed leads no more (Raft thesis 4.2.2)."""
 
-    promise = "a removed leader ends"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+    invariant = "a removed leader resigns"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._logs = VoterLogs()
@@ -164,17 +164,17 @@ class RemovedLeadersEnd(Checker):
             return
         newest = records.found[-1]
         if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
-            raise self.broken(
+            raise self.violation(
                 f"node {seen.node_id} leads epoch {seen.epoch}, and that the voters are {newest.voters.ids} is "
                 "committed"
             )
 
 
-class RemovedNodesKeepStill(Checker):
+class RemovedVotersDoNotCampaign(Checker):
     """Who knows that its removal is committed campaigns no more, not even for pre-votes (Raft thesis 4.2.3)."""
 
-    promise = "a removed node disturbs nobody"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK
+    invariant = "a removed voter does not campaign"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK
 
     def __init__(self) -> None:
         self._logs = VoterLogs()
@@ -187,19 +187,19 @@ class RemovedNodesKeepStill(Checker):
             return
         newest = records.found[-1]
         if newest.offset < seen.high_watermark and newest.voters.by_id(seen.node_id) is None:
-            raise self.broken(
+            raise self.violation(
                 f"node {seen.node_id} is {seen.role} in epoch {seen.epoch}, and knows that the voters "
                 f"{newest.voters.ids} are committed"
             )
 
 
-class FoundedOnce(Checker):
+class BootstrappedOnce(Checker):
     """A quorum is founded once: who leads with the first record of a log does so only while nothing is committed."""
 
-    promise = "no second quorum beside the first"
-    looks_at = LEADERSHIP | LOG
+    invariant = "a quorum is bootstrapped at most once"
+    aspects = LEADERSHIP | LOG
 
-    def __init__(self, committed: CommittedNeverChanges) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
 
     def observed(self, seen: Observation) -> None:
@@ -210,19 +210,19 @@ class FoundedOnce(Checker):
             and self._committed.batches
             and seen.log[0] != self._committed.batches[0]
         ):
-            raise self.broken(
+            raise self.violation(
                 f"node {seen.node_id} founds a quorum in epoch {seen.epoch}, where "
                 f"{len(self._committed.batches)} batches of another one are committed"
             )
 
 
-class BlankDisksDoNotVote(Checker):
+class ReplacedDisksDoNotVote(Checker):
     """A disk that replaced another gives no vote before it has what is committed: the voter was the disk before."""
 
-    promise = "a blank disk does not vote for the one before it"
-    looks_at = LOG
+    invariant = "a replaced disk does not vote before it has caught up"
+    aspects = LOG
 
-    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable, disks: Mapping[int, DurableLog]) -> None:
         self._committed = committed
         self._disks = disks
         self._directories = Directories()
@@ -235,7 +235,7 @@ class BlankDisksDoNotVote(Checker):
             return
         first = self._committed.batches[:1]
         if first and self._disks[vote.node_id].holds(first) == 0:
-            raise self.broken(
+            raise self.violation(
                 f"node {vote.node_id}, on a disk without any record, voted for node {vote.voted_id} in epoch "
                 f"{vote.epoch}"
             )
@@ -244,10 +244,10 @@ class BlankDisksDoNotVote(Checker):
 class NewVotersHaveCaughtUp(Checker):
     """Who is made a voter has on its disk what was committed a short while before (KIP-853, hole 8)."""
 
-    promise = "new voters have caught up"
-    looks_at = LEADERSHIP | LOG | HIGH_WATERMARK | FETCHES
+    invariant = "new voters have caught up"
+    aspects = LEADERSHIP | LOG | HIGH_WATERMARK | FETCHES
 
-    def __init__(self, committed: CommittedNeverChanges, disks: Mapping[int, DurableLog]) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable, disks: Mapping[int, DurableLog]) -> None:
         self._committed = committed
         self._disks = disks
         self._counts: list[tuple[float, int]] = []
@@ -267,14 +267,14 @@ class NewVotersHaveCaughtUp(Checker):
                 self._check(seen, records.found[records.found.index(record) - 1], record)
 
     def _check(self, seen: Observation, before: VotersInLog, record: VotersInLog) -> None:
-        since = seen.now_ms - CAUGHT_UP_WITHIN * seen.fetch_timeout_ms
+        since = seen.now_ms - CATCH_UP_FETCH_TIMEOUTS * seen.fetch_timeout_ms
         index = bisect_right(self._counts, since, key=lambda counted: counted[0])
         needed = self._counts[index - 1][1] if index else 0
         batches = self._committed.batches[:needed]
         for voter in set(record.voters.ids) - set(before.voters.ids):
             held = self._disks[voter].holds(batches)
             if held < needed:
-                raise self.broken(
+                raise self.violation(
                     f"leader {seen.node_id} made node {voter} a voter, which has {held} of {needed} batches that "
-                    f"were committed {CAUGHT_UP_WITHIN} fetch timeouts before"
+                    f"were committed {CATCH_UP_FETCH_TIMEOUTS} fetch timeouts before"
                 )

@@ -9,11 +9,11 @@ from math import inf
 
 from quorumd.ids import NO_NODE, ReplicaKey
 from quorumd.simulator.checkers.base import FETCHES, HIGH_WATERMARK, LEADERSHIP, Checker, Observation
-from quorumd.simulator.checkers.elections import RESIGNS_WITHIN
+from quorumd.simulator.checkers.elections import RESIGNATION_FETCH_TIMEOUTS
 
 TOLERANCE = 1.2
 """For clocks that drift and processes that wake up late."""
-LOOKS_MS = 100.0
+PROBE_INTERVAL_MS = 100.0
 """Leaders are looked at now and then only."""
 
 
@@ -22,7 +22,7 @@ class ReadyClaim:
     """A running node that says it is ready. Times are milliseconds of virtual time."""
 
     key: ReplicaKey
-    life: int
+    incarnation: int
     now_ms: float
     epoch: int
     leader_id: int
@@ -39,8 +39,8 @@ class ReadyNodesServe(Checker):
     majority of the voters within 1.5 fetch timeouts before. It has applied what was committed by then, but for the
     lag that is allowed, and it is not a voter's replacement without that voter's vote."""
 
-    promise = "a node that is ready has a leader with a majority, its state and its vote"
-    looks_at = LEADERSHIP | HIGH_WATERMARK | FETCHES
+    invariant = "a ready node has a leader with a majority, its state and its vote"
+    aspects = LEADERSHIP | HIGH_WATERMARK | FETCHES
 
     def __init__(self, configured_voters: tuple[int, ...]) -> None:
         self._configured = configured_voters
@@ -69,29 +69,29 @@ class ReadyNodesServe(Checker):
         """A node says it is ready; `voters` are those of the newest committed record, empty before the first."""
         who = f"node {claim.key.id}, ready in epoch {claim.epoch} with leader {claim.leader_id},"
         if claim.leader_id == NO_NODE:
-            raise self.broken(f"{who} has no leader")
+            raise self.violation(f"{who} has no leader")
         own_ms = TOLERANCE * (claim.fetch_timeout_ms + claim.fetch_wait_ms)
         if claim.heard_ms > own_ms:
-            raise self.broken(f"{who} has heard nothing of it for {claim.heard_ms:.0f} ms")
-        limit_ms = own_ms + TOLERANCE * RESIGNS_WITHIN * claim.fetch_timeout_ms
+            raise self.violation(f"{who} has heard nothing of it for {claim.heard_ms:.0f} ms")
+        limit_ms = own_ms + TOLERANCE * RESIGNATION_FETCH_TIMEOUTS * claim.fetch_timeout_ms
         if claim.leader_id == claim.key.id:
             limit_ms = TOLERANCE * claim.fetch_timeout_ms
-        limit_ms += LOOKS_MS
+        limit_ms += PROBE_INTERVAL_MS
         silent_ms = claim.now_ms - self._followed.get((claim.leader_id, claim.epoch), -inf)
         if silent_ms > limit_ms:
-            raise self.broken(f"{who} which no majority has followed for {silent_ms:.0f} ms")
+            raise self.violation(f"{who} which no majority has followed for {silent_ms:.0f} ms")
         committed = self._committed_to[bisect_right(self._committed_at, claim.now_ms - limit_ms) - 1]
         if claim.applied_offset + claim.max_lag < committed:
-            raise self.broken(f"{who} has applied {claim.applied_offset} of {committed} committed records")
-        self._look_at_vote(claim, voters, who, limit_ms)
+            raise self.violation(f"{who} has applied {claim.applied_offset} of {committed} committed records")
+        self._check_vote(claim, voters, who, limit_ms)
 
-    def _look_at_vote(
+    def _check_vote(
         self, claim: ReadyClaim, voters: tuple[ReplicaKey, ...], who: str, limit_ms: float
     ) -> None:
         """A voter record takes a moment to get to the node."""
-        key, life = claim.key, (claim.key.id, claim.life)
+        key, incarnation = claim.key, (claim.key.id, claim.incarnation)
         named = any(voter.id == key.id for voter in voters) or key.id in self._configured
         if not voters or not named or any(voter.matches(key) for voter in voters):
-            self._without_vote.pop(life, None)
-        elif claim.now_ms - self._without_vote.setdefault(life, claim.now_ms) > limit_ms:
-            raise self.broken(f"{who} has no vote: the voters are {', '.join(map(str, voters))}")
+            self._without_vote.pop(incarnation, None)
+        elif claim.now_ms - self._without_vote.setdefault(incarnation, claim.now_ms) > limit_ms:
+            raise self.violation(f"{who} has no vote: the voters are {', '.join(map(str, voters))}")

@@ -11,7 +11,7 @@ from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, records, values
 from quorumd.simulator.checkers.base import Checker
-from quorumd.simulator.checkers.logs import CommittedNeverChanges
+from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 
 
 class Replayed:
@@ -62,10 +62,10 @@ class SnapshotsEqualTheLog(Checker):
     """A snapshot ends where a committed batch does, holds what the log below adds up to, and is the same bytes on
     every node."""
 
-    promise = "a snapshot equals the log that it stands for"
-    looks_at = 0
+    invariant = "a snapshot equals the log that it replaces"
+    aspects = 0
 
-    def __init__(self, committed: CommittedNeverChanges) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
         self._known: dict[OffsetAndEpoch, bytes] = {}
         self.checked = 0
@@ -77,17 +77,19 @@ class SnapshotsEqualTheLog(Checker):
         known = self._known.get(snapshot)
         if known is not None:
             if known != data:
-                raise self.broken(f"node {node_id} has other bytes in snapshot {snapshot} than another node")
+                raise self.violation(
+                    f"node {node_id} has other bytes in snapshot {snapshot} than another node"
+                )
             return
         batches = self._committed.batches
         index = bisect_left(batches, snapshot.offset, key=lambda batch: batch.end_offset)
         if index == len(batches) or batches[index].end_offset != snapshot.offset:
-            raise self.broken(
+            raise self.violation(
                 f"node {node_id} has a snapshot that ends at {snapshot.offset}, what is committed at "
                 f"{self._committed.end_offset}"
             )
         if batches[index].epoch != snapshot.epoch:
-            raise self.broken(
+            raise self.violation(
                 f"node {node_id}: snapshot {snapshot} ends with a batch of epoch {batches[index].epoch}"
             )
         if index + 1 < self._count:
@@ -99,6 +101,6 @@ class SnapshotsEqualTheLog(Checker):
         found.replay(data)
         different = self._replayed.differences(found)
         if different:
-            raise self.broken(f"node {node_id}: snapshot {snapshot} has other {' and '.join(different)}")
+            raise self.violation(f"node {node_id}: snapshot {snapshot} has other {' and '.join(different)}")
         self._known[snapshot] = data
         self.checked += 1

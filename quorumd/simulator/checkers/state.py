@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from quorumd.node.voter_records import voter_records
+from quorumd.node.consensus.voter_records import voter_records
 from quorumd.protocol.record_batch import headers
 from quorumd.simulator.checkers.base import APPLIED, Checker, Observation, SavedVoters
-from quorumd.simulator.checkers.logs import CommittedNeverChanges
+from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 
 WRITTEN_VALUE = re.compile(rb"w[0-9]+-[0-9]+;")
 """How the workload's values look: unique, and found in a batch without decoding it."""
@@ -16,7 +16,7 @@ WRITTEN_VALUE = re.compile(rb"w[0-9]+-[0-9]+;")
 class _CommittedValues(Checker):
     """Knows what clients wrote that is committed."""
 
-    def __init__(self, committed: CommittedNeverChanges) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
         self._searched = 0
         self._values: set[str] = set()
@@ -31,30 +31,30 @@ class _CommittedValues(Checker):
 class AcknowledgedWrites(_CommittedValues):
     """A write is in the committed log before its client is told so; there it never changes again."""
 
-    promise = "acknowledged writes are committed"
-    looks_at = 0
+    invariant = "acknowledged writes are committed"
+    aspects = 0
 
     def acknowledged(self, value: str) -> None:
         if not self._is_committed(value):
-            raise self.broken(f"{value} was acknowledged and is not committed")
+            raise self.violation(f"{value} was acknowledged and is not committed")
 
 
-class ReadsSeeCommitted(_CommittedValues):
+class ReadsReturnCommitted(_CommittedValues):
     """Nobody reads what may yet be lost (Raft paper section 8)."""
 
-    promise = "reads see what is committed"
-    looks_at = 0
+    invariant = "reads return committed data"
+    aspects = 0
 
     def read(self, value: str) -> None:
         if not self._is_committed(value):
-            raise self.broken(f"{value} was read and is not committed")
+            raise self.violation(f"{value} was read and is not committed")
 
 
 class ImagesEqual(Checker):
     """Nodes that have applied the same prefix of the log have equal images: the hashes that they keep say so."""
 
-    promise = "equal logs give equal images"
-    looks_at = APPLIED
+    invariant = "equal logs give equal images"
+    aspects = APPLIED
 
     def __init__(self) -> None:
         self._hashes: dict[int, tuple[int, int]] = {}
@@ -64,7 +64,7 @@ class ImagesEqual(Checker):
             return
         known, node_id = self._hashes.setdefault(seen.applied_offset, (seen.image_hash, seen.node_id))
         if known != seen.image_hash:
-            raise self.broken(
+            raise self.violation(
                 f"nodes {node_id} and {seen.node_id} have applied all below {seen.applied_offset} "
                 f"and hold images with the hashes {known:012x} and {seen.image_hash:012x}"
             )
@@ -74,10 +74,10 @@ class SavedVotersAreCommitted(Checker):
     """The voters in a quorum-state file are those of the newest voter record that is committed below the offset
     which the file names (hole 22 of the KIP-595 draft)."""
 
-    promise = "saved voters are committed"
-    looks_at = 0
+    invariant = "persisted voters are committed"
+    aspects = 0
 
-    def __init__(self, committed: CommittedNeverChanges) -> None:
+    def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
         self._searched = 0
         self._found: list[tuple[int, tuple[int, ...]]] = []
@@ -88,7 +88,7 @@ class SavedVotersAreCommitted(Checker):
         known = [voters for offset, voters in self._found if offset < saved.applied_offset]
         expected = known[-1] if known else ()
         if saved.voters != expected or saved.applied_offset > self._committed.end_offset:
-            raise self.broken(
+            raise self.violation(
                 f"the quorum-state of node {saved.node_id} names the voters {saved.voters} as of offset "
                 f"{saved.applied_offset}; committed are {expected}, up to {self._committed.end_offset}"
             )

@@ -19,27 +19,27 @@ drawn at any time. `Cluster.repair` ends them all early.
 from __future__ import annotations
 
 from quorumd.simulator.faults.base import Fault
+from quorumd.simulator.faults.bootstrap import MovedQuorum, WipedDisks
 from quorumd.simulator.faults.brokers import (
     BrokerCrash,
+    BrokerDiskLoss,
     BrokerShutdown,
     ControlledShutdown,
-    CutOffBroker,
-    LostDisk,
+    DelayedIsrChange,
+    IsolatedBroker,
     PausedBroker,
     SlowBroker,
-    UntimelyIsrChange,
 )
 from quorumd.simulator.faults.clocks import ClockJump
-from quorumd.simulator.faults.crashes import AllKilled, Kill, PowerLoss, PowerLossInDiskCall, ShutDown
-from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedSync
-from quorumd.simulator.faults.folders import (
+from quorumd.simulator.faults.crashes import Kill, KillEverything, PowerLoss, PowerLossInDiskCall, ShutDown
+from quorumd.simulator.faults.data_folders import (
     CopiedFolder,
+    CorruptSegment,
     ReplacedDisk,
-    RottenSegment,
     SwappedFolders,
     WrongClusterId,
 )
-from quorumd.simulator.faults.foundings import MovedQuorum, WipedVoters
+from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedSync
 from quorumd.simulator.faults.links import (
     BrokenLink,
     CloggedLink,
@@ -53,8 +53,8 @@ from quorumd.simulator.faults.links import (
 from quorumd.simulator.faults.processes import PausedProcess, SlowProcess
 from quorumd.simulator.faults.registrations import Unregistration
 from quorumd.simulator.faults.snapshots import CopiedSnapshots
-from quorumd.simulator.faults.versions import FutureRecord
-from quorumd.simulator.faults.voters import UntimelyRemoval, VoterChange
+from quorumd.simulator.faults.versions import NewerRecordVersion
+from quorumd.simulator.faults.voters import RemovalWithoutMajority, VoterChange
 
 ALL_FAULTS: tuple[Fault, ...] = (
     PowerLoss(),
@@ -75,25 +75,25 @@ ALL_FAULTS: tuple[Fault, ...] = (
     DiskFull(),
     FailedSync(),
     ClockJump(),
-    RottenSegment(),
+    CorruptSegment(),
     ReplacedDisk(),
     WrongClusterId(),
     SwappedFolders(),
     CopiedFolder(),
     VoterChange(),
     BrokerCrash(),
-    LostDisk(),
+    BrokerDiskLoss(),
     BrokerShutdown(),
     ControlledShutdown(),
     PausedBroker(),
     SlowBroker(),
-    CutOffBroker(),
-    UntimelyIsrChange(),
-    UntimelyRemoval(),
+    IsolatedBroker(),
+    DelayedIsrChange(),
+    RemovalWithoutMajority(),
     CopiedSnapshots(),
-    FutureRecord(),
-    AllKilled(),
-    WipedVoters(),
+    NewerRecordVersion(),
+    KillEverything(),
+    WipedDisks(),
     MovedQuorum(),
     Unregistration(),
 )

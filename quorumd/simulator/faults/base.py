@@ -18,7 +18,7 @@ class Fault(Protocol):
         """Let it happen. Only when `available`."""
 
 
-class ToRunningNode:
+class RunningNodeFault:
     """A fault of one machine with a running process."""
 
     def available(self, cluster: Cluster) -> bool:

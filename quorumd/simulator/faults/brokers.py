@@ -7,10 +7,10 @@ from random import Random
 from typing import Protocol
 
 from quorumd.simulator.brokers.broker import Broker
-from quorumd.simulator.brokers.population import Brokers, Loss
+from quorumd.simulator.brokers.fleet import BrokerFleet, Loss
 from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.event_heap import Process
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.links import block_for, block_for_a_while
 
 BEYOND_ALL_BEARING = 0.05
@@ -20,7 +20,7 @@ PATIENT = 1.3
 """Sessions."""
 
 
-class ToRunningBroker:
+class RunningBrokerFault:
     """A fault of one broker that runs."""
 
     def available(self, cluster: Cluster) -> bool:
@@ -30,15 +30,15 @@ class ToRunningBroker:
         assert cluster.brokers is not None
         self.hurt(cluster.brokers, random, random.choice(cluster.brokers.running()))
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None: ...
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None: ...
 
 
-class BrokerCrash(ToRunningBroker):
+class BrokerCrash(RunningBrokerFault):
     """kill -9, or a power failure that takes what was not flushed; sometimes of all brokers at once."""
 
     name = "broker crash"
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None:
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
         victims = brokers.running() if random.random() < 0.1 else [broker]
         loss = random.choice((Loss.NOTHING, Loss.UNFLUSHED))
         for victim in victims:
@@ -46,51 +46,51 @@ class BrokerCrash(ToRunningBroker):
             brokers.crash(victim.id, loss if bearable else Loss.NOTHING, random)
 
 
-class LostDisk(ToRunningBroker):
+class BrokerDiskLoss(RunningBrokerFault):
     """A broker comes back with an empty disk, unless that is more than replication can bear."""
 
-    name = "lost disk of a broker"
+    name = "broker disk loss"
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None:
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
         bearable = may_lose(brokers, broker.id) or random.random() < BEYOND_ALL_BEARING
         brokers.crash(broker.id, Loss.EVERYTHING if bearable else Loss.NOTHING, random)
 
 
-class BrokerShutdown(ToRunningBroker):
+class BrokerShutdown(RunningBrokerFault):
     """A broker ends in good order, and asks nobody."""
 
     name = "broker shutdown"
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None:
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
         brokers.stop(broker.id)
 
 
-class ControlledShutdown(ToRunningBroker):
+class ControlledShutdown(RunningBrokerFault):
     """A broker asks the controller to be let go."""
 
     name = "controlled shutdown"
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None:
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
         brokers.shut_down(broker.id)
 
 
-class PausedBroker(ToRunningBroker):
+class PausedBroker(RunningBrokerFault):
     """A broker stands still, often until it is fenced, and goes on as if nothing had been."""
 
     name = "paused broker"
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None:
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
         pause_ms = random.random() * random.choice((0.5, 2.0, 4.0)) * brokers.options.session_timeout_ms
         process = broker.process
         process.busy_until_ms = max(process.busy_until_ms, brokers.cluster.heap.now_ms + pause_ms)
 
 
-class SlowBroker(ToRunningBroker):
+class SlowBroker(RunningBrokerFault):
     """A broker without its share of the processor."""
 
     name = "slow broker"
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None:
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
         broker.process.callback_ms = random.random() * random.choice((0.5, 2.0, 10.0))
         brokers.cluster.heap.call_later(
             random.random() * 4000.0, partial(self._as_before, broker.process), b"processor"
@@ -100,12 +100,12 @@ class SlowBroker(ToRunningBroker):
         process.callback_ms = 0.0
 
 
-class CutOffBroker(ToRunningBroker):
+class IsolatedBroker(RunningBrokerFault):
     """A broker and the quorum do not reach each other, or a broker and the others; or in one direction only."""
 
-    name = "cut-off broker"
+    name = "isolated broker"
 
-    def hurt(self, brokers: Brokers, random: Random, broker: Broker) -> None:
+    def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
         own = brokers.machines[broker.id].host
         nodes = [machine.host for machine in brokers.cluster.machines.values()]
         others = [host for host in brokers.hosts() if host != own]
@@ -116,12 +116,12 @@ class CutOffBroker(ToRunningBroker):
         block_for_a_while(brokers.cluster, random, ways, 3.0 * brokers.options.session_timeout_ms)
 
 
-class UntimelyIsrChange:
+class DelayedIsrChange:
     """The next leader that wants somebody to join its ISR has bad luck: its request is late while the newcomer is
     fenced, or loses its disk and starts anew (races R25 and R1); or the answer is lost while another member dies
     (R26). Requests that were given up may still arrive."""
 
-    name = "untimely ISR change"
+    name = "delayed ISR change"
 
     def available(self, cluster: Cluster) -> bool:
         return cluster.brokers is not None
@@ -131,27 +131,34 @@ class UntimelyIsrChange:
         # Where leaders give up before anybody is fenced, their next request comes too early for these.
         options = cluster.brokers.options
         is_patient = options.controller_timeout_ms > PATIENT * options.session_timeout_ms
-        late = (self._newcomer_is_fenced, self._newcomer_starts_anew)
-        happen: Misfortune = random.choice(
-            (self._answer_is_lost, *late) if is_patient else (self._answer_is_lost,)
+        late = (self._joining_replica_is_fenced, self._joining_replica_restarts)
+        misfortune: ProposalFault = random.choice(
+            (self._response_is_lost, *late) if is_patient else (self._response_is_lost,)
         )
-        cluster.brokers.observation.on_proposal = partial(self._proposed, cluster.brokers, random, happen)
+        cluster.brokers.observation.on_proposal = partial(
+            self._proposed_isr, cluster.brokers, random, misfortune
+        )
 
-    def _proposed(
-        self, brokers: Brokers, random: Random, happen: Misfortune, leader: Broker, proposal: Proposal
+    def _proposed_isr(
+        self,
+        brokers: BrokerFleet,
+        random: Random,
+        misfortune: ProposalFault,
+        leader: Broker,
+        proposal: Proposal,
     ) -> None:
         replica = leader.replicas[proposal.where]
-        newcomers = [member for member in proposal.members if member not in replica.isr]
+        joining_replicas = [member for member in proposal.members if member not in replica.isr]
         # While too few are in sync nothing is committed, and nothing can be lost.
         is_committing = len(replica.isr) >= replica.min_isr
-        if not newcomers or not is_committing or brokers.machines[newcomers[0]].broker is None:
+        if not joining_replicas or not is_committing or brokers.machines[joining_replicas[0]].broker is None:
             return
         brokers.observation.on_proposal = lambda broker, proposal: None
-        brokers.counters[f"{self.name}: {happen.__name__.strip('_').replace('_', ' ')}"] += 1
-        happen(brokers, random, leader, proposal, newcomers[0])
+        brokers.counters[f"{self.name}: {misfortune.__name__.strip('_').replace('_', ' ')}"] += 1
+        misfortune(brokers, random, leader, proposal, joining_replicas[0])
 
-    def _newcomer_is_fenced(
-        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+    def _joining_replica_is_fenced(
+        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None:
         options = brokers.options
         # It is away until the leader has given up, asked again, and been told that it is fenced; and the first
@@ -161,25 +168,25 @@ class UntimelyIsrChange:
         )
         delay_ms = away_ms + random.uniform(20.0, 1000.0)
         _delay_request(brokers, leader, delay_ms)
-        own, other = brokers.machines[newcomer].host, brokers.machines[leader.id].host
+        own, other = brokers.machines[joining_replica].host, brokers.machines[leader.id].host
         nodes = [machine.host for machine in brokers.cluster.machines.values()]
         _block(brokers, [way for node in nodes for way in ((own, node), (node, own))], away_ms)
         apart = partial(_block, brokers, [(own, other), (other, own)], delay_ms - away_ms + 500.0)
         brokers.cluster.heap.call_later(away_ms - 10.0, apart, b"apart")
 
-    def _newcomer_starts_anew(
-        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+    def _joining_replica_restarts(
+        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None:
         # Just before the leader would give up: a retry would come to an incarnation that is not the newest.
         _delay_request(brokers, leader, 0.95 * brokers.options.controller_timeout_ms)
-        loss = Loss.EVERYTHING if may_lose(brokers, newcomer) else Loss.NOTHING
-        brokers.crash(newcomer, loss, random)
-        brokers.boot(newcomer)
+        loss = Loss.EVERYTHING if may_lose(brokers, joining_replica) else Loss.NOTHING
+        brokers.crash(joining_replica, loss, random)
+        brokers.boot(joining_replica)
 
-    def _answer_is_lost(
-        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+    def _response_is_lost(
+        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None:
-        members = [member for member in proposal.members if member not in (leader.id, newcomer)]
+        members = [member for member in proposal.members if member not in (leader.id, joining_replica)]
         if members:
             brokers.crash(random.choice(members), Loss.NOTHING, random)
         own = brokers.machines[leader.id].host
@@ -191,17 +198,17 @@ class UntimelyIsrChange:
         )
 
 
-class Misfortune(Protocol):
+class ProposalFault(Protocol):
     """What happens to a proposal that is about to be sent, to its leader, and to the newcomer."""
 
     __name__: str
 
     def __call__(
-        self, brokers: Brokers, random: Random, leader: Broker, proposal: Proposal, newcomer: int
+        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None: ...
 
 
-def _delay_request(brokers: Brokers, broker: Broker, delay_ms: float) -> None:
+def _delay_request(brokers: BrokerFleet, broker: Broker, delay_ms: float) -> None:
     """What the broker is about to ask of the controller, on the connection that is there or on a new one, is late."""
     link = broker.isr_channel.link
     for side in brokers.cluster.network.links:
@@ -211,17 +218,17 @@ def _delay_request(brokers: Brokers, broker: Broker, delay_ms: float) -> None:
     brokers.cluster.heap.call_later(1.0, partial(setattr, broker.isr_network, "delay_ms", 0.0), b"as before")
 
 
-def _block(brokers: Brokers, ways: list[tuple[str, str]], duration_ms: float) -> None:
+def _block(brokers: BrokerFleet, ways: list[tuple[str, str]], duration_ms: float) -> None:
     block_for(brokers.cluster, ways, duration_ms)
 
 
-def may_lose(brokers: Brokers, broker_id: int) -> bool:
+def may_lose(brokers: BrokerFleet, broker_id: int) -> bool:
     """Whether the records of this broker's disk are elsewhere, where there are several copies of any at all."""
-    scene = brokers.observation.scene
-    for where, ledger in scene.ledgers.items():
-        row = scene.row(where)
-        if row is not None and broker_id in row.replicas and ledger.holds and ledger.least_min_isr > 1:
-            lossy = {*ledger.lossy, broker_id}
-            if len(lossy) >= ledger.least_min_isr:
+    view = brokers.observation.view
+    for where, history in view.histories.items():
+        row = view.row(where)
+        if row is not None and broker_id in row.replicas and history.holds and history.least_min_isr > 1:
+            lossy = {*history.lossy, broker_id}
+            if len(lossy) >= history.least_min_isr:
                 return False
     return True

@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.faults.base import ToRunningNode
+from quorumd.simulator.faults.base import RunningNodeFault
 
 
-class PowerLoss(ToRunningNode):
+class PowerLoss(RunningNodeFault):
     """One machine, or all at once, lose power and what was not synced; half of the time when that is something."""
 
     name = "power loss"
@@ -24,7 +24,7 @@ class PowerLoss(ToRunningNode):
             cluster.restart_later(victim.node_id)
 
 
-class PowerLossInDiskCall(ToRunningNode):
+class PowerLossInDiskCall(RunningNodeFault):
     """Power fails in the middle of what the node is writing: between the steps of a save or of a recovery."""
 
     name = "power loss in a disk call"
@@ -33,14 +33,14 @@ class PowerLossInDiskCall(ToRunningNode):
         way = random.random()
         if way < 0.3:
             cluster.kill(machine.node_id)
-            cluster.boot_without_luck(machine.node_id, 1 + random.randrange(12))
+            cluster.boot_and_lose_power(machine.node_id, 1 + random.randrange(12))
         elif way < 0.55:
             machine.disk.lose_power_at_sync(1 + random.randrange(8))
         else:
             machine.disk.lose_power_within(1 + random.randrange(20))
 
 
-class Kill(ToRunningNode):
+class Kill(RunningNodeFault):
     """kill -9."""
 
     name = "kill"
@@ -50,10 +50,10 @@ class Kill(ToRunningNode):
         cluster.restart_later(machine.node_id)
 
 
-class AllKilled(ToRunningNode):
+class KillEverything(RunningNodeFault):
     """kill -9 of every node: all that they know is what their disks hold."""
 
-    name = "all killed"
+    name = "kill all"
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         for victim in cluster.running():
@@ -61,7 +61,7 @@ class AllKilled(ToRunningNode):
             cluster.restart_later(victim.node_id)
 
 
-class ShutDown(ToRunningNode):
+class ShutDown(RunningNodeFault):
     """An operator restarts a node."""
 
     name = "shutdown"

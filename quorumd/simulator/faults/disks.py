@@ -6,11 +6,11 @@ from functools import partial
 from random import Random
 
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.disk import ROOMY_BYTES
-from quorumd.simulator.faults.base import ToRunningNode
+from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES
+from quorumd.simulator.faults.base import RunningNodeFault
 
 
-class DiskStall(ToRunningNode):
+class DiskStall(RunningNodeFault):
     """A disk takes long for what it is asked next."""
 
     name = "disk stall"
@@ -19,7 +19,7 @@ class DiskStall(ToRunningNode):
         machine.disk.stall(random.random() * random.choice((200.0, 2000.0, 10_000.0)))
 
 
-class DiskFull(ToRunningNode):
+class DiskFull(RunningNodeFault):
     """A disk has hardly any room, or none, for a while."""
 
     name = "disk full"
@@ -27,13 +27,13 @@ class DiskFull(ToRunningNode):
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         disk = machine.disk
         disk.capacity = disk.used_bytes() + random.choice((0, 300, 5000))
-        cluster.heap.call_later(random.random() * 5000.0, partial(self._make_room, machine), b"room")
+        cluster.heap.call_later(random.random() * 5000.0, partial(self._free_space, machine), b"room")
 
-    def _make_room(self, machine: Machine) -> None:
-        machine.disk.capacity = ROOMY_BYTES
+    def _free_space(self, machine: Machine) -> None:
+        machine.disk.capacity = DEFAULT_CAPACITY_BYTES
 
 
-class FailedSync(ToRunningNode):
+class FailedSync(RunningNodeFault):
     """One of the next syncs of a file fails, and what could not be written is lost."""
 
     name = "failed sync"

@@ -8,7 +8,7 @@ from random import Random
 from quorumd.ports import Transport
 from quorumd.protocol.apis import ApiKey
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.stream import Side
+from quorumd.simulator.environment.stream import Side
 
 
 class Partition:

@@ -6,11 +6,11 @@ from functools import partial
 from random import Random
 
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.event_heap import Process
-from quorumd.simulator.faults.base import ToRunningNode
+from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.faults.base import RunningNodeFault
 
 
-class PausedProcess(ToRunningNode):
+class PausedProcess(RunningNodeFault):
     """SIGSTOP, and SIGCONT later: the world goes on, and all that came meanwhile is there at once."""
 
     name = "paused process"
@@ -21,7 +21,7 @@ class PausedProcess(ToRunningNode):
         machine.process.busy_until_ms = max(machine.process.busy_until_ms, cluster.heap.now_ms + pause_ms)
 
 
-class SlowProcess(ToRunningNode):
+class SlowProcess(RunningNodeFault):
     """A process without its share of the processor: everything it does takes long, and the rest queues up."""
 
     name = "slow process"

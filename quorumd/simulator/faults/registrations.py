@@ -7,9 +7,9 @@ from random import Random
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.wire import Message
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.event_heap import Process
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.voters import OPERATOR
-from quorumd.simulator.workload.link import ClientLink
+from quorumd.simulator.workload.request_connection import RequestConnection
 
 
 class Unregistration:
@@ -23,7 +23,7 @@ class Unregistration:
     def inject(self, cluster: Cluster, random: Random) -> None:
         machine = random.choice(cluster.running())
         request = UnregisterControllerRequest(random.choice(list(cluster.machines)))
-        link = ClientLink("operator", request, 0, _ignore)
+        link = RequestConnection("operator", request, 0, _ignore)
         cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
 
 

@@ -7,14 +7,14 @@ from random import Random
 
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.meta_properties import partition_folder
-from quorumd.log.snapshot_file import file_name, snapshot_of
+from quorumd.log.snapshot_file import file_name, parse_snapshot_name
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.folders import DATA_FOLDER
+from quorumd.simulator.data_folders import DATA_FOLDER
 
 PARTITION = partition_folder(DATA_FOLDER)
 QUORUM_STATE = "quorum-state"
-LONGEST_ABSENCE_MS = 2000.0
-LONGEST_LUCK_MS = 300.0
+MAX_ABSENCE_MS = 2000.0
+MAX_DELAY_TO_POWER_LOSS_MS = 300.0
 
 
 class CopiedSnapshots:
@@ -32,7 +32,7 @@ class CopiedSnapshots:
             self._copy_to_running(cluster, random, machine)
         else:
             cluster.kill(machine.node_id)
-            absence_ms = random.random() * LONGEST_ABSENCE_MS
+            absence_ms = random.random() * MAX_ABSENCE_MS
             cluster.heap.call_later(
                 absence_ms, partial(self._copy_and_boot, cluster, random, machine), b"copy"
             )
@@ -45,25 +45,25 @@ class CopiedSnapshots:
         known = node.engine.high_watermark
         wanted = [snapshot for snapshot in _snapshots(source) if snapshot.offset <= known]
         _copy(cluster, source, machine, wanted)
-        self._lose_power(cluster, random, machine, 2.0 * cluster.options.look_after_files_ms)
+        self._lose_power(cluster, random, machine, 2.0 * cluster.options.maintenance_interval_ms)
 
     def _copy_and_boot(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         if machine.process is not None or machine.retired:
             return
         source, kept = _best_source(cluster, machine), machine.kept
-        if QUORUM_STATE not in machine.disk.certain_names(PARTITION):
+        if QUORUM_STATE not in machine.disk.durable_names(PARTITION):
             source = None  # a log without its vote is refused
         # What it has and others have not was never committed, and would go.
         if source is not None and source.mirror.batches[: len(kept)] == kept:
             _copy(cluster, source, machine, _snapshots(source))
         cluster.boot(machine.node_id)
-        self._lose_power(cluster, random, machine, LONGEST_LUCK_MS)
+        self._lose_power(cluster, random, machine, MAX_DELAY_TO_POWER_LOSS_MS)
 
     def _lose_power(self, cluster: Cluster, random: Random, machine: Machine, longest_ms: float) -> None:
-        life = machine.life
+        incarnation = machine.incarnation
 
         def lose_power() -> None:
-            if machine.life == life and machine.process is not None:
+            if machine.incarnation == incarnation and machine.process is not None:
                 cluster.lose_power(machine.node_id)
                 cluster.restart_later(machine.node_id)
 
@@ -78,8 +78,8 @@ def _best_source(cluster: Cluster, target: Machine) -> Machine | None:
 
 def _snapshots(machine: Machine | None) -> list[OffsetAndEpoch]:
     """Those that are sure to be there, and whole."""
-    names = machine.disk.certain_names(PARTITION) if machine is not None else []
-    found = (snapshot_of(name) for name in names)
+    names = machine.disk.durable_names(PARTITION) if machine is not None else []
+    found = (parse_snapshot_name(name) for name in names)
     return [snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0]
 
 
@@ -88,7 +88,7 @@ def _copy(cluster: Cluster, source: Machine | None, target: Machine, wanted: lis
         return
     for snapshot in wanted:
         path = f"{PARTITION}/{file_name(snapshot)}"
-        data = source.disk.certain_bytes(path, 0, source.disk.certain_length(path))
+        data = source.disk.durable_bytes(path, 0, source.disk.durable_length(path))
         if data and target.disk.put(path, data):
             target.has_copies = True
             cluster.counters["snapshots copied"] += 1

@@ -15,19 +15,19 @@ from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecor
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch, scan
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.folders import DATA_FOLDER, expect_refusal
+from quorumd.simulator.data_folders import DATA_FOLDER, expect_refusal
 
 PARTITION = partition_folder(DATA_FOLDER)
-FUTURE_FRAMES = (b"\x01\x63\x00\x00", b"\x01\x04\x07\x00")
+NEWER_VERSION_FRAMES = (b"\x01\x63\x00\x00", b"\x01\x04\x07\x00")
 """A record of a type that there is not yet, and one in a version that there is not yet."""
 KNOWN = encode_record(ConfigRecord(32, "group", "name", "value"), 0)
 
 
-class FutureRecord:
+class NewerRecordVersion:
     """A node is started on its own files with a record of a later version in its log, or in a newer snapshot: it must
     end before it has changed anything, and goes on with what it had."""
 
-    name = "future record"
+    name = "newer record version"
 
     def available(self, cluster: Cluster) -> bool:
         return bool(_candidates(cluster))
@@ -35,7 +35,7 @@ class FutureRecord:
     def inject(self, cluster: Cluster, random: Random) -> None:
         machine = random.choice(_candidates(cluster))
         path = _last_segment(machine)
-        in_snapshot, frame = random.random() < 0.3, random.choice(FUTURE_FRAMES)
+        in_snapshot, frame = random.random() < 0.3, random.choice(NEWER_VERSION_FRAMES)
         cluster.kill(machine.node_id)
 
         def edit() -> None:
@@ -69,7 +69,7 @@ def _candidates(cluster: Cluster) -> list[Machine]:
         machine
         for machine in cluster.running()
         if machine.set_aside is None
-        and not machine.disk.is_rotten
+        and not machine.disk.is_corrupted
         and not machine.starting
         and not machine.exiting
         and _last_segment(machine)
@@ -79,10 +79,10 @@ def _candidates(cluster: Cluster) -> list[Machine]:
 def _last_segment(machine: Machine) -> str:
     """The newest segment, if it has a batch and its name is certain to survive; else an empty text."""
     newest = max(name for name in machine.disk.list_directory(PARTITION) if name.endswith(LOG_SUFFIX))
-    if newest not in machine.disk.certain_names(PARTITION):
+    if newest not in machine.disk.durable_names(PARTITION):
         return ""
     path = f"{PARTITION}/{newest}"
-    data = machine.disk.certain_bytes(path, 0, machine.disk.certain_length(path))
+    data = machine.disk.durable_bytes(path, 0, machine.disk.durable_length(path))
     return path if scan(data).headers else ""
 
 

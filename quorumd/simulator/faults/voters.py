@@ -9,9 +9,9 @@ from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
 from quorumd.protocol.messages import alter_quorum_request as wire
 from quorumd.protocol.wire import Message
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.event_heap import Process
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.links import block_for
-from quorumd.simulator.workload.link import Call, ClientLink
+from quorumd.simulator.workload.request_connection import Call, RequestConnection
 
 OPERATOR = "10.0.2.1"
 
@@ -32,14 +32,14 @@ class VoterChange:
         elif way < 0.35:
             target = cluster.voters
         cluster.voters_changed = True
-        ask_for(cluster, random.choice(cluster.running()), target)
+        request_voters(cluster, random.choice(cluster.running()), target)
 
 
-class UntimelyRemoval:
+class RemovalWithoutMajority:
     """As many voters as there may be fall silent, and before anybody has missed them an operator removes another one:
     those that stay are a majority no more."""
 
-    name = "untimely removal"
+    name = "removal without majority"
 
     def available(self, cluster: Cluster) -> bool:
         return bool(self._leaders(cluster))
@@ -60,7 +60,7 @@ class UntimelyRemoval:
         target = [voter for voter in voters if voter != removed]
 
         def remove() -> None:
-            ask_for(cluster, leader, target)
+            request_voters(cluster, leader, target)
 
         cluster.heap.call_later(random.random() * timeout_ms, remove, b"operator")
 
@@ -83,14 +83,14 @@ def _ignore(message: Message | None) -> None:
     """What the operator is told, who does not look."""
 
 
-def ask_for(
+def request_voters(
     cluster: Cluster,
     machine: Machine,
     target: Sequence[int] | None,
     answered: Call = _ignore,
-) -> ClientLink:
+) -> RequestConnection:
     """An operator wants these voters of a node, or wants what runs cancelled."""
-    link = ClientLink("operator", _alter_quorum(target), 0, answered)
+    link = RequestConnection("operator", _alter_quorum(target), 0, answered)
     cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
     return link
 

@@ -13,18 +13,18 @@ from random import Random
 from quorumd.ports import Network
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.linearizability import Operation
-from quorumd.simulator.event_heap import EventHeap, Process, Scheduled
+from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
 from quorumd.simulator.workload.history import LIST_PREFIX, History
-from quorumd.simulator.workload.link import ClientLink
-from quorumd.simulator.workload.lists import GENERATION_MS, append_request, split_values
+from quorumd.simulator.workload.list_requests import GENERATION_MS, append_request, split_values
 from quorumd.simulator.workload.options import WorkloadOptions
-from quorumd.simulator.workload.registers import (
+from quorumd.simulator.workload.register_requests import (
     ALTER_VERSION,
     DESCRIBE_VERSION,
     read_request,
-    settle,
+    resolve,
     write_request,
 )
+from quorumd.simulator.workload.request_connection import RequestConnection
 
 
 class SimulatedClient:
@@ -50,7 +50,7 @@ class SimulatedClient:
         self._history = history
         self._nodes = nodes
         self.read_share = 1.0 if number < options.readers else options.read_share
-        self._link: ClientLink | None = None
+        self._link: RequestConnection | None = None
         self._written = 0
         self._timer: Scheduled | None = None
         self._host = ""
@@ -95,7 +95,7 @@ class SimulatedClient:
         request, version = self._request(operation)
         if self._link is None or self._link.is_over:
             self._host, port = self._nodes[self._random.randrange(len(self._nodes))]
-            self._link = ClientLink(f"client-{self._number}", request, version, answered)
+            self._link = RequestConnection(f"client-{self._number}", request, version, answered)
             self._network.connect(self._host, port, self._link)
         else:
             self._link.ask(request, version, answered)
@@ -105,7 +105,7 @@ class SimulatedClient:
         self.waits_for = None
         if self._timer is not None:
             self._timer.cancel()
-        if message is not None and settle(operation, message):
+        if message is not None and resolve(operation, message):
             if operation.kind == "read" and operation.key.startswith(LIST_PREFIX):
                 split_values(operation)
             self._history.returned(operation, self._heap.now_ms)

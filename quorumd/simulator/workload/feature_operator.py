@@ -18,8 +18,8 @@ from quorumd.protocol.messages.update_features_response import UpdateFeaturesRes
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.features import FeaturesAreFinalized
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.event_heap import Process, Scheduled
-from quorumd.simulator.workload.link import ClientLink
+from quorumd.simulator.environment.event_heap import Process, Scheduled
+from quorumd.simulator.workload.request_connection import RequestConnection
 
 HOST: Final = "10.0.5.1"
 TIMEOUT_MS: Final = 2000.0
@@ -46,7 +46,7 @@ class FeatureOperator:
         self._random = random
         self._interval_ms = interval_ms
         self._checker = checker
-        self._link: ClientLink | None = None
+        self._link: RequestConnection | None = None
         self._timer: Scheduled | None = None
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class FeatureOperator:
         number = self._checker.asked({} if validate_only else wanted)
         answered = partial(self._answered, number)
         self._timer = self._heap.call_later(TIMEOUT_MS, partial(answered, None), b"timeout", self._process)
-        self._link = ClientLink("feature operator", request, VERSION, answered)
+        self._link = RequestConnection("feature operator", request, VERSION, answered)
         self._network.connect(*self._random.choice(self._addresses), self._link)
 
     def _answered(self, number: int, message: Message | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quorumd.simulator.checkers import Broken
+from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.checkers.append_only_list import check_append_only_list
 from quorumd.simulator.checkers.linearizability import Operation, check_register, first_contradiction
 
@@ -54,7 +54,7 @@ class History:
             if contradiction is not None:
                 lines = "\n".join(f"    {operation}" for operation in contradiction[-LAST_OPERATIONS:])
                 text = f"no order explains what clients saw of {key}; the last of it:\n{lines}"
-                raise Broken("reads and writes are linearizable", text)
+                raise InvariantViolation("reads and writes are linearizable", text)
 
     def counters(self) -> dict[str, int]:
         """What came of the operations, by name."""

@@ -21,11 +21,11 @@ from quorumd.client.admin import AdminClient
 from tests.chaos.client import address
 from tests.chaos.fleet.admin import Administrator
 from tests.chaos.fleet.broker import Broker
-from tests.chaos.fleet.channel import Address
-from tests.chaos.fleet.copying import FALLS_BEHIND, Copies, is_whole
 from tests.chaos.fleet.history import Notes
 from tests.chaos.fleet.metadata import Metadata
 from tests.chaos.fleet.process import LISTENS
+from tests.chaos.fleet.replication import FALLS_BEHIND, Copies, is_whole
+from tests.chaos.fleet.request_channel import Address
 
 RACKS = {101: "a", 102: "b", 103: "c", 104: "a"}
 """Of the brokers, by id."""

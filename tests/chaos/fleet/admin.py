@@ -9,9 +9,9 @@ from random import Random
 from quorumd.client.admin import AdminClient, ElectionType, TopicPartition
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, Topic
 from quorumd.errors import ErrorCode, RequestFailed
-from tests.chaos.fleet.channel import Address
 from tests.chaos.fleet.history import NO_ANSWER, OK, Notes
 from tests.chaos.fleet.metadata import Metadata
+from tests.chaos.fleet.request_channel import Address
 
 PAUSE_S = (0.3, 1.7)
 TIMEOUT_MS, ATTEMPT_MS = 3000.0, 1000.0
@@ -74,7 +74,7 @@ class Administrator:
 
     def _topic(self) -> Topic | None:
         image = self._metadata.image
-        return image.topic_named(self._random.choice(sorted(image.topic_ids))) if image.topic_ids else None
+        return image.topic_by_name(self._random.choice(sorted(image.topic_ids))) if image.topic_ids else None
 
     async def _create(self) -> None:
         if len(self._metadata.image.topics) >= MOST_TOPICS:

@@ -14,12 +14,12 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.isr_changes import answers_in, request_of
+from quorumd.simulator.brokers.isr_changes import decode_response, request_of
 from quorumd.simulator.brokers.lifecycle import registration_of
-from tests.chaos.fleet.channel import Channel
-from tests.chaos.fleet.copying import Copies
 from tests.chaos.fleet.history import NO_ANSWER, OK, Notes, ToldIsr
 from tests.chaos.fleet.metadata import Metadata
+from tests.chaos.fleet.replication import Copies
+from tests.chaos.fleet.request_channel import Channel
 
 HEARTBEAT_S = 0.5
 STAYS_S = 25.0
@@ -173,7 +173,7 @@ class Broker:
 
     def _take(self, answer: AlterPartitionResponse) -> None:
         """Of what was refused the log tells sooner or later how it is instead; then it is asked for again."""
-        for where, (error, partition) in answers_in(answer).items():
+        for where, (error, partition) in decode_response(answer).items():
             told = None
             if partition is not None:
                 self._known[where] = partition.partition_epoch

@@ -6,7 +6,7 @@ import asyncio
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.simulator.brokers.metadata import MetadataObserver
-from tests.chaos.fleet.channel import Address, Channel
+from tests.chaos.fleet.request_channel import Address, Channel
 
 OBSERVER_ID = 100
 EVERY_S = 0.2

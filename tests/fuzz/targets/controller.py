@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-from quorumd.controller.assignment import Change, undo
 from quorumd.controller.controller import ControllerSettings
-from quorumd.controller.partition import Partition, PartitionId, record_of
+from quorumd.controller.partition import Partition, PartitionId, partition_record
 from quorumd.controller.record_versions import record_version
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import MalformedMessage
-from quorumd.node.controller_apis import CONTROLLER_APIS
+from quorumd.node.api.controller_table import CONTROLLER_APIS
 from quorumd.protocol.apis import APIS, request_class
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
 from tests.fuzz.target import Parse, Target
-from tests.support.full_controller_requests import BROKER, TOPIC_ID
-from tests.support.full_requests import full_request
-from tests.support.topic_world import TopicWorld, a_broker
+from tests.support.controller_requests import BROKER, TOPIC_ID
+from tests.support.sample_requests import full_request
+from tests.support.topic_harness import TopicWorld, a_broker
 
 KEYS = sorted(CONTROLLER_APIS)
 BROKERS = (BROKER, BROKER + 1, BROKER + 2, 901)
@@ -43,7 +43,7 @@ def _world() -> TopicWorld:
     image.apply(TopicRecord("one", TOPIC_ID), [])
     for number in range(3):
         partition = Partition(BROKERS[:3], BROKERS[:2], BROKER, 1, 1)
-        image.apply(record_of(PartitionId(TOPIC_ID, number), partition), [])
+        image.apply(partition_record(PartitionId(TOPIC_ID, number), partition), [])
     return world
 
 
@@ -55,13 +55,13 @@ def _make_plan() -> Parse:
         if len(data) < 2 or data[0] >= len(KEYS):
             raise MalformedMessage("no such API")
         key, version = KEYS[data[0]], data[1]
-        if not APIS[key].speaks(version):
+        if not APIS[key].supports(version):
             raise MalformedMessage("no such version")
         before = image.hash
         planned = CONTROLLER_APIS[key].plan(controller, decode(request_class(key), version, data, 2), version)
         assert image.hash == before, "planning changes nothing"
-        encode(planned.answer, version)
-        changes: list[Change] = []
+        encode(planned.response, version)
+        changes: list[UndoEntry] = []
         for record in planned.records:
             value = encode_record(record, record_version(record, image.metadata_version))
             image.apply(decode_record(value), changes)

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from quorumd.cli.log import Show, _dump_file, _show_text
 from quorumd.cli.log_files import files_of
-from quorumd.config.loading import load
+from quorumd.config.loader import load
 from quorumd.errors import ConfigError, CorruptLog, StorageError
 from quorumd.ids import METADATA_TOPIC_ID, KafkaUuid, OffsetAndEpoch
 from quorumd.log import LogSettings
@@ -34,16 +34,16 @@ from quorumd.log.snapshot_file import (
     SnapshotWriter,
     check_snapshot,
     file_name,
+    parse_snapshot_name,
     read_batches,
-    snapshot_of,
 )
 from quorumd.log.snapshot_store import SnapshotStore
-from quorumd.node.identity_files import next_boot_timestamp
+from quorumd.node.identity.identity_files import next_boot_timestamp
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch, headers
-from quorumd.simulator.disk import SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.fuzz.target import Parse, Target
 from tests.fuzz.targets.wire import batches, mend_batches, metadata_records
 from tests.support.nodes import FOLDER, Cluster
@@ -333,11 +333,14 @@ def _folders() -> list[bytes]:
 def _snapshots_of_folders() -> list[dict[str, bytes]]:
     """One that ends within the log, one ahead of it, and both."""
     disk = fresh_disk()
-    paths = [path for path in _NAMES if path.endswith(SUFFIX) and snapshot_of(path.rpartition("/")[2])]
+    paths = [
+        path for path in _NAMES if path.endswith(SUFFIX) and parse_snapshot_name(path.rpartition("/")[2])
+    ]
     within, ahead = [
         {path: content(disk, path)}
         for path in paths[1:]
-        if (snapshot := snapshot_of(path.rpartition("/")[2])) and write_snapshot(disk, PARTITION, snapshot)
+        if (snapshot := parse_snapshot_name(path.rpartition("/")[2]))
+        and write_snapshot(disk, PARTITION, snapshot)
     ]
     return [within, ahead, within | ahead]
 
@@ -377,7 +380,7 @@ def _recover(data: bytes) -> None:
     log.end_of_epoch(log.last_epoch)
     log.close()
     again, second = SegmentedLog.open(disk, PARTITION, SETTINGS)
-    assert second.cuts == ()
+    assert second.truncations == ()
     assert again.end_offset == report.end_offset
     again.truncate(again.start_offset + 1)
 

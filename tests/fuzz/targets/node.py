@@ -11,8 +11,8 @@ from quorumd.protocol.codec import encode
 from quorumd.protocol.framing import FrameReader
 from tests.fuzz.target import Parse, Target
 from tests.fuzz.targets.wire import MAX_FRAME, framed, request_frames
-from tests.support.full_requests import full_request
 from tests.support.nodes import Client, Cluster
+from tests.support.sample_requests import full_request
 
 TURN_MS = 5.0
 """What a node has for one input before the next one comes."""
@@ -43,7 +43,7 @@ def _ends_with_a_frame(data: bytes) -> bool:
         reader.feed(data)
     except MalformedMessage:
         return True
-    return reader.gathered_bytes == 0
+    return reader.buffered_bytes == 0
 
 
 def _make_ask(voters: int, leader: bool) -> Parse:

@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import MalformedMessage, UnsupportedVersion
-from quorumd.node.voter_records import voter_records
+from quorumd.node.consensus.voter_records import voter_records
 from quorumd.protocol import record_batch
 from quorumd.protocol.apis import APIS, request_class, request_header_version, response_header_version
 from quorumd.protocol.codec import decode, encode
@@ -79,7 +79,7 @@ def _feed_in_pieces(data: bytes) -> None:
     for piece in pieces(data):
         found += reader.feed(piece)
     assert found == FrameReader(MAX_FRAME).feed(data)
-    assert reader.fault or sum(len(frame) + 4 for frame in found) + reader.gathered_bytes == len(data)
+    assert reader.fault or sum(len(frame) + 4 for frame in found) + reader.buffered_bytes == len(data)
 
 
 # ---- both ends of a connection

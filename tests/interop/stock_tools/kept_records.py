@@ -34,7 +34,7 @@ SNAPSHOT_EVERY_MS = 5000
 SNAPSHOTS = 3
 """The newest are archived."""
 PATIENCE_S = 120.0
-LOOK_EVERY_S = 0.5
+SAMPLE_INTERVAL_S = 0.5
 _JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="admin-secret" '
     'user_admin="admin-secret" user_alice="alice-secret";'
@@ -121,7 +121,7 @@ class StockNode:
             except ClaimBroken:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(SAMPLE_INTERVAL_S)
 
     def wait_for_a_snapshot(self) -> None:
         """Of what is in the log now."""
@@ -130,7 +130,7 @@ class StockNode:
         while self.snapshots() <= before:
             if time.monotonic() > deadline:
                 raise ClaimBroken("no snapshot was written")
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(SAMPLE_INTERVAL_S)
 
     def snapshots(self) -> list[Path]:
         return sorted(self.data.glob("*.checkpoint"))

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from quorumd.pipeline.session import spark_session
 from quorumd.pipeline.settings import is_local
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 from tests.pipeline.standalone.commands import Commands, write_logs
 from tests.support.standalone_spark import standalone_spark
 

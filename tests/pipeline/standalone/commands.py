@@ -15,7 +15,7 @@ import pyarrow as pa
 from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.schemas import HISTORY_TABLES
 from quorumd.pipeline.settings import QUICK_JAVA
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 from tests.support.daemons import run_quorumd, wait_for
 from tests.support.fixtures import running_cluster
 

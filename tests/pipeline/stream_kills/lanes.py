@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scripts.generated_log import LogShape, chunks
+from scripts.log_generator import LogShape, chunks
 from tests.pipeline.stream_kills.job import OFFSETS_A_BATCH
 
 BATCHES_A_RUN = 3

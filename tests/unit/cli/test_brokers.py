@@ -35,7 +35,7 @@ class Admin(FakeAdmin):
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
-    monkeypatch.setattr(brokers, "ask", made.ask)
+    monkeypatch.setattr(brokers, "run_admin", made.ask)
     return made
 
 
@@ -68,7 +68,7 @@ def test_the_environment_may_say_whom_to_ask(
     assert run(["brokers", "list"]) == 0
 
 
-def test_a_cluster_without_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_without_brokers(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.brokers = (QUORUM_NODE,)
     assert run(["brokers", "list", *SERVER]) == 0
     assert capsys.readouterr().out == "no broker is registered\n"
@@ -92,14 +92,14 @@ def test_one_that_is_not_registered_is_told_with_those_that_are(
     assert admin.calls == []
 
 
-def test_a_broker_that_is_gone_is_forgotten(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unregister_removes_fenced_broker(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "unregister", "11", *SERVER]) == 0
     assert admin.calls == [("unregister", 11)]
     assert capsys.readouterr().out == "committed: broker 11 is not registered any more\n"
 
 
 @pytest.mark.parametrize(("broker", "state"), [("10", "running"), ("12", "stopping")])
-def test_a_broker_that_is_there_is_forgotten_by_force_only(
+def test_unregister_running_broker_requires_force(
     admin: Admin, capsys: pytest.CaptureFixture[str], broker: str, state: str
 ) -> None:
     assert run(["brokers", "unregister", broker, *SERVER]) == 1

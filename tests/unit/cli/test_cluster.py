@@ -14,17 +14,17 @@ import pytest
 from quorumd.cli import cluster
 from quorumd.cli.cluster import leader_of
 from quorumd.cli.local_cluster import LocalCluster, LocalNode
-from quorumd.cli.node_view import NodeView
+from quorumd.cli.metrics_view import MetricsView
 from quorumd.cli.root import run
-from quorumd.controller.bootstrap_metadata import levels_in
+from quorumd.controller.bootstrap_metadata import feature_levels_from
 from quorumd.controller.cluster_image import KRAFT_VERSION
-from quorumd.controller.metadata_versions import NEWEST, default_levels
-from quorumd.node.bootstrap_records import load_new_cluster
+from quorumd.controller.metadata_versions import LATEST_VERSION, default_levels
+from quorumd.node.state.bootstrap_records import load_new_cluster
 from quorumd.runtime.disk import OsDisk
 
-LEADER = NodeView("leader", 1, 4, 10, 12)
-FOLLOWER = NodeView("follower", 1, 4, 9, 12)
-CANDIDATE = NodeView("candidate", -1, 5, 9, 12)
+LEADER = MetricsView("leader", 1, 4, 10, 12)
+FOLLOWER = MetricsView("follower", 1, 4, 9, 12)
+CANDIDATE = MetricsView("candidate", -1, 5, 9, 12)
 
 
 class StandIns:
@@ -32,7 +32,7 @@ class StandIns:
 
     def __init__(self) -> None:
         self.code = "import signal; signal.pause()"
-        self.views: dict[int, NodeView | None] = {0: FOLLOWER, 1: LEADER, 2: FOLLOWER}
+        self.views: dict[int, MetricsView | None] = {0: FOLLOWER, 1: LEADER, 2: FOLLOWER}
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, node: LocalNode) -> subprocess.Popen[bytes]:
@@ -45,7 +45,7 @@ class StandIns:
             os.sched_yield()  # a new process has no command line yet for a moment
         return process
 
-    def ask(self, host: str, metrics_port: int) -> NodeView | None:
+    def ask(self, host: str, metrics_port: int) -> MetricsView | None:
         return self.views[metrics_port - 9400]
 
 
@@ -54,7 +54,7 @@ def daemons(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIns]:
     stand_ins = StandIns()
     monkeypatch.setattr(LocalCluster, "start", lambda self, node: stand_ins.start(node))
     monkeypatch.setattr(LocalCluster, "check_addresses", lambda self, nodes: None)
-    monkeypatch.setattr("quorumd.cli.node_view.ask", stand_ins.ask)
+    monkeypatch.setattr("quorumd.cli.metrics_view.fetch", stand_ins.ask)
     yield stand_ins
     for process in stand_ins.processes:
         process.kill()
@@ -72,14 +72,12 @@ def up(folder: Path, *options: str) -> int:
         ([FOLLOWER, LEADER, CANDIDATE], None),
         ([FOLLOWER, LEADER, None], None),
         ([FOLLOWER, FOLLOWER, FOLLOWER], None),
-        ([FOLLOWER, NodeView("leader", 1, 4, -1, 12)], None),
+        ([FOLLOWER, MetricsView("leader", 1, 4, -1, 12)], None),
         ([CANDIDATE, CANDIDATE], None),
         ([LEADER], 1),
     ],
 )
-def test_a_leader_is_one_that_all_agree_on_and_that_has_committed(
-    views: list[NodeView | None], leader: int | None
-) -> None:
+def test_leader_requires_agreement_and_a_commit(views: list[MetricsView | None], leader: int | None) -> None:
     assert leader_of(views) == leader
 
 
@@ -88,7 +86,7 @@ def levels_of(folder: Path) -> list[dict[str, int]]:
     disk = OsDisk(lambda callback: None)
     try:
         return [
-            levels_in(
+            feature_levels_from(
                 load_new_cluster(disk, str(folder / f"node-{node}" / "data"), log_is_empty=True).records
             )
             for node in range(3)
@@ -110,7 +108,7 @@ def test_new_cluster_begins_with_the_features_of_a_release(tmp_path: Path, daemo
 
 def test_cluster_without_a_release_begins_with_the_newest(tmp_path: Path, daemons: StandIns) -> None:
     assert up(tmp_path) == 0
-    assert levels_of(tmp_path) == [levels_of_release(NEWEST.level)] * 3
+    assert levels_of(tmp_path) == [levels_of_release(LATEST_VERSION.level)] * 3
 
 
 def test_features_of_a_cluster_that_exists_are_not_chosen_again(
@@ -119,7 +117,7 @@ def test_features_of_a_cluster_that_exists_are_not_chosen_again(
     assert up(tmp_path) == 0
     assert up(tmp_path, "--release-version", "4.1") == 2
     assert "quorumd features upgrade" in capsys.readouterr().err
-    assert levels_of(tmp_path) == [levels_of_release(NEWEST.level)] * 3
+    assert levels_of(tmp_path) == [levels_of_release(LATEST_VERSION.level)] * 3
 
 
 def test_release_that_is_not_known_makes_no_cluster(
@@ -197,7 +195,7 @@ def test_a_daemon_that_exits_is_told_with_the_end_of_its_log(
 def test_no_leader_is_told_with_the_ends_of_all_logs(
     tmp_path: Path, daemons: StandIns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cluster, "ELECTION_PATIENCE_S", 0.0)
+    monkeypatch.setattr(cluster, "ELECTION_TIMEOUT_S", 0.0)
     assert up(tmp_path) == 1
     err = capsys.readouterr().err
     assert "no leader within" in err

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from quorumd.cli import configs
-from quorumd.cli.configs import assigned
+from quorumd.cli.configs import parse_assignments
 from quorumd.cli.root import run
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 
@@ -40,18 +40,18 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     def ask(servers: object, question: Callable[[Any], Any]) -> Any:
         return question(SimpleNamespace(describe_configs=describe, alter_configs=alter))
 
-    monkeypatch.setattr(configs, "ask", ask)
+    monkeypatch.setattr(configs, "run_admin", ask)
     return made
 
 
 def test_values_may_be_empty_and_hold_equals_signs() -> None:
-    assert assigned(["a=1", "b=", "c=x=y"]) == {"a": "1", "b": "", "c": "x=y"}
+    assert parse_assignments(["a=1", "b=", "c=x=y"]) == {"a": "1", "b": "", "c": "x=y"}
 
 
 @pytest.mark.parametrize("wrong", [["a"], ["=1"], ["a=1", "a=2"]])
 def test_what_is_no_assignment_is_refused(wrong: list[str]) -> None:
     with pytest.raises(click.BadParameter):
-        assigned(wrong)
+        parse_assignments(wrong)
 
 
 def test_set_and_delete_are_one_change_each(calls: list[tuple[Any, ...]]) -> None:

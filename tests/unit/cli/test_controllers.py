@@ -40,7 +40,7 @@ class Admin:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
-    monkeypatch.setattr(module, "ask", lambda servers, work: asyncio.run(work(made)))
+    monkeypatch.setattr(module, "run_admin", lambda servers, work: asyncio.run(work(made)))
     return made
 
 

@@ -28,7 +28,7 @@ class Admin(FakeAdmin):
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
-    monkeypatch.setattr(features, "ask", made.ask)
+    monkeypatch.setattr(features, "run_admin", made.ask)
     return made
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from quorumd.cli.root import run
-from quorumd.controller.bootstrap_metadata import levels_in
+from quorumd.controller.bootstrap_metadata import feature_levels_from
 from quorumd.log.folder_lock import lock_folder
-from quorumd.node.bootstrap_records import load_new_cluster
+from quorumd.node.state.bootstrap_records import load_new_cluster
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
 from quorumd.runtime.disk import OsDisk
@@ -82,7 +82,7 @@ def test_format_decides_what_a_new_cluster_begins_with(tmp_path: Path) -> None:
     levels = ("--release-version", "4.1", "--feature", "share.version=1")
     code, records = formatted(tmp_path, *levels, "--add-scram", user)
     assert code == 0
-    assert levels_in(records) == {
+    assert feature_levels_from(records) == {
         "metadata.version": 27,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quorumd.cli.local_cluster import AddressTaken, LocalCluster, LocalNode, is_free
+from quorumd.cli.local_cluster import AddressInUse, LocalCluster, LocalNode, is_free
 from quorumd.config import load
 from quorumd.errors import ConfigError
 
@@ -78,13 +78,13 @@ def test_a_folder_without_a_cluster_is_told(tmp_path: Path, content: str | None)
 
 
 @pytest.mark.parametrize("content", ["{own}", "999999999", "", "not a pid"])
-def test_a_stale_pid_file_is_nobody(tmp_path: Path, content: str) -> None:
+def test_stale_pid_file_counts_as_stopped(tmp_path: Path, content: str) -> None:
     node = made(tmp_path, 1, 9300).nodes[0]
     node.pid_file.write_text(content.format(own=os.getpid()))
     assert node.pid() is None
 
 
-def test_stop_ends_our_daemons_and_nobody_else(tmp_path: Path) -> None:
+def test_stop_ends_only_daemons_of_the_cluster(tmp_path: Path) -> None:
     cluster = made(tmp_path / "a", 2, 9300)
     other = made(tmp_path / "b", 1, 9400)
     ours = run_as_daemon_of(cluster.nodes[0], WAIT_FOR_A_SIGNAL)
@@ -135,12 +135,12 @@ def test_settings_of_the_environment_do_not_reach_the_nodes(
     assert environment["PATH"] == os.environ["PATH"]
 
 
-def test_an_address_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_address_in_use_is_reported_before_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         cluster = LocalCluster.planned(tmp_path, 1, port)
         assert not is_free(port)
-        with pytest.raises(AddressTaken, match=f"127.0.0.1:{port}.*--base-port"):
+        with pytest.raises(AddressInUse, match=f"127.0.0.1:{port}.*--base-port"):
             cluster.check_addresses(cluster.nodes)
     assert not list(tmp_path.iterdir())
     assert is_free(port)

@@ -17,7 +17,7 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 
 FIELDS = {
     "partition": "partitionId",

@@ -33,7 +33,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
     made.results = {FIRST: None, SECOND: NOT_NEEDED}
     made.topics["orders"] = [partition(1, [1]), partition(0, [1])]
-    monkeypatch.setattr(partitions_elect, "ask", made.ask)
+    monkeypatch.setattr(partitions_elect, "run_admin", made.ask)
     return made
 
 
@@ -49,7 +49,7 @@ ASKED: list[tuple[list[str], ElectionType, list[TopicPartition] | None]] = [
 
 
 @pytest.mark.parametrize(("arguments", "election", "where"), ASKED)
-def test_it_is_held_where_it_is_wanted(
+def test_election_covers_requested_partitions(
     admin: Admin, arguments: list[str], election: ElectionType, where: list[TopicPartition] | None
 ) -> None:
     assert run(["partitions", "elect", *SERVER, *arguments]) == 0
@@ -109,7 +109,7 @@ def test_a_failure_is_an_exit_code(admin: Admin, capsys: pytest.CaptureFixture[s
         (["--preferred", "--all", "--partition", "1"], "one of a --topic"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+def test_contradictory_options_are_rejected_before_any_request(
     admin: Admin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
 ) -> None:
     assert run(["partitions", "elect", *SERVER, *arguments]) == 2

@@ -28,7 +28,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         partition(2, [1, 2]),
     ]
     made.moving = {FIRST: ([4], [1]), SECOND: ([4, 5], [1, 2])}
-    monkeypatch.setattr(partitions_reassign, "ask", made.ask)
+    monkeypatch.setattr(partitions_reassign, "run_admin", made.ask)
     monkeypatch.setattr(partitions_reassign, "POLL_S", 0.0)
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
     return made
@@ -157,7 +157,7 @@ def test_what_is_refused_is_told_and_the_others_go_on(
     )
 
 
-def test_cancel_takes_back_what_is_moving(
+def test_cancel_reverts_ongoing_reassignments(
     admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cancel = ["partitions", "reassign", *SERVER, "--plan", plan, "--cancel"]
@@ -185,7 +185,7 @@ def test_cancel_takes_back_what_is_moving(
         (["--keep-replication-factor"], "go with --execute"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+def test_contradictory_options_are_rejected_before_any_request(
     admin: FakeAdmin, plan: str, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
 ) -> None:
     assert run(["partitions", "reassign", *SERVER, "--plan", plan, *arguments]) == 2

@@ -14,7 +14,7 @@ import pytest
 from quorumd.cli.pipeline_options import SparkOptions
 from quorumd.cli.root import run
 from quorumd.pipeline.audit import audit
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 from tests.support import damaged_logs
 
 CLEAN, FINDINGS, USAGE, JOB_FAILED, INCOMPLETE = 0, 1, 2, 7, 8

@@ -18,7 +18,7 @@ from quorumd.pipeline.report.history_sections import about_history, span_of_hist
 from quorumd.pipeline.report.report import read_history
 from tests.support.history_logs import history
 from tests.support.history_writing import write
-from tests.support.naive_history import NaiveHistory
+from tests.support.reference_history import NaiveHistory
 
 DAY_US = 86_400_000_000
 

@@ -72,8 +72,8 @@ def test_an_old_java_is_one_line_and_exit_code_7(
 def test_a_missing_package_is_one_line_and_exit_code_7(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("quorumd.pipeline.java.NEEDED_MODULES", ("pyspark", "nothing_such"))
+    monkeypatch.setattr("quorumd.pipeline.java.find_spec", lambda name: None if name == "pandas" else name)
     assert root.run(["pipeline", "warm"]) == 7
     assert capsys.readouterr().err == (
-        "error: the data pipeline needs nothing_such: pip install 'quorumd[pipeline]'\n"
+        "error: the data pipeline needs pandas: pip install 'quorumd[pipeline]'\n"
     )

@@ -14,9 +14,9 @@ from quorumd.cli.reassignment_progress import PartitionProgress, State
 from quorumd.client.admin import TopicPartition
 from quorumd.errors import RequestFailed
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 
-STATE = uneven_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
+STATE = skewed_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
 
 
 def write_history(folder: Path, fenced: int = -1) -> Path:
@@ -191,7 +191,7 @@ def test_a_cluster_that_does_not_answer_is_incomplete_input(
         asked.append(patience_ms)
         raise RequestFailed("no answer")
 
-    monkeypatch.setattr(pipeline_plan_state, "ask", nobody)
+    monkeypatch.setattr(pipeline_plan_state, "run_admin", nobody)
     run("make", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
     assert capsys.readouterr().err == "error: no answer\n"
     assert asked == [10_000.0], "as soon as other commands report it"
@@ -222,7 +222,7 @@ def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
 
     monkeypatch.setattr(pipeline_plan_execution, "ask_cluster", ask_cluster)
     monkeypatch.setattr(pipeline_plan_execution, "wait_until_done", wait_until_done)
-    monkeypatch.setattr(pipeline_plan_execution, "ask", lambda *arguments, **others: {})
+    monkeypatch.setattr(pipeline_plan_execution, "run_admin", lambda *arguments, **others: {})
     live = ("--bootstrap", "127.0.0.1:1", "--execute", "--wave", "1")
     run(command, folder, *live, "--timeout", "3s", "--wave-timeout", "2m")
     run(command, folder, *live)

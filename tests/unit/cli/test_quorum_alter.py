@@ -11,12 +11,12 @@ import pytest
 
 from quorumd.cli import quorum_alter
 from quorumd.cli.quorum_alter import (
-    NotReached,
-    changes_left,
-    check_still_wanted,
-    is_reached,
-    still_to_come,
-    wait_until_reached,
+    VoterChangeError,
+    check_not_superseded,
+    describe_remaining,
+    is_complete,
+    remaining_steps,
+    wait_for_voters,
 )
 from quorumd.cli.root import run
 from quorumd.ids import KafkaUuid
@@ -66,7 +66,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 
         return asyncio.run(asked())
 
-    monkeypatch.setattr(quorum_alter, "ask", ask)
+    monkeypatch.setattr(quorum_alter, "run_admin", ask)
     monkeypatch.setattr(quorum_alter, "POLL_S", 0.0)
     monkeypatch.setattr("quorumd.cli.output.LINE_INTERVAL_S", 0.0)
     return made
@@ -108,7 +108,7 @@ def test_cancelling(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> Non
         (["--voters", "0,1,0"], "names a node twice"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+def test_contradictory_options_are_rejected_before_any_request(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
 ) -> None:
     assert run(["quorum", "alter", *SERVER, *arguments]) == 2
@@ -163,30 +163,30 @@ def test_waiting_ends_when_somebody_wants_something_else(
     admin: FakeAdmin, then: PartitionData, said: str
 ) -> None:
     admin.described = [then]
-    with pytest.raises(NotReached, match=said):
-        wait_until_reached(SERVERS, quorum([0, 1], [0, 3]), (0, 3), 2, 5.0)
+    with pytest.raises(VoterChangeError, match=said):
+        wait_for_voters(SERVERS, quorum([0, 1], [0, 3]), (0, 3), 2, 5.0)
 
 
 def test_the_order_of_the_targets_says_nothing() -> None:
-    check_still_wanted(quorum([0], [3, 0]), (0, 3))
-    assert is_reached(quorum([3, 0]), (0, 3))
+    check_not_superseded(quorum([0], [3, 0]), (0, 3))
+    assert is_complete(quorum([3, 0]), (0, 3))
 
 
 def test_a_target_that_is_reached_but_not_taken_away_yet_is_not_the_end() -> None:
-    assert not is_reached(quorum([0, 3], [0, 3]), (0, 3))
-    assert changes_left(quorum([0, 3], [0, 3]), (0, 3)) == 0
+    assert not is_complete(quorum([0, 3], [0, 3]), (0, 3))
+    assert remaining_steps(quorum([0, 3], [0, 3]), (0, 3)) == 0
 
 
 def test_steps_are_voters_that_come_and_go() -> None:
-    assert changes_left(quorum([1, 2, 3]), (4, 5, 6)) == 6
-    assert changes_left(quorum([0, 1, 2]), (0, 3)) == 3
+    assert remaining_steps(quorum([1, 2, 3]), (4, 5, 6)) == 6
+    assert remaining_steps(quorum([0, 1, 2]), (0, 3)) == 3
 
 
 def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
     """It is no voter any more, and answers until its successor does."""
     leaving = quorum([2, 3], [2, 3], {1: 1000})
     leaving.leader_id = 1
-    assert still_to_come(leaving, (2, 3)) == "the last step is being committed"
+    assert describe_remaining(leaving, (2, 3)) == "the last step is being committed"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_how_far_a_target_is(end_offset: int, silent_ms: int, said: str) -> None
     for voter in described.current_voters:
         voter.last_fetch_timestamp = 1_800_000_000_000
     described.observers[0].last_fetch_timestamp = 1_800_000_000_000 - silent_ms
-    assert still_to_come(described, (0, 1, 3)) == f"to be added: 3 ({said})"
+    assert describe_remaining(described, (0, 1, 3)) == f"to be added: 3 ({said})"
 
 
 def test_of_two_disks_of_a_node_the_one_counts_that_it_runs_on() -> None:
@@ -213,7 +213,7 @@ def test_of_two_disks_of_a_node_the_one_counts_that_it_runs_on() -> None:
     described.observers.insert(0, old)
     described.current_voters[0].last_fetch_timestamp = 5000
     described.observers[1].last_fetch_timestamp = 4900
-    assert still_to_come(described, (0, 3)) == "to be added: 3 (990 records behind)"
+    assert describe_remaining(described, (0, 3)) == "to be added: 3 (990 records behind)"
 
 
 def replaced_disk(targets: Sequence[int] | None = None) -> PartitionData:
@@ -229,12 +229,12 @@ def replaced_disk(targets: Sequence[int] | None = None) -> PartitionData:
 
 
 def test_the_same_ids_are_not_reached_while_a_vote_is_on_a_replaced_disk() -> None:
-    assert not is_reached(replaced_disk(), (0, 1, 2))
-    assert is_reached(replaced_disk(), (0, 1)) is False
-    assert changes_left(replaced_disk(), (0, 1, 2)) == 2
+    assert not is_complete(replaced_disk(), (0, 1, 2))
+    assert is_complete(replaced_disk(), (0, 1)) is False
+    assert remaining_steps(replaced_disk(), (0, 1, 2)) == 2
     back = replaced_disk()
     back.current_voters[2].last_fetch_timestamp = 9000
-    assert is_reached(back, (0, 1, 2))
+    assert is_complete(back, (0, 1, 2))
 
 
 def test_waiting_asks_again_until_the_leader_replaces_the_disk(
@@ -276,7 +276,7 @@ def unstarted_disk() -> PartitionData:
 def test_the_same_ids_are_not_reached_while_a_voter_has_no_live_replica(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert not is_reached(unstarted_disk(), (0, 1, 2))
+    assert not is_complete(unstarted_disk(), (0, 1, 2))
     admin.described = [unstarted_disk()]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
     said = capsys.readouterr().err
@@ -291,14 +291,14 @@ def test_new_leader_is_silent_about_voters_that_have_not_fetched_yet() -> None:
     described = quorum([0, 1])
     described.current_voters[0].last_fetch_timestamp = 9000
     described.current_voters[1].last_fetch_timestamp = -1
-    assert not is_reached(described, (0, 1))
-    assert "1 (directory id AAAAAAAAAAAAAAAAAAAAAA has not fetched from the leader)" in still_to_come(
+    assert not is_complete(described, (0, 1))
+    assert "1 (directory id AAAAAAAAAAAAAAAAAAAAAA has not fetched from the leader)" in describe_remaining(
         described, (0, 1)
     )
 
 
 def test_a_cancelled_replacement_is_not_asked_for_again(admin: FakeAdmin) -> None:
     admin.described = [replaced_disk()]
-    with pytest.raises(NotReached, match="was cancelled"):
-        wait_until_reached(SERVERS, replaced_disk([0, 1, 2]), (0, 1, 2), 2, 5.0)
+    with pytest.raises(VoterChangeError, match="was cancelled"):
+        wait_for_voters(SERVERS, replaced_disk([0, 1, 2]), (0, 1, 2), 2, 5.0)
     assert admin.altered == []

@@ -33,7 +33,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         question(admin)
         made.append((options.timeout_s() * 1000,))
 
-    monkeypatch.setattr(quorum_voters, "ask", ask)
+    monkeypatch.setattr(quorum_voters, "run_admin", ask)
     return made
 
 

@@ -12,13 +12,13 @@ from quorumd.client.admin import TopicPartition
 from quorumd.errors import ConfigError
 
 
-def partition(**facts: object) -> dict[str, object]:
-    return {"topic": "orders", "partition": 0, "replicas": [1, 2]} | facts
+def partition(**as_tuple: object) -> dict[str, object]:
+    return {"topic": "orders", "partition": 0, "replicas": [1, 2]} | as_tuple
 
 
-def written(path: Path, *partitions: object, **facts: object) -> Path:
+def written(path: Path, *partitions: object, **as_tuple: object) -> Path:
     file = path / "plan.json"
-    file.write_text(json.dumps({"version": 1, "partitions": partitions} | facts))
+    file.write_text(json.dumps({"version": 1, "partitions": partitions} | as_tuple))
     return file
 
 

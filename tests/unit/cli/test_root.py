@@ -13,7 +13,7 @@ import pytest
 
 from quorumd import __version__
 from quorumd.cli import root
-from quorumd.cli.local_cluster import AddressTaken
+from quorumd.cli.local_cluster import AddressInUse
 from quorumd.errors import (
     ConfigError,
     CorruptLog,
@@ -173,7 +173,7 @@ def test_every_problem_of_a_file_is_a_line_of_its_own(
         (CorruptLog("x"), 3),
         (DiskFull("x"), 3),
         (FlushFailed("x"), 4),
-        (AddressTaken("x"), 5),
+        (AddressInUse("x"), 5),
         (JobFailed("x"), 7),
         (InputIncomplete("x"), 8),
         (PermissionError(13, "Permission denied", "/a/file"), 1),

@@ -12,8 +12,8 @@ import pytest
 from quorumd.cli import simulate
 from quorumd.cli.root import run
 from quorumd.simulator import run as simulator_run
-from quorumd.simulator.drawing import draw_options
 from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report, Violation
 
 
@@ -38,10 +38,10 @@ def test_all_seeds_are_run_and_summed_up(seeds: list[int], capsys: pytest.Captur
     assert run(["simulate", "--seed", "4", "--seeds", "3", "--jobs", "1"]) == 0
     assert seeds == [4, 5, 6]
     out = capsys.readouterr().out
-    assert out.startswith("seeds 4 to 6: every promise held; 30 events, 3.0 s of virtual time")
+    assert out.startswith("seeds 4 to 6: every invariant held; 30 events, 3.0 s of virtual time")
 
 
-def test_a_broken_promise_is_told_with_the_line_that_repeats_it(
+def test_violation_is_reported_with_repro_command(
     seeds: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["simulate", "--seed", "2", "--seeds", "3", "--jobs", "1", "--no-shrink"]) == 1
@@ -61,10 +61,10 @@ def test_without_a_seed_a_fresh_one_is_taken_and_told(
     assert f"seed {seeds[0]}: " in capsys.readouterr().out
 
 
-def test_json_says_which_promise_broke(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_names_violated_invariant(seeds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "--seed", "13", "--output", "json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)
-    assert (report["ok"], report["violations"][0]["promise"]) == (False, "one leader per epoch")
+    assert (report["ok"], report["violations"][0]["invariant"]) == (False, "one leader per epoch")
 
 
 def test_a_shorter_run_is_told_beside_the_report_and_not_instead_of_it(

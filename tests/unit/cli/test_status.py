@@ -9,13 +9,13 @@ import pytest
 from quorumd.cli import status as status_module
 from quorumd.cli.options import duration
 from quorumd.cli.root import run
-from quorumd.cli.status import is_healthy, size, text_of
+from quorumd.cli.status import is_healthy, render, size
 from quorumd.client.node_views import NodeView
 from quorumd.protocol.messages.describe_node_response import DescribeNodeResponse, SilentPeer
 
 
 def node(node_id: int, role: str = "follower", **changes: object) -> NodeView:
-    seen = DescribeNodeResponse(
+    description = DescribeNodeResponse(
         node_id=node_id,
         role=role,
         epoch=5,
@@ -30,16 +30,16 @@ def node(node_id: int, role: str = "follower", **changes: object) -> NodeView:
         is_ready=True,
     )
     for name, value in changes.items():
-        setattr(seen, name, value)
-    return NodeView(("10.0.0.1", 9190 + node_id), seen)
+        setattr(description, name, value)
+    return NodeView(("10.0.0.1", 9190 + node_id), description)
 
 
 WHOLE = [node(1, "leader"), node(2), node(3)]
-LOST = NodeView(("10.0.0.1", 9193), None, "Connection refused", learned_from=1)
+LOST = NodeView(("10.0.0.1", 9193), None, "Connection refused", discovered_from=1)
 
 
-def test_a_whole_quorum() -> None:
-    assert text_of(WHOLE[:2]).splitlines() == [
+def test_healthy_quorum() -> None:
+    assert render(WHOLE[:2]).splitlines() == [
         "Node  Address        Role      Epoch  Leader  Vote  HighWatermark  Applied  Lag  Disk    Snapshot  Ready",
         "   1  10.0.0.1:9191  leader        5       1  yes             100       98    2  5.0GiB        50  yes",
         "   2  10.0.0.1:9192  follower      5       1  yes             100       98    2  5.0GiB        50  yes",
@@ -50,18 +50,18 @@ def test_a_whole_quorum() -> None:
 @pytest.mark.parametrize(
     ("contact_ms", "cell"), [(999, "1"), (2300, "1 (unheard for 2.3 s)"), (-1, "1 (unheard)")]
 )
-def test_a_leader_that_is_not_heard_of_may_be_gone(contact_ms: int, cell: str) -> None:
-    assert cell in text_of([node(2, contact_ms=contact_ms)]).splitlines()[1]
-    assert "unheard" not in text_of([node(1, "leader", contact_ms=contact_ms)])
+def test_stale_leader_contact_is_marked(contact_ms: int, cell: str) -> None:
+    assert cell in render([node(2, contact_ms=contact_ms)]).splitlines()[1]
+    assert "unheard" not in render([node(1, "leader", contact_ms=contact_ms)])
 
 
-def test_what_is_wrong_stands_below_the_table() -> None:
+def test_problems_are_listed_below_table() -> None:
     silent = [SilentPeer(3, 34_000, "10.0.0.1:9193: Connection refused")]
     lost = node(
         2, "prospective", leader_id=-1, is_ready=False, lacks=["no leader is known"], silent_peers=silent
     )
     views = [lost, LOST]
-    assert text_of(views).splitlines()[3:] == [
+    assert render(views).splitlines()[3:] == [
         "node 2 is not ready: no leader is known",
         "node 2 has no response from node 3 for 34 s (10.0.0.1:9193: Connection refused)",
         "10.0.0.1:9193, an address that node 1 names, does not respond: Connection refused",
@@ -87,11 +87,11 @@ def test_the_exit_code_says_whether_all_is_well(
 ) -> None:
     asked: list[float] = []
 
-    def ask_nodes(servers: object, timeout_ms: float) -> list[NodeView]:
+    def fetch_node_views(servers: object, timeout_ms: float) -> list[NodeView]:
         asked.append(timeout_ms)
         return views
 
-    monkeypatch.setattr(status_module, "ask_nodes", ask_nodes)
+    monkeypatch.setattr(status_module, "fetch_node_views", fetch_node_views)
     arguments = ["status", "--bootstrap-server", "10.0.0.1:9191", "--timeout", "500ms"]
     assert run(arguments) == (0 if healthy else 1)
     assert run([*arguments, "--output", "json"]) == (0 if healthy else 1)
@@ -100,7 +100,9 @@ def test_the_exit_code_says_whether_all_is_well(
 
 
 def test_json_is_one_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(status_module, "ask_nodes", lambda servers, timeout_ms: [node(1, "leader"), LOST])
+    monkeypatch.setattr(
+        status_module, "fetch_node_views", lambda servers, timeout_ms: [node(1, "leader"), LOST]
+    )
     run(["status", "--bootstrap-server", "10.0.0.1:9191", "--output", "json"])
     first, second = json.loads(capsys.readouterr().out)
     assert (first["nodeId"], first["lag"], first["ready"], first["votedId"]) == (1, 2, True, 0)

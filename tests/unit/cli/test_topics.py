@@ -40,7 +40,7 @@ class Admin(FakeAdmin):
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     made = Admin()
-    monkeypatch.setattr(topics, "ask", made.ask)
+    monkeypatch.setattr(topics, "run_admin", made.ask)
     return made
 
 
@@ -97,7 +97,7 @@ def test_a_topic_that_is_there_is_an_error_unless_it_is_all_right(
         (["--config", "a"], "'a' is not KEY=VALUE"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_asked(
+def test_contradictory_options_are_rejected_before_any_request(
     admin: Admin, capsys: pytest.CaptureFixture[str], arguments: list[str], wrong: str
 ) -> None:
     assert run(["topics", "create", "orders", *SERVER, *arguments]) == 2

@@ -111,7 +111,7 @@ def client(made: FakeQuorum, *bootstrap: int, **options: float) -> AdminClient:
     return AdminClient([made.nodes[number].address for number in bootstrap or (0,)], **options)
 
 
-async def test_the_leader_is_asked_wherever_it_is() -> None:
+async def test_request_is_sent_to_current_leader() -> None:
     async with quorum() as made, client(made, 0) as admin:
         made.leader = 2
         partition = await admin.describe_quorum()
@@ -137,7 +137,7 @@ async def test_a_stock_controller_is_found_by_describe_cluster() -> None:
         assert made.nodes[0].requests[0].message.endpoint_type == 2  # type: ignore[attr-defined]  # its class
 
 
-async def test_a_leader_that_moved_is_found_again() -> None:
+async def test_client_follows_leader_change() -> None:
     async with quorum() as made, client(made, 0) as admin:
         await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1"})
         made.leader = 2
@@ -146,7 +146,7 @@ async def test_a_leader_that_moved_is_found_again() -> None:
         assert (await admin.describe_quorum()).leader_id == 2
 
 
-async def test_a_leader_that_died_is_found_again() -> None:
+async def test_client_recovers_from_leader_crash() -> None:
     async with quorum() as made, client(made, 0, 1) as admin:
         await admin.describe_quorum()
         await made.nodes[0].stop()
@@ -206,7 +206,7 @@ async def test_bootstrap_addresses_where_nobody_listens_are_skipped() -> None:
             assert (await admin.metadata()).controller_id == 2
 
 
-async def test_no_leader_until_the_deadline() -> None:
+async def test_request_fails_at_deadline_without_leader() -> None:
     async with quorum() as made, client(made, 0, timeout_ms=80) as admin:
         made.leader = -1
         with pytest.raises(
@@ -220,7 +220,7 @@ async def test_no_leader_until_the_deadline() -> None:
             await admin.find_leader()
 
 
-async def test_nobody_answers_until_the_deadline() -> None:
+async def test_request_fails_at_deadline_without_response() -> None:
     async with quorum(1) as made:
         made.silent.add(0)
         async with client(made, 0, timeout_ms=60, attempt_timeout_ms=20) as admin:
@@ -232,7 +232,7 @@ async def test_nobody_answers_until_the_deadline() -> None:
             await admin.api_versions()
 
 
-async def test_a_server_that_accepts_and_says_nothing() -> None:
+async def test_unresponsive_server_times_out() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 

@@ -145,7 +145,7 @@ class Leader:
         self.left, self.late, self.error = set(names), set(late), error
         self.sizes: list[int] = []
 
-    async def ask(self, message: Any, response_class: type, node: str) -> Any:
+    async def request(self, message: Any, response_class: type, node: str) -> Any:
         assert node == "leader"
         if isinstance(message, IncrementalAlterConfigsRequest):
             self.sizes.append(len(message.resources))
@@ -282,7 +282,7 @@ async def _cancelled() -> LoadReport:
         return run.report()
 
 
-def test_an_answer_out_of_order_is_never_counted() -> None:
+def test_out_of_order_response_is_not_counted() -> None:
     with pytest.raises(RequestFailed, match="out of order"):
         asyncio.run(load(lambda number, _: answer(number + 1), in_flight=2))
 
@@ -300,7 +300,7 @@ async def _load_a_server_that_hangs_up() -> None:
         await measure([port])
 
 
-def test_nobody_listening_is_told() -> None:
+def test_connection_refused_is_reported() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(RequestFailed, match=r"127\.0\.0\.1:\d+ cannot be reached"):

@@ -25,7 +25,7 @@ def silence(request: Request) -> None:
     return None
 
 
-async def test_asks_and_is_answered() -> None:
+async def test_request_gets_response() -> None:
     async with FakeNode(cluster) as node:
         connection = await NodeConnection.open(*node.address, client_id="me")
         assert connection.peer_ranges == ALL_APIS
@@ -90,7 +90,7 @@ async def test_an_answer_to_somebody_who_went_away_is_dropped() -> None:
         connection.close()
 
 
-async def test_nobody_listens() -> None:
+async def test_connection_refused() -> None:
     async with FakeNode(cluster) as node:
         address = node.address
     with pytest.raises(RequestFailed, match=f"cannot connect to 127.0.0.1:{address[1]}: Connection refused"):

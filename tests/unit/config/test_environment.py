@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from quorumd.config.environment import misspelt, overrides, variable_of, without_overrides
+from quorumd.config.environment import misspelled, overrides, variable_name, without_overrides
 from quorumd.config.settings import INTERNAL, Settings, keys_of
 
 KEYS = [key for name in Settings.model_fields for key in keys_of(name) if not key.startswith(INTERNAL)]
 
 
 def test_every_key_has_a_variable_of_its_own() -> None:
-    assert len({variable_of(key) for key in KEYS}) == len(KEYS)
-    assert variable_of("node.id") == "QUORUMD_NODE_ID"
+    assert len({variable_name(key) for key in KEYS}) == len(KEYS)
+    assert variable_name("node.id") == "QUORUMD_NODE_ID"
 
 
 def test_only_what_is_set_overrides() -> None:
@@ -30,6 +30,6 @@ def test_a_misspelt_variable_is_told_and_others_are_left_alone() -> None:
         "QUORUMD_SERVICE_HOST": "10.0.0.1",
         "QUORUMD_PORT": "tcp://10.0.0.1:9192",
     }
-    assert misspelt(KEYS, environment) == [
+    assert misspelled(KEYS, environment) == [
         "environment variable QUORUMD_NODE_IDD is no setting; did you mean QUORUMD_NODE_ID?"
     ]

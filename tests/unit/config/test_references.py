@@ -30,13 +30,13 @@ def secrets(tmp_path: Path) -> Path:
 def test_a_key_of_a_file_a_file_of_a_folder_and_a_variable(secrets: Path) -> None:
     value = f"<${{file:{secrets}/some.properties:user}}|${{dir:{secrets}:token}}|${{env:HOME_TOWN}}>"
     assert is_reference(value)
-    assert providers(HOME_TOWN="Oslo").resolved(value) == "<alice!|t-1|Oslo>"
+    assert providers(HOME_TOWN="Oslo").resolve(value) == "<alice!|t-1|Oslo>"
 
 
 @pytest.mark.parametrize("value", ["", "plain", "$x", "${x}", "a$b{c:d}"])
 def test_what_is_no_reference_stays(value: str) -> None:
     assert not is_reference(value)
-    assert providers().resolved(value) == value
+    assert providers().resolve(value) == value
 
 
 def test_providers_by_other_names(secrets: Path) -> None:
@@ -45,7 +45,7 @@ def test_providers_by_other_names(secrets: Path) -> None:
         f"config.providers.file.class={FILE}\nnode.id=1\n"
     )
     value = f"${{vault:{secrets}/some.properties:password}}"
-    assert providers(text).resolved(value) == "hunter2"
+    assert providers(text).resolve(value) == "hunter2"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_cannot_be_resolved_is_told_with_the_reference(
 ) -> None:
     reference = reference.replace("FOLDER", str(secrets))
     with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
-        providers().resolved(f"before {reference} after")
+        providers().resolve(f"before {reference} after")
     assert str(refusal.value) == f"{reference}: {reason}"
 
 
@@ -79,12 +79,12 @@ def test_restrictions_hold(secrets: Path) -> None:
         Q_A="1",
         HOME="/root",
     )
-    assert made.resolved(f"${{file:{secrets}/some.properties:password}}") == "hunter2"
-    assert made.resolved("${env:Q_A}") == "1"
+    assert made.resolve(f"${{file:{secrets}/some.properties:password}}") == "hunter2"
+    assert made.resolve("${env:Q_A}") == "1"
     refused = (f"${{file:{secrets}/../x:y}}", f"${{dir:{secrets}:token}}", "${env:HOME}")
     for reference in refused:
         with pytest.raises(ValueError, match="does not allow this"):
-            made.resolved(reference)
+            made.resolve(reference)
 
 
 @pytest.mark.parametrize(

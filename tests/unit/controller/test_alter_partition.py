@@ -16,7 +16,7 @@ from quorumd.protocol.messages.alter_partition_request import (
     PartitionData,
     TopicData,
 )
-from tests.support.partition_world import TOPIC, TOPIC_ID, PartitionWorld
+from tests.support.partition_harness import TOPIC, TOPIC_ID, PartitionWorld
 
 STRANGER = KafkaUuid(b"nobody's topic..")
 
@@ -28,7 +28,7 @@ def world() -> PartitionWorld:
     return world
 
 
-def test_the_isr_grows_and_shrinks_at_the_price_of_a_partition_epoch(world: PartitionWorld) -> None:
+def test_isr_change_bumps_partition_epoch(world: PartitionWorld) -> None:
     assert world.alter([1, 2, 3]) == 0
     assert (world.partition.isr, world.partition.leader_epoch, world.partition.partition_epoch) == (
         (1, 2, 3),
@@ -61,7 +61,7 @@ CHECKS: list[tuple[str, dict[str, Any], ErrorCode]] = [
 
 
 @pytest.mark.parametrize("first", range(len(CHECKS)), ids=[name for name, _, _ in CHECKS])
-def test_the_first_check_that_fails_is_told(world: PartitionWorld, first: int) -> None:
+def test_first_failing_check_determines_error(world: PartitionWorld, first: int) -> None:
     """All that could fail later fails too; of two that would say other things about one field the first stays."""
     options: dict[str, Any] = {}
     for _, option, _ in reversed(CHECKS[first:]):
@@ -74,12 +74,12 @@ def test_the_first_check_that_fails_is_told(world: PartitionWorld, first: int) -
     assert world.partition is before
 
 
-def test_a_broker_that_is_not_registered_is_stale(world: PartitionWorld) -> None:
+def test_unregistered_broker_gets_stale_broker_epoch(world: PartitionWorld) -> None:
     assert world.alter([1, 2], sender=9) == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("isr", [[], [2], [1, 1, 2], [1, 2, 9]])
-def test_an_isr_has_the_leader_replicas_only_and_each_once(world: PartitionWorld, isr: list[int]) -> None:
+def test_isr_contains_leader_and_distinct_replicas_only(world: PartitionWorld, isr: list[int]) -> None:
     assert world.alter(isr) == ErrorCode.INVALID_REQUEST
 
 
@@ -108,7 +108,7 @@ def test_growing_and_recovering_are_one_change(world: PartitionWorld) -> None:
     ("version", "error"), [(1, ErrorCode.OPERATION_NOT_ATTEMPTED), (2, ErrorCode.INELIGIBLE_REPLICA)]
 )
 @pytest.mark.parametrize("reason", ["fenced", "draining", "not registered"])
-def test_a_member_that_is_not_there_is_refused_with_all_of_them(
+def test_ineligible_member_rejects_whole_isr(
     world: PartitionWorld, version: int, error: ErrorCode, reason: str
 ) -> None:
     brokers = world.controller.image.brokers
@@ -144,7 +144,7 @@ def test_one_partition_says_nothing_about_the_others(world: PartitionWorld) -> N
     asked = TopicData("", TOPIC_ID, [data(9, [1]), data(0, [1, 2, 3]), data(0, [1])])
     request = AlterPartitionRequest(1, world.epoch_of(1), [asked, TopicData("", STRANGER, [data(0, [1])])])
     plan = plan_alter_partition(world.controller, request, 3)
-    answer: Any = plan.answer
+    answer: Any = plan.response
     assert [p.error_code for topic in answer.topics for p in topic.partitions] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         0,
@@ -162,7 +162,7 @@ def test_one_partition_says_nothing_about_the_others(world: PartitionWorld) -> N
     assert answer.topics[0].topic_id == TOPIC_ID
 
 
-def test_a_leader_that_its_own_request_replaces_is_told_so(world: PartitionWorld) -> None:
+def test_replaced_leader_gets_new_leader_elected(world: PartitionWorld) -> None:
     """Though the change is made: it must wait for the metadata before it does anything."""
     assert world.reassign([3, 4]) == 0
     assert world.alter([1, 2, 3]) == 0
@@ -176,4 +176,4 @@ def test_older_leaders_are_told_what_they_know(world: PartitionWorld) -> None:
 
 
 def test_the_topic_of_the_world_is_the_one_asked_about(world: PartitionWorld) -> None:
-    assert world.controller.image.topic_named(TOPIC) is not None
+    assert world.controller.image.topic_by_name(TOPIC) is not None

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.bootstrap_metadata import feature_records, levels_in, levels_of_new_cluster
+from quorumd.controller.bootstrap_metadata import feature_levels_from, feature_records, initial_feature_levels
 from quorumd.controller.cluster_image import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
 from quorumd.controller.metadata_versions import default_levels
 
 
 def test_a_new_cluster_has_the_newest_release_unless_it_is_named() -> None:
-    assert levels_of_new_cluster(None, {}) == default_levels(33)
-    assert levels_of_new_cluster("4.1", {}) == default_levels(27)
-    assert levels_of_new_cluster(None, {METADATA_VERSION: 24}) == default_levels(24)
+    assert initial_feature_levels(None, {}) == default_levels(33)
+    assert initial_feature_levels("4.1", {}) == default_levels(27)
+    assert initial_feature_levels(None, {METADATA_VERSION: 24}) == default_levels(24)
 
 
 def test_a_feature_that_is_named_has_its_own_level() -> None:
-    levels = levels_of_new_cluster("4.0", {ELR_VERSION: 1, "transaction.version": 0, KRAFT_VERSION: 1})
+    levels = initial_feature_levels("4.0", {ELR_VERSION: 1, "transaction.version": 0, KRAFT_VERSION: 1})
     assert levels == default_levels(25) | {ELR_VERSION: 1, "transaction.version": 0}
 
 
@@ -34,15 +34,19 @@ def test_levels_that_no_cluster_can_have_are_refused(
     release: str | None, features: dict[str, int], reason: str
 ) -> None:
     with pytest.raises(ValueError, match=reason):
-        levels_of_new_cluster(release, features)
+        initial_feature_levels(release, features)
 
 
 def test_records_begin_with_the_metadata_version_and_leave_out_what_is_off() -> None:
     """In the order of `kafka-storage format`; kraft.version is in the voter records."""
-    records = feature_records(levels_of_new_cluster("4.0", {}))
+    records = feature_records(initial_feature_levels("4.0", {}))
     assert [(record.name, record.feature_level) for record in records] == [
         (METADATA_VERSION, 25),
         ("group.version", 1),
         ("transaction.version", 2),
     ]
-    assert levels_in(records) == {METADATA_VERSION: 25, "group.version": 1, "transaction.version": 2}
+    assert feature_levels_from(records) == {
+        METADATA_VERSION: 25,
+        "group.version": 1,
+        "transaction.version": 2,
+    }

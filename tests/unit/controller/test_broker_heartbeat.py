@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.broker_world import BrokerWorld, directory
-from tests.support.partition_world import broker_epoch
+from tests.support.broker_harness import BrokerWorld, directory
+from tests.support.partition_harness import broker_epoch
 
 OTHER = KafkaUuid(b"of another topic")
 
@@ -27,13 +27,15 @@ def become(answer: object) -> tuple[bool, bool, bool]:
     return answer.is_caught_up, answer.is_fenced, answer.should_shut_down  # type: ignore[attr-defined]  # generated
 
 
-def test_a_heartbeat_of_who_is_as_he_should_be_costs_no_record(world: BrokerWorld) -> None:
+def test_heartbeat_without_state_change_writes_no_record(world: BrokerWorld) -> None:
     assert become(world.heartbeat(1)) == (True, False, False)
     assert world.last.records == ()
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, broker_epoch(1) - 1), (1, broker_epoch(1) + 1), (9, 5)])
-def test_only_the_start_that_is_registered_is_heard(world: BrokerWorld, broker_id: int, epoch: int) -> None:
+def test_heartbeat_with_stale_broker_epoch_is_rejected(
+    world: BrokerWorld, broker_id: int, epoch: int
+) -> None:
     world.now_ms = 5000.0
     answer = world.heartbeat(broker_id, broker_epoch=epoch, want_fence=True)
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
@@ -51,14 +53,14 @@ def test_a_broker_is_unfenced_once_it_has_its_registration_and_wants_to_be(world
     assert not world.broker(4).is_fenced
 
 
-def test_a_broker_that_wants_to_be_is_fenced(world: BrokerWorld) -> None:
+def test_broker_is_fenced_on_request(world: BrokerWorld) -> None:
     assert become(world.heartbeat(1, want_fence=True)) == (True, True, False)
     assert world.kinds() == ["PartitionChangeRecord", "BrokerRegistrationChangeRecord"]
     assert (world.partition.isr, world.partition.leader) == ((2, 3), 2)
     assert world.broker(1).is_fenced
 
 
-def test_who_is_in_no_isr_is_fenced_without_a_partition_epoch(world: BrokerWorld) -> None:
+def test_fencing_broker_outside_isr_keeps_partition_epoch(world: BrokerWorld) -> None:
     """KIP-903 is needed because of that."""
     world.fall_silent(3)
     world.heartbeat(3)
@@ -68,7 +70,7 @@ def test_who_is_in_no_isr_is_fenced_without_a_partition_epoch(world: BrokerWorld
     assert world.partition == before
 
 
-def test_an_unfenced_broker_leads_where_nobody_does_and_joins_no_isr(world: BrokerWorld) -> None:
+def test_unfenced_broker_leads_leaderless_partitions_and_joins_no_isr(world: BrokerWorld) -> None:
     for broker_id in (3, 2, 1):
         world.fall_silent(broker_id)
     assert (world.partition.isr, sorted(world.partition.elr), world.partition.leader) == (
@@ -89,7 +91,7 @@ def test_an_unfenced_broker_leads_where_nobody_does_and_joins_no_isr(world: Brok
 # Drains
 
 
-def test_a_broker_that_leads_nothing_may_stop_at_once(world: BrokerWorld) -> None:
+def test_broker_without_leadership_shuts_down_immediately(world: BrokerWorld) -> None:
     assert become(world.heartbeat(2, want_shut_down=True)) == (True, True, True)
     assert world.kinds() == ["PartitionChangeRecord", "BrokerRegistrationChangeRecord"]
     assert world.partition.isr == (1, 3)
@@ -97,7 +99,7 @@ def test_a_broker_that_leads_nothing_may_stop_at_once(world: BrokerWorld) -> Non
     assert world.last.records == ()
 
 
-def test_a_leader_drains_first(world: BrokerWorld) -> None:
+def test_leader_enters_controlled_shutdown(world: BrokerWorld) -> None:
     assert become(world.heartbeat(1, want_shut_down=True)) == (True, False, False)
     assert world.kinds() == ["BrokerRegistrationChangeRecord", "PartitionChangeRecord"]
     first = world.last.records[0]
@@ -108,7 +110,7 @@ def test_a_leader_drains_first(world: BrokerWorld) -> None:
     assert not world.broker(1).is_fenced
 
 
-def test_a_drained_broker_stops_when_all_others_know(world: BrokerWorld) -> None:
+def test_controlled_shutdown_completes_when_all_brokers_caught_up(world: BrokerWorld) -> None:
     world.heartbeat(1, want_shut_down=True)
     drained = world.next_offset - 1
     assert become(world.heartbeat(1, want_shut_down=True)) == (True, False, False)
@@ -122,7 +124,7 @@ def test_a_drained_broker_stops_when_all_others_know(world: BrokerWorld) -> None
     assert world.broker(1).is_fenced
 
 
-def test_who_is_fenced_is_not_waited_for(world: BrokerWorld) -> None:
+def test_controlled_shutdown_ignores_fenced_brokers(world: BrokerWorld) -> None:
     world.fall_silent(3)
     world.heartbeat(1, want_shut_down=True)
     world.heartbeat(1, want_shut_down=True)
@@ -154,11 +156,11 @@ def test_a_new_leader_lets_a_drained_broker_stop(world: BrokerWorld) -> None:
     assert become(world.heartbeat(1, want_shut_down=True)) == (True, True, True)
 
 
-def test_nobody_joins_an_isr_while_it_drains(world: BrokerWorld) -> None:
+def test_broker_in_controlled_shutdown_joins_no_isr(world: BrokerWorld) -> None:
     """R18."""
     world.begin(Partition((1, 2, 3), (1, 2, 3), 1))
     world.apply(
-        record_of(PartitionId(world.controller.image.topic_ids["moved"], 1), Partition((3,), (3,), 3))
+        partition_record(PartitionId(world.controller.image.topic_ids["moved"], 1), Partition((3,), (3,), 3))
     )
     world.heartbeat(3, want_shut_down=True)
     assert world.broker(3).in_controlled_shutdown
@@ -171,12 +173,12 @@ def test_nobody_joins_an_isr_while_it_drains(world: BrokerWorld) -> None:
     assert world.alter([1, 2, 3]) == 0
 
 
-def test_a_wish_to_stop_and_be_fenced_is_both(world: BrokerWorld) -> None:
+def test_fence_and_shutdown_requested_together(world: BrokerWorld) -> None:
     assert become(world.heartbeat(1, want_fence=True, want_shut_down=True)) == (True, True, True)
     assert world.partition.leader == 2
 
 
-def test_a_fenced_broker_may_stop(world: BrokerWorld) -> None:
+def test_fenced_broker_may_shut_down(world: BrokerWorld) -> None:
     world.fall_silent(1)
     assert become(world.heartbeat(1, want_shut_down=True)) == (True, True, True)
     assert world.last.records == ()
@@ -185,7 +187,7 @@ def test_a_fenced_broker_may_stop(world: BrokerWorld) -> None:
 # Directories that were lost (KIP-858)
 
 
-def test_what_was_in_a_lost_directory_is_in_sync_no_more() -> None:
+def test_replicas_in_offline_directory_leave_isr() -> None:
     world = BrokerWorld([1, 2, 3])
     bad, good = directory(8), directory(9)
     world.fall_silent(1)
@@ -195,7 +197,7 @@ def test_what_was_in_a_lost_directory_is_in_sync_no_more() -> None:
     topic_id = world.controller.image.topic_ids["moved"]
     other = PartitionId(topic_id, 1)
     world.apply(
-        record_of(other, Partition((1, 2), (1, 2), 1, directories=(good, directory(2)))),
+        partition_record(other, Partition((1, 2), (1, 2), 1, directories=(good, directory(2)))),
     )
     assert become(world.heartbeat(1, offline_log_dirs=[bad])) == (True, False, False)
     assert world.kinds() == ["PartitionChangeRecord", "BrokerRegistrationChangeRecord"]

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
-from quorumd.controller.broker_lifecycle import elect_from, fence, unfence
-from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
+from quorumd.controller.broker_lifecycle import elect_broker, fence, unfence
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.broker_world import BrokerWorld
-from tests.support.partition_world import TOPIC_ID
+from tests.support.broker_harness import BrokerWorld
+from tests.support.partition_harness import TOPIC_ID
 
 
 class Seen(NamedTuple):
@@ -74,8 +74,8 @@ def many() -> BrokerWorld:
         for index in range(10):
             first = (number + index) % 4
             replicas = tuple((first + i) % 4 + 1 for i in range(3))
-            where = PartitionId(type(TOPIC_ID)(topic_id), index)
-            world.apply(record_of(where, Partition(replicas, replicas, replicas[0])))
+            tp = PartitionId(type(TOPIC_ID)(topic_id), index)
+            world.apply(partition_record(tp, Partition(replicas, replicas, replicas[0])))
     return world
 
 
@@ -102,7 +102,7 @@ def test_a_fenced_broker_is_in_no_isr_and_leads_nothing_and_others_are_left_alon
     assert len(many.last.records) == sum(2 in old.isr for old in before) + 1
 
 
-def test_planning_changes_nothing(many: BrokerWorld) -> None:
+def test_planning_does_not_modify_image(many: BrokerWorld) -> None:
     controller = many.controller
     before = controller.image.fingerprint(), controller.image.hash
     fence(controller, many.broker(2))
@@ -125,7 +125,7 @@ def test_whoever_comes_back_first_leads_what_it_may(many: BrokerWorld) -> None:
 
 @pytest.fixture
 def in_steps(many: BrokerWorld) -> BrokerWorld:
-    many.controller.settings.partitions_in_a_step = 12
+    many.controller.settings.max_partitions_per_step = 12
     return many
 
 
@@ -172,7 +172,7 @@ def test_a_broker_that_comes_leads_in_steps_too(in_steps: BrokerWorld) -> None:
         in_steps.fall_silent(broker_id)
     in_steps.heartbeat(4)
     assert in_steps.controller.image.index.leader_count(4) == 12
-    while records := elect_from(in_steps.controller, in_steps.broker(4), 12):
+    while records := elect_broker(in_steps.controller, in_steps.broker(4), 12):
         in_steps.apply(*records)
     assert in_steps.controller.image.index.leader_count(4) == sum(
         4 in p.replicas for p in partitions(in_steps)

@@ -11,8 +11,8 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.broker_registration_request import Feature, Listener
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
-from tests.support.broker_world import EVERYTHING, BrokerWorld, directory, incarnation
-from tests.support.partition_world import broker_epoch
+from tests.support.broker_harness import EVERYTHING, BrokerWorld, directory, incarnation
+from tests.support.partition_harness import broker_epoch
 
 SESSION_MS = 9000.0
 
@@ -72,7 +72,7 @@ def test_a_retry_of_who_is_still_fenced_stays_so(world: BrokerWorld) -> None:
     assert world.broker(4).is_fenced
 
 
-def test_a_retry_is_a_sign_of_life(world: BrokerWorld) -> None:
+def test_registration_retry_renews_session(world: BrokerWorld) -> None:
     world.now_ms = SESSION_MS - 1
     world.register(1, start=0)
     assert world.controller.sessions.is_alive(1, SESSION_MS + 1000)
@@ -207,7 +207,7 @@ def test_an_unregistered_broker_is_in_no_isr_and_not_known(world: BrokerWorld) -
     assert world.heartbeat(1, broker_epoch=broker_epoch(1)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_nobody_is_unregistered_twice(world: BrokerWorld) -> None:
+def test_unregistering_twice_is_an_error(world: BrokerWorld) -> None:
     answer = world.unregister(7)
     assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
     assert "7" in answer.error_message

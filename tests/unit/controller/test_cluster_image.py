@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage, Resource, ResourceType
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
@@ -19,7 +19,7 @@ def image() -> ClusterImage:
     return image
 
 
-def test_records_are_applied(image: ClusterImage) -> None:
+def test_apply_records(image: ClusterImage) -> None:
     image.apply(ConfigRecord(*GROUP, "kept", "2"), [])
     image.apply(ConfigRecord(*GROUP, "list", None), [])
     image.apply(FeatureLevelRecord(METADATA_VERSION, 25), [])
@@ -29,7 +29,7 @@ def test_records_are_applied(image: ClusterImage) -> None:
 
 def test_a_record_that_the_image_does_not_hold_changes_nothing(image: ClusterImage) -> None:
     before = image.fingerprint()
-    changes: list[Change] = []
+    changes: list[UndoEntry] = []
     image.apply(NoOpRecord(), changes)
     assert changes == []
     assert image.fingerprint() == before
@@ -46,7 +46,7 @@ def test_every_change_is_undone_newest_first(image: ClusterImage) -> None:
         FeatureLevelRecord(METADATA_VERSION, 24),
         FeatureLevelRecord(METADATA_VERSION, 25),
     ]
-    changes: list[Change] = []
+    changes: list[UndoEntry] = []
     for record in records:
         image.apply(record, changes)
     assert image.fingerprint() != before
@@ -60,7 +60,7 @@ def test_reading_an_unknown_resource_leaves_no_trace(image: ClusterImage) -> Non
     assert list(image.configs) == [GROUP]
 
 
-def test_the_fingerprint_does_not_depend_on_the_way_there(image: ClusterImage) -> None:
+def test_fingerprint_is_independent_of_history(image: ClusterImage) -> None:
     other = ClusterImage()
     other.set_config(GROUP, "kept", "0", [])
     other.set_config((4, "9"), "gone", "0", [])

@@ -5,10 +5,10 @@ import pytest
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ResourceType
 from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
-from quorumd.controller.partition_change import Wish
+from quorumd.controller.partition_change import PartitionChange
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from tests.support.partition_world import TOPIC, WHERE, PartitionWorld
+from tests.support.partition_harness import TOPIC, WHERE, PartitionWorld
 
 OF_TOPIC = (int(ResourceType.TOPIC), TOPIC)
 
@@ -26,7 +26,7 @@ def world() -> PartitionWorld:
     return PartitionWorld([1, 2, 3, 4])
 
 
-def test_an_elr_ends_when_the_isr_suffices(world: PartitionWorld) -> None:
+def test_elr_is_cleared_when_isr_reaches_min_isr(world: PartitionWorld) -> None:
     world.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
     change(world, MIN_INSYNC_REPLICAS, "1")
     partition = world.partition
@@ -35,7 +35,7 @@ def test_an_elr_ends_when_the_isr_suffices(world: PartitionWorld) -> None:
 
 
 @pytest.mark.parametrize("value", ["2", "3", "4"])
-def test_an_elr_stays_while_the_isr_does_not_suffice(world: PartitionWorld, value: str) -> None:
+def test_elr_is_kept_below_min_isr(world: PartitionWorld, value: str) -> None:
     """Kafka's controller clears it at every change of min.insync.replicas, and with it who could lead cleanly."""
     before = Partition((1, 2, 3), (1,), 1, elr=(2, 3))
     world.begin(before)
@@ -114,9 +114,9 @@ def test_what_has_no_elr_any_more_is_not_looked_at(world: PartitionWorld) -> Non
     index = world.controller.image.index
     world.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
     assert list(index.with_elr) == [WHERE]
-    world.change(Wish(isr=(1, 2)))
+    world.change(PartitionChange(isr=(1, 2)))
     assert not index.with_elr
-    world.change(Wish(isr=(1,)))
+    world.change(PartitionChange(isr=(1,)))
     assert list(index.with_elr) == [WHERE]
     world.apply(RemoveTopicRecord(WHERE.topic_id))
     change(world, MIN_INSYNC_REPLICAS, "1", ALL_BROKERS)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.controller.cluster_image import ALL_BROKERS, ELR_VERSION, ClusterImage, Resource, ResourceType
-from quorumd.controller.configs import Refused, plan_incremental, plan_replacement
+from quorumd.controller.configs import ApiError, plan_incremental, plan_replacement
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -73,7 +73,7 @@ def test_what_is_refused_says_why(
     image: ClusterImage, resource: Resource, operations: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
     planned = plan_incremental(image, resource, operations)
-    assert isinstance(planned, Refused)
+    assert isinstance(planned, ApiError)
     assert planned.error == error
     assert planned.message
 
@@ -85,7 +85,7 @@ def test_what_is_refused_says_why(
 def test_what_is_refused_is_named_in_few_words(image: ClusterImage, resource: Resource, name: str) -> None:
     """The error text travels in a string of 32767 bytes at most, whatever the name is made of."""
     planned = plan_incremental(image, resource, [(name, APPEND, "1")])
-    assert isinstance(planned, Refused)
+    assert isinstance(planned, ApiError)
     assert len(planned.message.encode()) < 1000
 
 
@@ -147,8 +147,8 @@ def test_with_an_elr_one_broker_cannot_have_its_own_least_isr(
     planned = plan_incremental(
         image, (int(ResourceType.BROKER), name), [("min.insync.replicas", operation, value)]
     )
-    assert isinstance(planned, Refused) is is_refused
-    if isinstance(planned, Refused):
+    assert isinstance(planned, ApiError) is is_refused
+    if isinstance(planned, ApiError):
         assert planned.error == ErrorCode.INVALID_CONFIG
 
 
@@ -161,8 +161,8 @@ def test_with_an_elr_the_least_isr_of_all_brokers_stays(image: ClusterImage, elr
         plan_incremental(image, ALL_BROKERS, [("min.insync.replicas", DELETE, None)]),
         plan_replacement(image, ALL_BROKERS, [("log.cleaner.threads", "3")]),
     ):
-        assert isinstance(planned, Refused) is bool(elr)
-        if isinstance(planned, Refused):
+        assert isinstance(planned, ApiError) is bool(elr)
+        if isinstance(planned, ApiError):
             assert planned.error == ErrorCode.INVALID_CONFIG
             assert "set it to 1" in planned.message
     replaced = plan_replacement(image, ALL_BROKERS, [("min.insync.replicas", "1")])

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.controller_registration import (
     plan_controller_registration,
     plan_unregister_controller,
 )
-from quorumd.controller.controllers import UNREGISTER_SINCE, RegisteredController
-from quorumd.controller.image_records import frames_of
+from quorumd.controller.image_records import snapshot_frames
+from quorumd.controller.registered_controllers import UNREGISTER_SINCE, RegisteredController
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.controller_registration_request import (
@@ -56,14 +56,14 @@ def register(
     plan = plan_controller_registration(controller, message, 0)
     for record in plan.records:
         controller.image.apply(record, [])
-    return plan.answer, list(plan.records)
+    return plan.response, list(plan.records)
 
 
 def unregister(controller: Controller, controller_id: int = 7) -> tuple[Any, list[Message]]:
     plan = plan_unregister_controller(controller, UnregisterControllerRequest(controller_id), 0)
     for record in plan.records:
         controller.image.apply(record, [])
-    return plan.answer, list(plan.records)
+    return plan.response, list(plan.records)
 
 
 def test_a_registration_is_in_the_image_as_a_value(controller: Controller) -> None:
@@ -157,7 +157,7 @@ def test_registrations_are_taken_back_and_snapshotted_as_all_else(controller: Co
     register(controller)
     register(controller, SECOND, controller_id=8)
     before, registered, hashed = image.fingerprint(), dict(image.controllers), image.hash
-    changes: list[Change] = []
+    changes: list[UndoEntry] = []
     for planned in (
         plan_unregister_controller(controller, UnregisterControllerRequest(7), 0),
         plan_controller_registration(controller, ControllerRegistrationRequest(8, FIRST), 0),
@@ -167,7 +167,7 @@ def test_registrations_are_taken_back_and_snapshotted_as_all_else(controller: Co
     assert image.controllers.keys() == {8}
     assert image.controllers[8].incarnation_id == FIRST
     loaded = ClusterImage()
-    for frame in frames_of(image):
+    for frame in snapshot_frames(image):
         loaded.apply(decode_record(frame), [], frame)
     assert (loaded.controllers, loaded.hash) == (image.controllers, image.hash)
     undo(reversed(changes))

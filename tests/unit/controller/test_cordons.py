@@ -8,8 +8,8 @@ from quorumd.controller.cluster_image import METADATA_VERSION
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
-from tests.support.broker_world import BrokerWorld, directory
-from tests.support.topic_world import TopicWorld, a_broker, directory_of, wanted
+from tests.support.broker_harness import BrokerWorld, directory
+from tests.support.topic_harness import TopicWorld, a_broker, directory_of, wanted
 
 ONE, OTHER = directory(8), directory(9)
 
@@ -73,7 +73,7 @@ def test_a_registration_asked_for_again_keeps_them_and_a_new_start_forgets_them(
     assert world.broker(1).cordoned is None
 
 
-def test_replicas_are_placed_on_other_brokers() -> None:
+def test_replicas_avoid_cordoned_brokers() -> None:
     world = topic_world(2)
     assert [result.error_code for result in world.create(wanted("topic", 20, 2))] == [0]
     assert world.grow(("topic", 40)) == [("topic", 0, None)]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.broker import LOST, SOME_DIRECTORY, UNASSIGNED
+from quorumd.controller.broker import LOST, MIGRATING, UNASSIGNED
 from quorumd.controller.directories import plan_assign_replicas_to_dirs
 from quorumd.controller.partition import NO_LEADER, Partition
-from quorumd.controller.partition_change import Wish
+from quorumd.controller.partition_change import PartitionChange
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.assign_replicas_to_dirs_request import (
@@ -16,7 +16,7 @@ from quorumd.protocol.messages.assign_replicas_to_dirs_request import (
     PartitionData,
     TopicData,
 )
-from tests.support.partition_world import TOPIC_ID, PartitionWorld, broker_epoch
+from tests.support.partition_harness import TOPIC_ID, PartitionWorld, broker_epoch
 
 STRANGER = KafkaUuid(b"nobody's topic..")
 FIRST, SECOND, GONE = (KafkaUuid(bytes([number]) * 16) for number in (101, 102, 103))
@@ -47,7 +47,7 @@ def assign(
         world.controller, AssignReplicasToDirsRequest(broker_id, epoch, asked), 0
     )
     world.apply(*plan.records)
-    return plan.answer
+    return plan.response
 
 
 def errors(answer: Any) -> list[int]:
@@ -80,7 +80,7 @@ def test_what_is_known_is_no_change(world: PartitionWorld) -> None:
     assert world.partition is before
 
 
-def test_each_error_belongs_to_its_replica(world: PartitionWorld) -> None:
+def test_errors_are_reported_per_replica(world: PartitionWorld) -> None:
     answer = assign(world, (FIRST, STRANGER, [0, 1]), (FIRST, TOPIC_ID, [5, 0]))
     assert errors(answer) == [
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -100,7 +100,7 @@ def test_a_broker_cannot_place_a_replica_that_it_has_not(world: PartitionWorld) 
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, broker_epoch(1) - 1), (9, 1)])
-def test_an_old_incarnation_places_nothing(world: PartitionWorld, broker_id: int, epoch: int) -> None:
+def test_stale_broker_epoch_assigns_no_directory(world: PartitionWorld, broker_id: int, epoch: int) -> None:
     answer = assign(world, (FIRST, TOPIC_ID, [0]), broker_id=broker_id, epoch=epoch)
     assert (answer.error_code, answer.directories) == (ErrorCode.STALE_BROKER_EPOCH, [])
     assert world.partition.directories[0] == UNASSIGNED
@@ -127,7 +127,7 @@ def test_a_replica_in_a_lost_directory_is_not_elected_although_its_broker_is_the
     assign(world, (LOST, TOPIC_ID, [0]))
     assert (world.partition.leader, world.partition.isr) == (NO_LEADER, ())
     assert set(world.partition.elr) == {1, 3}
-    world.change(Wish())
+    world.change(PartitionChange())
     assert world.partition.leader == NO_LEADER
     assign(world, (FIRST, TOPIC_ID, [0]))
     assert (world.partition.leader, world.partition.isr) == (1, (1,))
@@ -146,4 +146,4 @@ def test_the_other_replicas_of_a_partition_without_directories_are_somewhere() -
     world.begin(Partition((1, 2, 3), (1, 2, 3), 1))
     own = world.controller.image.brokers[2].directories[0]
     assign(world, (own, TOPIC_ID, [0]), broker_id=2)
-    assert world.partition.directories == (SOME_DIRECTORY, own, SOME_DIRECTORY)
+    assert world.partition.directories == (MIGRATING, own, MIGRATING)

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import UNCLEAN_ELECTION
-from quorumd.controller.elections import SWEEP_RECORDS, plan_elect_leaders, unclean_sweep
-from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition, PartitionId, record_of
+from quorumd.controller.elections import MAX_SWEEP_RECORDS, elect_unclean_leaders, plan_elect_leaders
+from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.partition_world import TOPIC, TOPIC_ID, PartitionWorld
+from tests.support.partition_harness import TOPIC, TOPIC_ID, PartitionWorld
 
 PREFERRED, UNCLEAN = 0, 1
 LED_BY_ANOTHER = Partition((1, 2, 3), (1, 2, 3), 2, leader_epoch=5)
@@ -28,7 +28,7 @@ def world() -> PartitionWorld:
 
 def begin(world: PartitionWorld, *partitions: Partition) -> None:
     for number, partition in enumerate(partitions):
-        world.apply(record_of(PartitionId(TOPIC_ID, number), partition))
+        world.apply(partition_record(PartitionId(TOPIC_ID, number), partition))
 
 
 def elect(world: PartitionWorld, election: int, asked: dict[str, list[int]] | None) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def elect(world: PartitionWorld, election: int, asked: dict[str, list[int]] | No
     topics = None if asked is None else [TopicPartitions(name, numbers) for name, numbers in asked.items()]
     plan = plan_elect_leaders(world.controller, ElectLeadersRequest(election, topics), 2)
     world.apply(*plan.records)
-    answer: Any = plan.answer
+    answer: Any = plan.response
     assert answer.error_code == 0
     for result in answer.replica_election_results:
         for partition in result.partition_result:
@@ -51,7 +51,7 @@ def leader_of(world: PartitionWorld, number: int) -> int:
     return world.controller.image.topics[TOPIC_ID].partitions[number].leader
 
 
-def test_the_preferred_leader_is_elected_where_it_can_and_does_not_lead(world: PartitionWorld) -> None:
+def test_preferred_election_elects_eligible_preferred_leader(world: PartitionWorld) -> None:
     begin(world, LED_BY_ANOTHER, LED_BY_THE_FIRST, PREFERRED_LAGS)
     answered = elect(world, PREFERRED, {TOPIC: [0, 1, 2, 9], "nothing": [0]})
     assert answered == {
@@ -70,11 +70,11 @@ def test_the_preferred_leader_is_elected_where_it_can_and_does_not_lead(world: P
 def test_of_all_partitions_only_those_are_told_where_an_election_was_needed(world: PartitionWorld) -> None:
     begin(world, LED_BY_ANOTHER, LED_BY_THE_FIRST, PREFERRED_LAGS)
     other = KafkaUuid(b"quite well......")
-    world.apply(TopicRecord("well", other), record_of(PartitionId(other, 0), LED_BY_THE_FIRST))
+    world.apply(TopicRecord("well", other), partition_record(PartitionId(other, 0), LED_BY_THE_FIRST))
     assert elect(world, PREFERRED, None) == {TOPIC: {0: 0, 2: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}}
 
 
-def test_nothing_named_is_nothing_elected(world: PartitionWorld) -> None:
+def test_empty_request_elects_nothing(world: PartitionWorld) -> None:
     begin(world, LED_BY_ANOTHER)
     assert elect(world, PREFERRED, {}) == {}
     assert leader_of(world, 0) == 2
@@ -108,7 +108,7 @@ def test_a_partition_that_is_named_twice_is_elected_once(world: PartitionWorld) 
     request = ElectLeadersRequest(PREFERRED, [TopicPartitions(TOPIC, [0, 0])])
     plan = plan_elect_leaders(world.controller, request, 2)
     assert len(plan.records) == 1
-    answer: Any = plan.answer
+    answer: Any = plan.response
     codes = [partition.error_code for partition in answer.replica_election_results[0].partition_result]
     assert codes == [0, ErrorCode.ELECTION_NOT_NEEDED]
 
@@ -116,22 +116,22 @@ def test_a_partition_that_is_named_twice_is_elected_once(world: PartitionWorld) 
 def test_an_unknown_kind_of_election_is_refused_for_all_that_is_named(world: PartitionWorld) -> None:
     begin(world, LED_BY_ANOTHER)
     plan = plan_elect_leaders(world.controller, ElectLeadersRequest(2, [TopicPartitions(TOPIC, [0])]), 2)
-    answer: Any = plan.answer
+    answer: Any = plan.response
     assert plan.records == ()
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert answer.replica_election_results[0].partition_result[0].error_code == ErrorCode.INVALID_REQUEST
     assert "2 is neither" in answer.replica_election_results[0].partition_result[0].error_message
 
 
-def test_the_sweep_elects_where_topics_allow_it(world: PartitionWorld) -> None:
+def test_unclean_election_sweep_respects_topic_config(world: PartitionWorld) -> None:
     begin(world, LEADERLESS, LED_BY_ANOTHER)
     world._set(1, is_fenced=True)
-    assert unclean_sweep(world.controller) == []
+    assert elect_unclean_leaders(world.controller) == []
     world.configure(UNCLEAN_ELECTION, "true")
-    (record,) = unclean_sweep(world.controller)
+    (record,) = elect_unclean_leaders(world.controller)
     world.apply(record)
     assert (record.partition_id, world.partition.leader) == (0, 2)
-    assert unclean_sweep(world.controller) == []
+    assert elect_unclean_leaders(world.controller) == []
 
 
 def test_the_sweep_leaves_partitions_whose_replicas_are_all_away(world: PartitionWorld) -> None:
@@ -139,14 +139,14 @@ def test_the_sweep_leaves_partitions_whose_replicas_are_all_away(world: Partitio
     world.configure(UNCLEAN_ELECTION, "true")
     for broker_id in (1, 2, 3):
         world._set(broker_id, is_fenced=True)
-    assert unclean_sweep(world.controller) == []
+    assert elect_unclean_leaders(world.controller) == []
 
 
 def test_a_sweep_takes_a_bounded_number_and_the_next_goes_on(world: PartitionWorld) -> None:
-    begin(world, *[LEADERLESS] * (SWEEP_RECORDS + 5))
+    begin(world, *[LEADERLESS] * (MAX_SWEEP_RECORDS + 5))
     world._set(1, is_fenced=True)
     world.configure(UNCLEAN_ELECTION, "true")
-    first = unclean_sweep(world.controller)
-    assert len(first) == SWEEP_RECORDS
+    first = elect_unclean_leaders(world.controller)
+    assert len(first) == MAX_SWEEP_RECORDS
     world.apply(*first)
-    assert len(unclean_sweep(world.controller)) == 5
+    assert len(elect_unclean_leaders(world.controller)) == 5

@@ -15,7 +15,7 @@ from quorumd.controller.cluster_image import (
 )
 from quorumd.controller.controller_registration import plan_unregister_controller
 from quorumd.controller.features import plan_update_features
-from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -23,7 +23,7 @@ from quorumd.protocol.messages.register_controller_record import ControllerFeatu
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.support.partition_world import TOPIC_ID, PartitionWorld
+from tests.support.partition_harness import TOPIC_ID, PartitionWorld
 
 INCARNATION = KafkaUuid(b"some incarnation")
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -51,7 +51,7 @@ def update(
     request = UpdateFeaturesRequest(60_000, asked, validate_only)
     plan = plan_update_features(world.controller, request, version)
     world.apply(*plan.records)
-    answer: Any = plan.answer
+    answer: Any = plan.response
     assert (answer.error_message is None) == (answer.error_code == 0)
     return answer
 
@@ -61,7 +61,7 @@ def levels(world: PartitionWorld) -> tuple[int | None, int | None]:
     return features.get(METADATA_VERSION), features.get(ELR_VERSION)
 
 
-def test_levels_go_up_together_or_not_at_all() -> None:
+def test_feature_updates_are_atomic() -> None:
     world = cluster(22, elr=False)
     refused = update(world, (METADATA_VERSION, 23, UPGRADE), (ELR_VERSION, 2, UPGRADE))
     assert (refused.error_code, levels(world)) == (ErrorCode.INVALID_UPDATE_VERSION, (22, None))
@@ -85,7 +85,7 @@ def test_what_a_release_names_besides_is_no_hindrance(validate_only: bool) -> No
     assert levels(world) == (23 if validate_only else 25, 1)
 
 
-def test_every_feature_that_cannot_be_is_told() -> None:
+def test_every_invalid_feature_update_is_reported() -> None:
     world = cluster(23)
     answer = update(
         world, (METADATA_VERSION, 25, UPGRADE), ("share.version", 1, UPGRADE), (ELR_VERSION, 2, UPGRADE)
@@ -240,11 +240,11 @@ def test_only_partitions_without_an_isr_keep_their_eligible_replicas() -> None:
     other_id = KafkaUuid(b"another topic's.")
     lonely, beside = Partition((1, 2, 3), (), NO_LEADER, elr=(2,)), Partition((1, 2, 3), (1,), 1, elr=(2,))
     world.begin(lonely)
-    world.apply(record_of(PartitionId(TOPIC_ID, 1), beside))
-    world.apply(TopicRecord("other", other_id), record_of(PartitionId(other_id, 0), beside))
+    world.apply(partition_record(PartitionId(TOPIC_ID, 1), beside))
+    world.apply(TopicRecord("other", other_id), partition_record(PartitionId(other_id, 0), beside))
     assert update(world, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == 0
     image = world.controller.image
-    found = [image.partition(where) for where in (PartitionId(TOPIC_ID, 1), PartitionId(other_id, 0))]
+    found = [image.partition(tp) for tp in (PartitionId(TOPIC_ID, 1), PartitionId(other_id, 0))]
     assert [partition.elr for partition in found if partition is not None] == [(), ()]
     assert world.partition.elr == (2,)
 

@@ -12,8 +12,8 @@ from quorumd.controller.image_hash import (
     broker_row,
     config_checksum,
     config_row,
-    moved,
     partition_row,
+    replace_row,
     text_row,
 )
 from quorumd.controller.partition import Partition, PartitionId
@@ -62,7 +62,7 @@ CHANGED: list[dict[str, Any]] = [
 def test_partitions_that_differ_in_anything_have_different_rows() -> None:
     partitions = [Partition(**(FIELDS | changed)) for changed in CHANGED]
     places = [PartitionId(TOPIC, 0), PartitionId(TOPIC, 1), PartitionId(OTHER, 0)]
-    rows = [partition_row(where, partition) for where in places for partition in partitions]
+    rows = [partition_row(tp, partition) for tp in places for partition in partitions]
     assert len(set(rows)) == len(rows)
     assert all(0 < row < 1 << HASH_BITS for row in rows)
 
@@ -103,9 +103,7 @@ def test_texts_are_told_apart_wherever_one_ends() -> None:
         ((22, "ab"), "c", "d"),
         ((2, "2,1,ab"), "c", "d"),
     ]
-    assert len({config_row(config_checksum(where, key), value) for where, key, value in configs}) == len(
-        configs
-    )
+    assert len({config_row(config_checksum(tp, key), value) for tp, key, value in configs}) == len(configs)
     texts = [("a", "b"), ("ab",), ("a\0b",), ("a", "b", ""), ("a', 'b",)]
     assert len({text_row(*parts) for parts in texts}) == len(texts)
 
@@ -114,9 +112,9 @@ def test_rows_that_swap_what_they_say_do_not_cancel_each_other_out() -> None:
     """With a sum of mere checksums they often would: the same change makes the same difference to many rows."""
     lots, differences = Random(1), set()
     for number in range(3000):
-        where, epochs = PartitionId(TOPIC, number), (lots.randrange(1 << 31), lots.randrange(1 << 31))
-        one, other = (partition_row(where, Partition((1, 2), (1, 2), leader, *epochs)) for leader in (1, 2))
-        differences.add(moved(0, one, other))
+        tp, epochs = PartitionId(TOPIC, number), (lots.randrange(1 << 31), lots.randrange(1 << 31))
+        one, other = (partition_row(tp, Partition((1, 2), (1, 2), leader, *epochs)) for leader in (1, 2))
+        differences.add(replace_row(0, one, other))
     assert len(differences) == 3000
 
 

@@ -4,9 +4,9 @@ from contextlib import suppress
 
 import pytest
 
-from quorumd.controller.assignment import Change, undo
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import frames_of, records_of
+from quorumd.controller.image_records import snapshot_frames, snapshot_records
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol import messages
@@ -41,7 +41,7 @@ def test_features_come_first_and_everything_is_in_order() -> None:
     image.set_config((4, "1"), "gone", None, [])
     image.apply(FeatureLevelRecord("metadata.version", 25), [])
     image.apply(FeatureLevelRecord("group.version", 1), [])
-    assert list(records_of(image)) == [
+    assert list(snapshot_records(image)) == [
         FeatureLevelRecord("group.version", 1),
         FeatureLevelRecord("metadata.version", 25),
         ConfigRecord(4, "", "z", "1"),
@@ -57,7 +57,7 @@ def test_there_is_no_record_that_the_image_knows_nothing_of() -> None:
             ClusterImage().apply(record_class(api_key)(), [])
 
 
-KEPT = [
+OPAQUE_KEYS = [
     (AccessControlEntryRecord(TOPIC, 2, "t"), RemoveAccessControlEntryRecord(TOPIC)),
     (UserScramCredentialRecord("u", 1, b"s"), RemoveUserScramCredentialRecord("u", 1)),
     (DelegationTokenRecord("u", "u", [], 1, 2, 3, "t"), RemoveDelegationTokenRecord("t")),
@@ -69,12 +69,12 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("record", "removal"), KEPT, ids=lambda record: type(record).__name__)
+@pytest.mark.parametrize(("record", "removal"), OPAQUE_KEYS, ids=lambda record: type(record).__name__)
 def test_what_nothing_acts_on_is_kept_until_it_is_removed(record: Message, removal: Message) -> None:
     image = ClusterImage()
     image.apply(record, [])
-    assert list(records_of(image)) == [record]
-    changes: list[Change] = []
+    assert list(snapshot_records(image)) == [record]
+    changes: list[UndoEntry] = []
     with_it = image.fingerprint(), image.hash
     image.apply(removal, changes)
     assert (image.fingerprint(), image.hash) == (ClusterImage().fingerprint(), 0)
@@ -82,7 +82,7 @@ def test_what_nothing_acts_on_is_kept_until_it_is_removed(record: Message, remov
     assert (image.fingerprint(), image.hash) == with_it
 
 
-@pytest.mark.parametrize(("record", "removal"), KEPT, ids=lambda record: type(record).__name__)
+@pytest.mark.parametrize(("record", "removal"), OPAQUE_KEYS, ids=lambda record: type(record).__name__)
 def test_removing_what_is_not_there_is_nothing_or_a_contradiction_as_in_kafka(
     record: Message, removal: Message
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_default_entity_is_none_that_has_an_empty_name() -> None:
     image = ClusterImage()
     for name in (None, ""):
         image.apply(ClientQuotaRecord([EntityData("user", name)], "rate", 1.0), [])
-    assert len(list(records_of(image))) == 2
+    assert len(list(snapshot_records(image))) == 2
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_stock_controllers_write_in_any_order_makes_equal_images(one: Messa
     images = ClusterImage(), ClusterImage()
     for image, record in zip(images, (one, other), strict=True):
         image.apply(record, [])
-        assert list(records_of(image)) == [record]
+        assert list(snapshot_records(image)) == [record]
     assert images[0].fingerprint() == images[1].fingerprint()
     assert images[0].hash == images[1].hash
     images[0].apply(other, [])
@@ -140,7 +140,7 @@ def test_what_is_kept_is_kept_byte_for_byte_through_a_transaction() -> None:
         encode_record(EndTransactionRecord(), 0),
     ):
         image.apply(decode_record(value), [], value)
-    assert list(frames_of(image)) == [frame]
+    assert list(snapshot_frames(image)) == [frame]
 
 
 def test_what_a_broker_says_of_its_directories_is_kept() -> None:
@@ -148,10 +148,10 @@ def test_what_a_broker_says_of_its_directories_is_kept() -> None:
     image.apply(FeatureLevelRecord("metadata.version", 30), [])
     image.apply(RegisterBrokerRecord(1, True, TOPIC, 5, log_dirs=[TOPIC], cordoned_log_dirs=[]), [])
     image.apply(BrokerRegistrationChangeRecord(1, 5), [])
-    assert list(records_of(image))[1].cordoned_log_dirs == []
+    assert list(snapshot_records(image))[1].cordoned_log_dirs == []
     image.apply(BrokerRegistrationChangeRecord(1, 5, cordoned_log_dirs=[TOPIC]), [])
     record = RegisterBrokerRecord(1, True, TOPIC, 5, log_dirs=[TOPIC], cordoned_log_dirs=[TOPIC])
-    assert list(frames_of(image))[1] == encode_record(record, 4)
+    assert list(snapshot_frames(image))[1] == encode_record(record, 4)
     image.apply(FeatureLevelRecord("metadata.version", 29), [])
     record.cordoned_log_dirs = None
-    assert list(frames_of(image))[1] == encode_record(record, 3)
+    assert list(snapshot_frames(image))[1] == encode_record(record, 3)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.assignment import Change, undo
 from quorumd.controller.leader_balance import balance_leaders
-from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, record_of
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
+from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from tests.support.partition_world import TOPIC_ID, PartitionWorld
+from tests.support.partition_harness import TOPIC_ID, PartitionWorld
 
 BALANCED = Partition((1, 2, 3), (1, 2, 3), 1)
 LED_BY_ANOTHER = Partition((1, 2, 3), (2, 1, 3), 2, leader_epoch=5)
@@ -25,7 +25,7 @@ def world() -> PartitionWorld:
 
 def begin(world: PartitionWorld, *partitions: Partition) -> None:
     for number, partition in enumerate(partitions):
-        world.apply(record_of(PartitionId(TOPIC_ID, number), partition))
+        world.apply(partition_record(PartitionId(TOPIC_ID, number), partition))
 
 
 def balance(world: PartitionWorld) -> list[int]:
@@ -39,7 +39,7 @@ def imbalance(world: PartitionWorld) -> int:
     return world.controller.image.index.imbalanced_count
 
 
-def test_preferred_leaders_in_sync_lead_again(world: PartitionWorld) -> None:
+def test_balance_elects_in_sync_preferred_leaders(world: PartitionWorld) -> None:
     begin(world, LED_BY_ANOTHER, BALANCED)
     assert imbalance(world) == 1
     assert balance(world) == [0]
@@ -59,7 +59,7 @@ def test_preferred_leaders_that_lag_wait_until_they_are_in_sync(world: Partition
 
 
 @pytest.mark.parametrize("facts", [{"is_fenced": True}, {"in_controlled_shutdown": True}])
-def test_brokers_that_are_away_get_nothing_back(world: PartitionWorld, facts: dict[str, bool]) -> None:
+def test_balance_skips_inactive_brokers(world: PartitionWorld, facts: dict[str, bool]) -> None:
     begin(world, LED_BY_ANOTHER)
     world._set(1, **facts)
     assert balance(world) == []
@@ -73,9 +73,9 @@ def test_replicas_in_lost_directories_do_not_lead(world: PartitionWorld) -> None
     assert balance(world) == []
 
 
-def test_steps_are_bounded_and_the_next_one_goes_on(world: PartitionWorld) -> None:
+def test_balance_step_is_bounded_and_resumes(world: PartitionWorld) -> None:
     begin(world, *[LED_BY_ANOTHER] * 25)
-    world.controller.settings.partitions_in_a_step = 10
+    world.controller.settings.max_partitions_per_step = 10
     steps = [balance(world) for _ in range(4)]
     assert [len(step) for step in steps] == [10, 10, 5, 0]
     assert sorted(number for step in steps for number in step) == list(range(25))
@@ -84,12 +84,12 @@ def test_steps_are_bounded_and_the_next_one_goes_on(world: PartitionWorld) -> No
 def test_the_count_follows_every_change_and_is_taken_back(world: PartitionWorld) -> None:
     begin(world, LED_BY_ANOTHER, PREFERRED_LAGS, BALANCED)
     index = world.controller.image.index
-    assert (imbalance(world), list(index.to_balance)) == (2, [1])
-    changes: list[Change] = []
+    assert (imbalance(world), list(index.rebalance_candidates)) == (2, [1])
+    changes: list[UndoEntry] = []
     for record in balance_leaders(world.controller):
         world.controller.image.apply(record, changes)
     world.controller.image.apply(RemoveTopicRecord(TOPIC_ID), changes)
-    assert (imbalance(world), index.to_balance) == (0, {})
+    assert (imbalance(world), index.rebalance_candidates) == (0, {})
     undo(reversed(changes))
-    assert (imbalance(world), list(index.to_balance[1])) == (2, [PartitionId(TOPIC_ID, 0)])
+    assert (imbalance(world), list(index.rebalance_candidates[1])) == (2, [PartitionId(TOPIC_ID, 0)])
     assert balance(world) == [0]

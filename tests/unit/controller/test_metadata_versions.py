@@ -9,8 +9,8 @@ from quorumd.controller.metadata_versions import (
     SUPPORTED_FEATURES,
     changes_records,
     default_levels,
-    metadata_version_named,
-    missing_needs,
+    parse_metadata_version,
+    unmet_dependencies,
 )
 
 DEFAULTS = {
@@ -27,7 +27,7 @@ streams and transaction."""
 
 @pytest.mark.parametrize("release", DEFAULTS)
 def test_a_release_has_the_levels_that_stock_format_gives(release: str) -> None:
-    found = metadata_version_named(release)
+    found = parse_metadata_version(release)
     assert found is not None
     levels = default_levels(found.level)
     assert levels.pop(KRAFT_VERSION) == 1
@@ -40,7 +40,7 @@ def test_a_release_has_the_levels_that_stock_format_gives(release: str) -> None:
     [("4.1", 27), ("4.1.0", 27), ("4.1.7", 27), ("4.1-IV0", 26), ("4.4-IV2", 33), ("4.5", None), ("4", None)],
 )
 def test_a_metadata_version_has_a_name_and_a_release(text: str, level: int | None) -> None:
-    found = metadata_version_named(text)
+    found = parse_metadata_version(text)
     assert (found.level if found is not None else None) == level
 
 
@@ -55,7 +55,7 @@ def test_levels_follow_on_each_other() -> None:
 def test_defaults_have_what_they_need() -> None:
     for version in METADATA_VERSIONS:
         levels = default_levels(version.level)
-        assert [need for name in levels for need in missing_needs(name, levels[name], levels)] == []
+        assert [need for name in levels for need in unmet_dependencies(name, levels[name], levels)] == []
 
 
 def test_the_levels_that_brought_other_records() -> None:

@@ -5,25 +5,25 @@ import pytest
 from quorumd.controller.new_partitions import (
     RECORD_FRAMING_BYTES,
     TOPIC_BYTES,
-    placed,
-    records_for,
-    room_for,
+    free_space_for,
+    partition_records,
+    place_replicas,
 )
 from quorumd.controller.record_versions import record_version
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
-from tests.support.topic_world import TopicWorld, a_broker
+from tests.support.topic_harness import TopicWorld, a_broker
 
 
 @pytest.mark.parametrize("replication_factor", [1, 3, 20, 200])
 def test_the_room_that_is_reckoned_with_is_enough_and_not_much_more(replication_factor: int) -> None:
     world = TopicWorld(tuple(a_broker(number) for number in range(1, replication_factor + 1)))
     numbers = range(1000)
-    replicas = placed(world.controller, ZERO_UUID, numbers, replication_factor)
-    records = records_for(world.controller, ZERO_UUID, zip(numbers, replicas, strict=True))
+    replicas = place_replicas(world.controller, ZERO_UUID, numbers, replication_factor)
+    records = partition_records(world.controller, ZERO_UUID, zip(numbers, replicas, strict=True))
     needed = sum(RECORD_FRAMING_BYTES + len(encode_record(r, record_version(r, 25))) for r in records)
-    assert needed <= room_for(1000, replication_factor) <= needed * 1.15
+    assert needed <= free_space_for(1000, replication_factor) <= needed * 1.15
 
 
 def test_the_record_of_the_longest_name_fits() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from quorumd.controller.placement import Placement
-from tests.support.topic_world import a_broker
+from tests.support.topic_harness import a_broker
 
 SEED = b"the topic's id.."
 
@@ -9,8 +9,8 @@ SEED = b"the topic's id.."
 def test_the_partners_of_a_broker_differ() -> None:
     """So that its replicas come back from many when it is lost."""
     placement = Placement([a_broker(number) for number in range(12)], 3, SEED)
-    placed = [placement.replicas_of(number) for number in range(120)]
-    partners = {other for replicas in placed if 0 in replicas for other in replicas}
+    place_replicas = [placement.replicas_of(number) for number in range(120)]
+    partners = {other for replicas in place_replicas if 0 in replicas for other in replicas}
     assert len(partners) == 12
 
 
@@ -28,4 +28,4 @@ def test_a_rack_of_one_broker_gets_a_replica_of_everything() -> None:
 
 def test_who_can_hold_and_who_can_lead_is_told_apart() -> None:
     placement = Placement([a_broker(1), a_broker(2, fenced=True), a_broker(3, draining=True)], 1, SEED)
-    assert (placement.usable, placement.can_lead) == (2, 1)
+    assert (placement.usable, placement.leader_candidates) == (2, 1)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.controller.image_records import records_of
-from quorumd.controller.producer_ids import BLOCK_SIZE, LARGEST_PRODUCER_ID, plan_allocate_producer_ids
+from quorumd.controller.image_records import snapshot_records
+from quorumd.controller.producer_ids import BLOCK_SIZE, MAX_PRODUCER_ID, plan_allocate_producer_ids
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
-from tests.support.partition_world import PartitionWorld, broker_epoch
+from tests.support.partition_harness import PartitionWorld, broker_epoch
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def allocate(world: PartitionWorld, broker_id: int, epoch: int | None = None) ->
     epoch = broker_epoch(broker_id) if epoch is None else epoch
     plan = plan_allocate_producer_ids(world.controller, AllocateProducerIdsRequest(broker_id, epoch), 0)
     world.apply(*plan.records)
-    return plan.answer
+    return plan.response
 
 
-def test_no_id_is_in_two_blocks(world: PartitionWorld) -> None:
+def test_producer_id_blocks_do_not_overlap(world: PartitionWorld) -> None:
     blocks = [allocate(world, broker_id) for broker_id in (1, 2, 1)]
     assert [(block.error_code, block.producer_id_start, block.producer_id_len) for block in blocks] == [
         (0, 0, 1000),
@@ -37,7 +37,7 @@ def test_no_id_is_in_two_blocks(world: PartitionWorld) -> None:
 def test_a_snapshot_remembers_what_was_given(world: PartitionWorld) -> None:
     allocate(world, 1)
     restored = ClusterImage()
-    for record in records_of(world.controller.image):
+    for record in snapshot_records(world.controller.image):
         restored.apply(record, [])
     world.controller.image = restored
     assert allocate(world, 1).producer_id_start == BLOCK_SIZE
@@ -51,7 +51,7 @@ def test_only_a_registered_incarnation_gets_ids(world: PartitionWorld, broker_id
 
 
 def test_the_last_block_ends_where_the_numbers_end(world: PartitionWorld) -> None:
-    world.apply(ProducerIdsRecord(1, 1, LARGEST_PRODUCER_ID - BLOCK_SIZE))
+    world.apply(ProducerIdsRecord(1, 1, MAX_PRODUCER_ID - BLOCK_SIZE))
     assert allocate(world, 1).error_code == 0
-    assert world.controller.image.next_producer_id == LARGEST_PRODUCER_ID
+    assert world.controller.image.next_producer_id == MAX_PRODUCER_ID
     assert allocate(world, 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

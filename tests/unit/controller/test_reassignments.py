@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorumd.controller.partition import NO_LEADER, Partition, Replicas
-from quorumd.controller.partition_change import Election, Wish
+from quorumd.controller.partition_change import Election, PartitionChange
 from quorumd.controller.reassignments import (
     plan_alter_partition_reassignments,
     plan_list_partition_reassignments,
@@ -22,7 +22,7 @@ from quorumd.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from tests.support.partition_world import TOPIC, PartitionWorld
+from tests.support.partition_harness import TOPIC, PartitionWorld
 
 
 def world_with(
@@ -36,7 +36,7 @@ def world_with(
     return world
 
 
-def facts(world: PartitionWorld) -> tuple[Any, ...]:
+def as_tuple(world: PartitionWorld) -> tuple[Any, ...]:
     """Replicas, ISR, leader, leader epoch, partition epoch."""
     p = world.partition
     return p.replicas, tuple(sorted(p.isr)), p.leader, p.leader_epoch, p.partition_epoch
@@ -49,7 +49,7 @@ def cancelled(world: PartitionWorld) -> tuple[int, str | None]:
     )
     plan = plan_alter_partition_reassignments(world.controller, request, 1)
     world.apply(*plan.records)
-    answer: Any = plan.answer
+    answer: Any = plan.response
     partition = answer.responses[0].partitions[0]
     return partition.error_code, partition.error_message
 
@@ -62,12 +62,12 @@ class TestTheWay:
     def test_members_may_come_and_go_before_the_end(self) -> None:
         world = world_with((1, 2, 3))
         world.reassign([1, 4, 5])
-        assert facts(world) == ((1, 4, 5, 2, 3), (1, 2, 3), 1, 1, 3)
+        assert as_tuple(world) == ((1, 4, 5, 2, 3), (1, 2, 3), 1, 1, 3)
         world.alter([1, 2, 3, 4])
         world.alter([1, 4])
         assert world.partition.elr == ()
         world.alter([1, 4, 5])
-        assert facts(world) == ((1, 4, 5), (1, 4, 5), 1, 2, 6)
+        assert as_tuple(world) == ((1, 4, 5), (1, 4, 5), 1, 2, 6)
         assert moving(world) == ((), (), ())
 
     def test_who_is_eligible_is_kept_by_another_reassignment(self) -> None:
@@ -78,7 +78,7 @@ class TestTheWay:
         world.fence(2)
         assert (world.partition.isr, world.partition.elr) == ((), (2,))
         world.reassign([1])
-        assert facts(world)[0] == (1, 3, 2)
+        assert as_tuple(world)[0] == (1, 3, 2)
         assert world.partition.elr == (2,)
         world.unfence(2)
         assert (world.partition.leader, world.partition.isr) == (2, (2,))
@@ -90,7 +90,7 @@ class TestTheWay:
         world.elect(Election.PREFERRED)
         assert (world.partition.leader, world.partition.leader_epoch) == (4, 2)
         assert world.reassign(None) == 0
-        assert facts(world) == ((1, 2, 3), (1, 2, 3), 1, 3, 6)
+        assert as_tuple(world) == ((1, 2, 3), (1, 2, 3), 1, 3, 6)
         assert world.reassign(None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
     @pytest.mark.parametrize("in_sync", [[1, 4, 5], [4, 5]])
@@ -101,11 +101,11 @@ class TestTheWay:
         world.alter([1, 2, 3, 4, 5])
         world.elect(Election.PREFERRED)
         world.alter([4, 5, *in_sync[:-2]])
-        before = facts(world)
+        before = as_tuple(world)
         error, text = cancelled(world)
         assert error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
         assert "[4, 5] would be dropped. Reassign the partition to [1, 2, 3] instead" in text
-        assert facts(world) == before
+        assert as_tuple(world) == before
         assert world.reassign([1, 2, 3]) == 0
         assert moving(world) == ((), (4, 5), (1, 2, 3))
         world.alter([1, 2, 4, 5])
@@ -138,19 +138,19 @@ class TestTheWay:
         world.reassign([1, 4, 5])
         world.alter([1, 2, 3, 4])
         world.fence(4)
-        assert (facts(world)[1], world.partition.is_reassigning) == ((1, 2, 3), True)
+        assert (as_tuple(world)[1], world.partition.is_reassigning) == ((1, 2, 3), True)
         world.alter([1, 2, 3, 5])
         assert world.partition.is_reassigning
         world.unfence(4)
         world.alter([1, 2, 3, 4, 5])
-        assert facts(world) == ((1, 4, 5), (1, 4, 5), 1, 2, 7)
+        assert as_tuple(world) == ((1, 4, 5), (1, 4, 5), 1, 2, 7)
 
     def test_all_in_sync_die_on_the_way(self) -> None:
         world = world_with((1, 2, 3))
         world.reassign([4, 5, 6])
         world.alter([1, 2, 3, 4])
         world.fence(1)
-        assert facts(world)[1:4] == ((2, 3, 4), 4, 2)
+        assert as_tuple(world)[1:4] == ((2, 3, 4), 4, 2)
         world.fence(2)
         world.fence(3)
         assert (world.partition.isr, world.partition.elr) == ((4,), (3,))
@@ -163,10 +163,10 @@ class TestTheWay:
         world.unfence(2)
         assert (world.partition.leader, world.partition.partition_epoch) == (NO_LEADER, 8)
         world.unfence(4)
-        assert (facts(world)[1:], world.partition.elr) == (((4,), 4, 4, 9), (3,))
+        assert (as_tuple(world)[1:], world.partition.elr) == (((4,), 4, 4, 9), (3,))
         for isr in ([2, 4], [2, 4, 5], [2, 4, 5, 6]):
             assert world.alter(isr) == 0
-        assert facts(world) == ((4, 5, 6), (4, 5, 6), 4, 5, 12)
+        assert as_tuple(world) == ((4, 5, 6), (4, 5, 6), 4, 5, 12)
 
     def test_an_old_proposal_crosses_the_start(self) -> None:
         world = world_with((1, 2, 3), isr=(1, 2))
@@ -175,21 +175,21 @@ class TestTheWay:
         assert world.alter([1, 2, 3]) == 0
         assert world.alter([1, 2, 3, 4], leader_epoch=2) == ErrorCode.NOT_CONTROLLER
         assert world.alter([1, 2, 3, 4]) == 0
-        assert facts(world) == ((1, 2, 4), (1, 2, 4), 1, 2, 5)
+        assert as_tuple(world) == ((1, 2, 4), (1, 2, 4), 1, 2, 5)
 
     def test_it_takes_min_isr_to_complete(self) -> None:
         world = world_with((1, 2, 3, 4), isr=(1, 4))
         world.reassign([1, 2, 3])
-        assert (facts(world)[0], moving(world)[1]) == ((1, 2, 3, 4), (4,))
+        assert (as_tuple(world)[0], moving(world)[1]) == ((1, 2, 3, 4), (4,))
         world.alter([1, 2, 4])
-        assert facts(world) == ((1, 2, 3), (1, 2), 1, 2, 4)
+        assert as_tuple(world) == ((1, 2, 3), (1, 2), 1, 2, 4)
 
     def test_a_smaller_min_isr_completes_what_waited_for_it(self) -> None:
         world = world_with((1, 2, 3, 4), isr=(1, 4))
         world.reassign([1, 2, 3])
         world.configure("min.insync.replicas", "1")
-        world.change(Wish())
-        assert facts(world) == ((1, 2, 3), (1,), 1, 2, 4)
+        world.change(PartitionChange())
+        assert as_tuple(world) == ((1, 2, 3), (1,), 1, 2, 4)
 
     def test_nobody_in_sync_that_stays_leaves_it_under_way(self) -> None:
         world = world_with((1, 2, 3), isr=(3,))
@@ -198,7 +198,7 @@ class TestTheWay:
         assert (world.partition.leader, moving(world)[1]) == (NO_LEADER, (3,))
         world.unfence(3)
         world.alter([1, 2, 3])
-        assert facts(world)[:2] == ((1, 2), (1, 2))
+        assert as_tuple(world)[:2] == ((1, 2), (1, 2))
 
     def test_directories_follow_their_replicas(self) -> None:
         world = world_with((1, 2))
@@ -248,7 +248,7 @@ class TestOneOverAnother:
         world = world_with((1, 2, 3))
         world.reassign([1, 2, 4])
         world.reassign([1, 2, 3])
-        assert (facts(world), moving(world)) == (((1, 2, 3), (1, 2, 3), 1, 2, 4), ((), (), ()))
+        assert (as_tuple(world), moving(world)) == (((1, 2, 3), (1, 2, 3), 1, 2, 4), ((), (), ()))
 
     def test_back_to_the_origin_with_one_in_sync_removes_that_in_order(self) -> None:
         world = world_with((1, 2, 3))
@@ -283,9 +283,12 @@ class TestRequests:
 
     def test_the_number_of_replicas_stays_where_the_request_says_so(self) -> None:
         world = world_with((1, 2, 3))
-        assert world.reassign([1, 2, 3, 4], may_change_count=False) == ErrorCode.INVALID_REPLICATION_FACTOR
-        assert world.reassign([1, 2, 4], may_change_count=False) == 0
-        assert world.reassign([5, 6, 4], may_change_count=False) == 0, (
+        assert (
+            world.reassign([1, 2, 3, 4], allow_replication_factor_change=False)
+            == ErrorCode.INVALID_REPLICATION_FACTOR
+        )
+        assert world.reassign([1, 2, 4], allow_replication_factor_change=False) == 0
+        assert world.reassign([5, 6, 4], allow_replication_factor_change=False) == 0, (
             "it is that of the originals that counts"
         )
 
@@ -305,7 +308,7 @@ class TestRequests:
         plan = plan_alter_partition_reassignments(
             world.controller, AlterPartitionReassignmentsRequest(1000, True, asked), 1
         )
-        answer: Any = plan.answer
+        answer: Any = plan.response
         told = [(p.error_code, p.error_message) for topic in answer.responses for p in topic.partitions]
         assert [code for code, _ in told] == [
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -321,7 +324,7 @@ class TestRequests:
 
         def listed(topics: list[ListPartitionReassignmentsTopics] | None) -> list[Any]:
             request = ListPartitionReassignmentsRequest(1000, topics)
-            answer: Any = plan_list_partition_reassignments(world.controller, request, 0).answer
+            answer: Any = plan_list_partition_reassignments(world.controller, request, 0).response
             return [
                 (topic.name, p.partition_index, p.replicas, p.adding_replicas, p.removing_replicas)
                 for topic in answer.topics

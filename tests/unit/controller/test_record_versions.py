@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
-from quorumd.controller.partition import Partition, PartitionId, record_of
-from quorumd.controller.record_versions import encode_at, record_version
+from quorumd.controller.partition import Partition, PartitionId, partition_record
+from quorumd.controller.record_versions import encode_for_version, record_version
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -16,7 +16,7 @@ from quorumd.protocol.wire import Message
 
 DIRECTORY = KafkaUuid(b"some directory..")
 WHERE = PartitionId(KafkaUuid(b"the topic's id.."), 0)
-PARTITION = record_of(WHERE, Partition((1,), (1,), 1, directories=(DIRECTORY,)))
+PARTITION = partition_record(WHERE, Partition((1,), (1,), 1, directories=(DIRECTORY,)))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_readers_at_a_level_do_not_know_is_not_written(level: int) -> None:
     broker_change = BrokerRegistrationChangeRecord(1, 5, 0, 1, [DIRECTORY], [DIRECTORY])
     versions = []
     for record in (partition, change, broker, broker_change):
-        written, version = decode_frame(encode_at(record, level))
+        written, version = decode_frame(encode_for_version(record, level))
         assert written == record, "who applies the record has what is written"
         versions.append(version)
     of_partitions = 2 if level >= 23 else 1 if level >= 17 else 0

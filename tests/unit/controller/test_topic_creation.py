@@ -11,7 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from tests.support.topic_world import TopicWorld, a_broker, directory_of, wanted
+from tests.support.topic_harness import TopicWorld, a_broker, directory_of, wanted
 
 BROKERS = (a_broker(1), a_broker(2), a_broker(3), a_broker(4, fenced=True), a_broker(5, draining=True))
 
@@ -173,7 +173,7 @@ def test_a_request_that_does_not_fit_one_batch_makes_nothing_and_says_the_limit(
 @pytest.mark.parametrize("version", range(2, 8))
 def test_answers_of_every_version_can_be_written(world: TopicWorld, version: int) -> None:
     request = CreateTopicsRequest([wanted("t", 1, 1), wanted("bad name", 1, 1)])
-    assert encode(plan_create_topics(world.controller, request, version).answer, version)
+    assert encode(plan_create_topics(world.controller, request, version).response, version)
 
 
 def test_at_most_ten_thousand_partitions_are_created_together() -> None:

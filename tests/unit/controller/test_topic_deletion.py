@@ -8,7 +8,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from tests.support.topic_world import TopicWorld, a_broker, wanted
+from tests.support.topic_harness import TopicWorld, a_broker, wanted
 
 UNKNOWN = KafkaUuid(b"\x77" * 16)
 
@@ -89,4 +89,4 @@ def test_more_than_fits_one_batch_is_refused() -> None:
 @pytest.mark.parametrize("version", range(1, 7))
 def test_answers_of_every_version_can_be_written(world: TopicWorld, version: int) -> None:
     request = DeleteTopicsRequest([by_name("a")]) if version == 6 else DeleteTopicsRequest([], ["a", "c"])
-    assert encode(plan_delete_topics(world.controller, request, version).answer, version)
+    assert encode(plan_delete_topics(world.controller, request, version).response, version)

@@ -10,8 +10,8 @@ import pytest
 
 from quorumd.ports import Disk
 from quorumd.runtime.disk import OsDisk
-from quorumd.simulator.disk import SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 
 @pytest.fixture(params=["files", "simulated"])

@@ -9,18 +9,18 @@ import pytest
 
 from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
 from quorumd.log.atomic_file import (
-    MOST_SMALL_BYTES,
-    folder_of,
+    MAX_SMALL_FILE_BYTES,
     is_disk_full,
-    keep_spare,
-    read_small,
+    parent_folder,
+    read_small_file,
     read_whole,
+    reserve_spare,
     write_atomically,
 )
 from quorumd.ports import Disk
-from quorumd.simulator.disk import PowerLost, SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap, Process
-from quorumd.simulator.stored_file import StoredFile
+from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.stored_file import StoredFile
 
 
 def test_replaces_the_content_and_leaves_nothing_beside_it(disk: Disk, folder: str) -> None:
@@ -34,12 +34,12 @@ def test_replaces_the_content_and_leaves_nothing_beside_it(disk: Disk, folder: s
 
 def test_what_a_spare_or_a_failed_write_left_is_not_in_the_new_content(disk: Disk, folder: str) -> None:
     path = f"{folder}/name"
-    keep_spare(disk, path)
+    reserve_spare(disk, path)
     write_atomically(disk, path, b"content")
     assert read_whole(disk, path) == b"content"
 
 
-def test_a_crash_at_any_call_leaves_old_or_new_and_new_once_it_returned() -> None:
+def test_crash_at_any_call_leaves_old_or_new_and_new_once_it_returned() -> None:
     seen = set()
     for seed in range(40):
         for calls in range(1, 9):
@@ -63,7 +63,7 @@ def test_a_crash_at_any_call_leaves_old_or_new_and_new_once_it_returned() -> Non
     assert seen == {(True, b"new content"), (False, b"old"), (False, b"new content")}
 
 
-def test_a_full_disk_keeps_the_old_content(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_full_disk_keeps_the_old_content(memory_disk: SimulatedDisk, folder: str) -> None:
     write_atomically(memory_disk, f"{folder}/name", b"old")
     memory_disk.capacity = memory_disk.used_bytes() + 2
     with pytest.raises(DiskFull, match=r"data/name was not written: .*No space left.*make room"):
@@ -71,15 +71,15 @@ def test_a_full_disk_keeps_the_old_content(memory_disk: SimulatedDisk, folder: s
     assert read_whole(memory_disk, f"{folder}/name") == b"old"
 
 
-def test_a_spare_makes_the_next_write_work_on_a_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_spare_makes_the_next_write_work_on_a_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
     path = f"{folder}/name"
     write_atomically(memory_disk, path, b"old")
-    keep_spare(memory_disk, path)
+    reserve_spare(memory_disk, path)
     memory_disk.capacity = memory_disk.used_bytes()
     write_atomically(memory_disk, path, b"new content")
     assert read_whole(memory_disk, path) == b"new content"
     memory_disk.capacity = 0
-    keep_spare(memory_disk, path)  # no room for one, and that is no error
+    reserve_spare(memory_disk, path)  # no room for one, and that is no error
 
 
 class CrowdedDisk(SimulatedDisk):
@@ -87,23 +87,23 @@ class CrowdedDisk(SimulatedDisk):
 
     crowded = False
 
-    def room_for(self, file: StoredFile, size: int) -> int:
+    def free_space_for(self, file: StoredFile, size: int) -> int:
         """See SimulatedDisk."""
         if self.crowded:
             self.capacity = min(self.capacity, self.used_bytes())
-        return super().room_for(file, size)
+        return super().free_space_for(file, size)
 
 
 def test_the_spare_is_not_given_back_before_it_is_used() -> None:
     disk = CrowdedDisk(EventHeap(), Random(1))
     disk.mount(Process("test"))
-    keep_spare(disk, "name")
+    reserve_spare(disk, "name")
     disk.crowded = True
     write_atomically(disk, "name", b"content")
     assert read_whole(disk, "name") == b"content"
 
 
-def test_a_failed_sync_is_a_failed_flush_and_keeps_the_old_content(
+def test_failed_sync_is_a_failed_flush_and_keeps_the_old_content(
     memory_disk: SimulatedDisk, folder: str
 ) -> None:
     write_atomically(memory_disk, f"{folder}/name", b"old")
@@ -113,7 +113,7 @@ def test_a_failed_sync_is_a_failed_flush_and_keeps_the_old_content(
     assert read_whole(memory_disk, f"{folder}/name") == b"old"
 
 
-def test_a_failed_sync_of_the_folder_is_a_failed_flush(
+def test_failed_sync_of_the_folder_is_a_failed_flush(
     memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: str) -> None:
@@ -124,19 +124,19 @@ def test_a_failed_sync_of_the_folder_is_a_failed_flush(
         write_atomically(memory_disk, f"{folder}/name", b"new")
 
 
-def test_a_file_that_cannot_be_read_is_an_error_that_names_it(disk: Disk, folder: str) -> None:
+def test_file_that_cannot_be_read_is_an_error_that_names_it(disk: Disk, folder: str) -> None:
     with pytest.raises(StorageError, match=f"{folder} cannot be opened"):
         read_whole(disk, folder)
 
 
-def test_a_small_file_that_is_large_is_damage_and_not_parsed(disk: Disk, folder: str) -> None:
+def test_small_file_that_is_large_is_damage_and_not_parsed(disk: Disk, folder: str) -> None:
     """Parsing a megabyte of backslashes took seconds and 40 MB (found by fuzzing)."""
     path = f"{folder}/meta.properties"
-    write_atomically(disk, path, b"\\" * MOST_SMALL_BYTES)
-    assert read_small(disk, path) == b"\\" * MOST_SMALL_BYTES
-    write_atomically(disk, path, b"\\" * (MOST_SMALL_BYTES + 1))
+    write_atomically(disk, path, b"\\" * MAX_SMALL_FILE_BYTES)
+    assert read_small_file(disk, path) == b"\\" * MAX_SMALL_FILE_BYTES
+    write_atomically(disk, path, b"\\" * (MAX_SMALL_FILE_BYTES + 1))
     with pytest.raises(CorruptLog, match=f"{path} has more than 65536 bytes"):
-        read_small(disk, path)
+        read_small_file(disk, path)
 
 
 def test_full_is_no_space_and_no_quota() -> None:
@@ -147,4 +147,4 @@ def test_full_is_no_space_and_no_quota() -> None:
 
 @pytest.mark.parametrize(("path", "folder_name"), [("a/b/c", "a/b"), ("/a", "/"), ("/a/b", "/a"), ("a", ".")])
 def test_folder_of(path: str, folder_name: str) -> None:
-    assert folder_of(path) == folder_name
+    assert parent_folder(path) == folder_name

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from base64 import b64decode
 
-from quorumd.controller.bootstrap_metadata import feature_records, levels_of_new_cluster
+from quorumd.controller.bootstrap_metadata import feature_records, initial_feature_levels
 from quorumd.controller.scram_credentials import parse_credential
 from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap, load_bootstrap_snapshot
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import headers
-from quorumd.simulator.disk import SimulatedDisk
+from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support import stock_folder
 
 ARGUMENTS = (
@@ -32,7 +32,7 @@ STOCK = b64decode(
 
 def frames() -> list[bytes]:
     credentials = [parse_credential(text, lambda: b"") for text in ARGUMENTS]
-    records = [*feature_records(levels_of_new_cluster("4.1", {})), *credentials]
+    records = [*feature_records(initial_feature_levels("4.1", {})), *credentials]
     return [encode_record(record, 0) for record in records]
 
 
@@ -59,7 +59,7 @@ def test_what_newer_stock_tools_wrote_is_read(memory_disk: SimulatedDisk) -> Non
     stock_folder.write_checkpoint(memory_disk, "data")
     found = load_bootstrap_snapshot(memory_disk, "data")
     assert found is not None
-    records = feature_records(levels_of_new_cluster("4.1", {}))
+    records = feature_records(initial_feature_levels("4.1", {}))
     assert found.frames == [encode_record(record, 0) for record in records]
     assert found.voters is not None
     voters = [(voter.voter_id, voter.voter_directory_id) for voter in found.voters.voters]

@@ -30,7 +30,7 @@ def test_end_of_epoch(cache: EpochCache, epoch: int, found: tuple[int, int] | No
     [(30, False, 6), (22, False, 6), (21, True, 5), (11, True, 2), (10, True, 0)],
 )
 def test_cut(cache: EpochCache, end_offset: int, changed: bool, last_epoch: int) -> None:
-    assert cache.cut(end_offset) is changed
+    assert cache.truncate(end_offset) is changed
     assert cache.last_epoch == last_epoch
 
 
@@ -58,14 +58,14 @@ def test_file_content(cache: EpochCache) -> None:
 def test_file_content_of_a_log_that_begins_later(
     cache: EpochCache, start: tuple[int, int], content: bytes
 ) -> None:
-    cache.begin_at(OffsetAndEpoch(*start))
+    cache.set_start(OffsetAndEpoch(*start))
     assert cache.encode() == content
 
 
 def test_the_epoch_before_the_start_is_known_and_stays() -> None:
     cache = EpochCache()
-    cache.begin_at(OffsetAndEpoch(20, 2))
+    cache.set_start(OffsetAndEpoch(20, 2))
     cache.add(5, 20)
     assert [cache.end_of_epoch(epoch, 30) for epoch in (1, 2, 4, 5)] == [None, (20, 2), (20, 2), (30, 5)]
-    assert cache.cut(20)
+    assert cache.truncate(20)
     assert (cache.last_epoch, cache.end_of_epoch(5, 20)) == (2, (20, 2))

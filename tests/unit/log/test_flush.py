@@ -10,8 +10,8 @@ from quorumd.errors import FlushFailed
 from quorumd.log.atomic_file import read_whole
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.ports import Disk, File
-from quorumd.simulator.disk import SimulatedDisk
-from tests.support.small_logs import (
+from quorumd.simulator.environment.disk import SimulatedDisk
+from tests.support.log_fixtures import (
     SMALL,
     fail_with_io_error,
     fill,
@@ -86,7 +86,7 @@ class TestFlush:
         assert recording.synced == [f"{base:020d}.log" for base in (0, 11, 22)] + ["folder"]
         log.close()
 
-    def test_a_new_epoch_is_in_the_checkpoint_after_the_flush(self, disk: Disk, folder: str) -> None:
+    def test_new_epoch_is_in_the_checkpoint_after_the_flush(self, disk: Disk, folder: str) -> None:
         path = f"{folder}/leader-epoch-checkpoint"
         log = open_log(disk, folder)
         fill(log, 2, epoch=3)
@@ -134,7 +134,7 @@ class TestFlush:
         assert memory_disk.syncs_failed == 1
         log.close()
 
-    def test_a_folder_that_cannot_be_synced_fails_the_flush(
+    def test_folder_that_cannot_be_synced_fails_the_flush(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = open_log(memory_disk, folder)
@@ -151,7 +151,7 @@ class TestFlush:
 
         log = open_log(memory_disk, folder)
         fill(log, 2)
-        monkeypatch.setattr(memory_disk, "about_to_sync", fail)
+        monkeypatch.setattr(memory_disk, "before_sync", fail)
         with pytest.raises(FlushFailed, match="MemoryError"):
             log.begin_flush()()
         monkeypatch.undo()

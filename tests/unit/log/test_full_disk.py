@@ -8,8 +8,8 @@ from quorumd.errors import DiskFull, FlushFailed
 from quorumd.log import LogSettings
 from quorumd.log.atomic_file import read_whole
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.simulator.disk import SimulatedDisk
-from tests.support.small_logs import (
+from quorumd.simulator.environment.disk import SimulatedDisk
+from tests.support.log_fixtures import (
     batch,
     fail_with_disk_full,
     fail_with_io_error,
@@ -82,7 +82,7 @@ class TestFullDisk:
         log.close()
         assert read_all(open_log(memory_disk, folder)) == b"".join(batches)
 
-    def test_a_new_segment_that_cannot_be_named(
+    def test_new_segment_that_cannot_be_named(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = open_log(memory_disk, folder)
@@ -94,7 +94,7 @@ class TestFullDisk:
         batches += fill(log, 20)
         assert read_all(log) == b"".join(batches)
 
-    def test_a_flush_without_room_for_the_epochs_is_no_failure(
+    def test_flush_without_room_for_the_epochs_is_not_a_failure(
         self, memory_disk: SimulatedDisk, folder: str
     ) -> None:
         log = open_log(memory_disk, folder)
@@ -106,13 +106,13 @@ class TestFullDisk:
         open_log(memory_disk, folder).close()
         assert read_whole(memory_disk, f"{folder}/leader-epoch-checkpoint") == b"0\n1\n1 0\n"
 
-    def test_a_write_that_fails_otherwise_stops_the_log(
+    def test_write_that_fails_otherwise_stops_the_log(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = open_log(memory_disk, folder)
         batches = fill(log, 1)
         with monkeypatch.context() as patched:
-            patched.setattr(memory_disk, "room_for", fail_with_io_error)
+            patched.setattr(memory_disk, "free_space_for", fail_with_io_error)
             with pytest.raises(FlushFailed):
                 log.append(batch(1), 2)
         assert read_all(log) == b"".join(batches)

@@ -70,7 +70,7 @@ def test_cut_is_as_if_the_rest_had_never_come() -> None:
             indexes = filled(batches)
             end = batches[keep - 1][0] + 1 if keep else BASE
             position = batches[keep][1] if keep < len(batches) else batches[-1][1] + batches[-1][2]
-            indexes.cut(end, position)
+            indexes.truncate(end, position)
             fresh = filled(batches[:keep])
             assert indexes.offset_index() == fresh.offset_index()
             for batch in batches[keep:]:
@@ -81,11 +81,11 @@ def test_cut_is_as_if_the_rest_had_never_come() -> None:
 def test_cut_takes_time_entries_of_what_is_gone() -> None:
     batches = some_batches(3)
     indexes = filled(batches)
-    indexes.cut(batches[9][0] + 1, batches[10][1])
+    indexes.truncate(batches[9][0] + 1, batches[10][1])
     entries = list(iter_unpack(">qI", indexes.time_index()))
     assert entries
     assert all(offset + BASE <= batches[9][0] for _, offset in entries)
-    indexes.cut(BASE, 0)
+    indexes.truncate(BASE, 0)
     assert indexes.time_index() == b""
 
 
@@ -96,7 +96,7 @@ def test_empty() -> None:
     assert indexes._largest[0] == NO_TIMESTAMP
 
 
-def test_an_offset_that_fits_no_entry_has_none() -> None:
+def test_offset_that_fits_no_entry_has_none() -> None:
     """Batches can claim two thousand million offsets each, in a damaged file (found by fuzzing)."""
     most = 2**31 - 1
     indexes = filled([(BASE + n * most, n * 200, 200, n) for n in range(5)])

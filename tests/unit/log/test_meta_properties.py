@@ -15,8 +15,8 @@ from quorumd.log.meta_properties import (
     save_meta_properties,
 )
 from quorumd.ports import Disk
-from quorumd.simulator.disk import SimulatedDisk
-from quorumd.simulator.event_heap import Process
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import Process
 
 ONE = KafkaUuid.parse("J8aAPcfLQt2bqs1JT_rMgQ")
 TWO = KafkaUuid.parse("K8aAPcfLQt2bqs1JT_rMgQ")
@@ -76,7 +76,7 @@ def test_format_makes_folders_and_files(disk: Disk, folder: str) -> None:
     assert disk.list_directory(partition_folder(data_folder)) == ["partition.metadata"]
 
 
-def test_a_formatted_folder_survives_a_crash(memory_disk: SimulatedDisk) -> None:
+def test_formatted_folder_survives_a_crash(memory_disk: SimulatedDisk) -> None:
     format_folder(memory_disk, "some/where/node", node_id=1, directory_id=ONE)
     memory_disk.lose_power()
     memory_disk.mount(Process("test"))
@@ -95,7 +95,7 @@ def test_formatting_again_keeps_the_directory_id(disk: Disk, folder: str) -> Non
 
 
 @pytest.mark.parametrize(("node_id", "cluster_id"), [(2, "A"), (1, "B"), (2, None)])
-def test_a_folder_of_another_node_or_cluster_is_left_alone(
+def test_folder_of_another_node_or_cluster_is_left_alone(
     disk: Disk, folder: str, node_id: int, cluster_id: str | None
 ) -> None:
     format_folder(disk, folder, node_id=1, directory_id=ONE, cluster_id="A")
@@ -107,7 +107,7 @@ def test_a_folder_of_another_node_or_cluster_is_left_alone(
     assert kept == load_meta_properties(disk, folder) == MetaProperties(1, ONE, "A")
 
 
-def test_a_folder_that_cannot_be_made_is_named(disk: Disk, folder: str) -> None:
+def test_folder_that_cannot_be_made_is_named(disk: Disk, folder: str) -> None:
     write_atomically(disk, f"{folder}/file", b"")
     with pytest.raises(StorageError, match=f"{folder}/file/node cannot be made"):
         format_folder(disk, f"{folder}/file/node", node_id=1, directory_id=ONE)

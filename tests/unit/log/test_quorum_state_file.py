@@ -11,7 +11,7 @@ from quorumd.ids import KafkaUuid
 from quorumd.log.atomic_file import write_atomically
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.ports import Disk
-from quorumd.simulator.disk import SimulatedDisk
+from quorumd.simulator.environment.disk import SimulatedDisk
 
 DIRECTORY_ID = KafkaUuid.parse("J8aAPcfLQt2bqs1JT_rMgQ")
 FULL = SavedState(
@@ -107,7 +107,7 @@ def test_refuses_what_it_does_not_understand(disk: Disk, folder: str, content: b
         QuorumStateFile(disk, folder).load()
 
 
-def test_a_vote_can_be_saved_on_a_full_disk_once_more(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_vote_can_be_saved_on_a_full_disk_once_more(memory_disk: SimulatedDisk, folder: str) -> None:
     file = QuorumStateFile(memory_disk, folder)
     file.save(FULL)
     memory_disk.capacity = memory_disk.used_bytes()

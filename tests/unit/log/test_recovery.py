@@ -14,8 +14,8 @@ from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.simulator.disk import PowerLost, SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.snapshots import write_snapshot
 
 SETTINGS = LogSettings(segment_bytes=1000, index_interval_bytes=150, allocate_bytes=300)
@@ -78,9 +78,9 @@ def test_cut_at_every_byte_leaves_the_whole_batches(
         content, report = kept(memory_disk, folder)
         assert content == WHOLE[: POSITIONS[count]]
         assert report.end_offset == ENDS[count]
-        assert report.bytes_cut == len(torn)
-        assert len(report.cuts) == (1 if torn else 0)
-        for cut in report.cuts:
+        assert report.truncated_bytes == len(torn)
+        assert len(report.truncations) == (1 if torn else 0)
+        for cut in report.truncations:
             assert (cut.path, cut.position, cut.offset) == (path, POSITIONS[count], ENDS[count])
         assert read_whole(memory_disk, path) == content
 
@@ -97,10 +97,10 @@ def test_every_changed_byte_is_found(memory_disk: SimulatedDisk, folder: str) ->
             content, report = kept(memory_disk, folder)
             assert content == WHOLE[: POSITIONS[index]]
             assert report.end_offset == ENDS[index]
-            assert report.bytes_cut == len(bytes(damaged[POSITIONS[index] :]).rstrip(b"\0"))
+            assert report.truncated_bytes == len(bytes(damaged[POSITIONS[index] :]).rstrip(b"\0"))
 
 
-def test_an_epoch_that_goes_down_is_found(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_epoch_that_goes_down_is_found(memory_disk: SimulatedDisk, folder: str) -> None:
     put(memory_disk, folder, 0, WHOLE + encode_batch(8, 3, 0, [b"v"]))
     content, report = kept(memory_disk, folder)
     assert content == WHOLE
@@ -119,7 +119,7 @@ def test_batches_behind_a_bad_one_go_too(disk: Disk, folder: str) -> None:
     )
 
 
-def test_bytes_behind_zeros_go_and_are_told(disk: Disk, folder: str) -> None:
+def test_bytes_behind_zeros_go_and_are_reported(disk: Disk, folder: str) -> None:
     path = put(disk, folder, 0, WHOLE + bytes(200) + encode_batch(8, 9, 0, [b"v"]) + bytes(50))
     content, report = kept(disk, folder)
     assert content == WHOLE
@@ -138,7 +138,7 @@ def test_batches_larger_than_the_window_are_read(disk: Disk, folder: str) -> Non
     log.close()
 
 
-def test_a_header_across_the_edge_of_the_window_is_read(disk: Disk, folder: str) -> None:
+def test_header_across_the_edge_of_the_window_is_read(disk: Disk, folder: str) -> None:
     for short in (1, 5, 60, 61, 62):
         first = encode_batch(0, 1, 0, [b"v" * (1024 * 1024 - 73 - short)])
         while len(first) + short > 1024 * 1024:
@@ -164,14 +164,14 @@ class TestHighWatermark:
         assert read_whole(disk, path) == bytes(damaged)
         assert disk.list_directory(folder) == [f"{0:020d}.log"]
 
-    def test_a_sound_log_that_is_too_short_is_refused(self, disk: Disk, folder: str) -> None:
+    def test_sound_log_that_is_too_short_is_refused(self, disk: Disk, folder: str) -> None:
         put(disk, folder, 0, WHOLE[: POSITIONS[3]] + bytes(100))
         with pytest.raises(CorruptLog, match=f"The log in {folder} is sound, but ends at offset 4, and"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
         content, report = kept(disk, folder, high_watermark=4)
-        assert (content, report.cuts) == (WHOLE[: POSITIONS[3]], ())
+        assert (content, report.truncations) == (WHOLE[: POSITIONS[3]], ())
 
-    def test_a_log_that_is_gone_is_refused(self, disk: Disk, folder: str) -> None:
+    def test_missing_log_is_rejected(self, disk: Disk, folder: str) -> None:
         with pytest.raises(CorruptLog, match="ends at offset 0"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=1)
 
@@ -190,7 +190,7 @@ class TestSegments:
         assert (content, report) == (WHOLE, RecoveryReport(8))
 
     @pytest.mark.parametrize(("snapshot", "position"), [((3, 1), 2), ((4, 2), 3), ((8, 4), 5)])
-    def test_a_log_may_begin_where_a_snapshot_ends(
+    def test_log_may_begin_where_a_snapshot_ends(
         self, disk: Disk, folder: str, snapshot: tuple[int, int], position: int
     ) -> None:
         disk.remove(self.three(disk, folder)[0])
@@ -198,7 +198,7 @@ class TestSegments:
         content, report = kept(disk, folder)
         assert (content, report) == (WHOLE[POSITIONS[position] :], RecoveryReport(8))
 
-    def test_a_log_without_its_beginning_and_without_a_snapshot_is_damage(
+    def test_log_without_its_beginning_and_without_a_snapshot_is_damage(
         self, disk: Disk, folder: str
     ) -> None:
         names = self.three(disk, folder)
@@ -216,28 +216,28 @@ class TestSegments:
         assert (content, report) == (WHOLE, RecoveryReport(8))
         assert read_whole(disk, path) == sealed
 
-    def test_a_gap_ends_the_log(self, disk: Disk, folder: str) -> None:
+    def test_gap_ends_the_log(self, disk: Disk, folder: str) -> None:
         first, second, third = self.three(disk, folder)
         disk.remove(second)
         with pytest.raises(CorruptLog, match=f"{third} is damaged at position 0: its name says offset 7"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=8)
         content, report = kept(disk, folder, high_watermark=3)
         assert content == WHOLE[: POSITIONS[2]]
-        assert [cut.path for cut in report.cuts] == [third]
+        assert [cut.path for cut in report.truncations] == [third]
         assert [name for name in disk.list_directory(folder) if name.endswith(".log")] == [f"{0:020d}.log"]
         assert read_whole(disk, first) == content
 
-    def test_an_overlap_ends_the_log(self, disk: Disk, folder: str) -> None:
+    def test_overlap_ends_the_log(self, disk: Disk, folder: str) -> None:
         _, _, third = self.three(disk, folder)
         overlap = put(disk, folder, 1, WHOLE[POSITIONS[1] :])
         content, report = kept(disk, folder, high_watermark=3)
         assert content == WHOLE[: POSITIONS[2]]
-        assert report.cuts[0].path == overlap
-        assert report.cuts[0].reason == "its name says offset 1, and that is not where the log ends"
+        assert report.truncations[0].path == overlap
+        assert report.truncations[0].reason == "its name says offset 1, and that is not where the log ends"
         assert not disk.exists(overlap)
         assert not disk.exists(third)
 
-    def test_a_bad_batch_in_a_sealed_one_ends_the_log(self, disk: Disk, folder: str) -> None:
+    def test_bad_batch_in_a_sealed_one_ends_the_log(self, disk: Disk, folder: str) -> None:
         _, second, third = self.three(disk, folder)
         damaged = bytearray(WHOLE[POSITIONS[2] : POSITIONS[4]])
         damaged[-1] ^= 1
@@ -246,17 +246,17 @@ class TestSegments:
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
         content, report = kept(disk, folder, high_watermark=4)
         assert content == WHOLE[: POSITIONS[3]]
-        assert [(cut.path, cut.reason) for cut in report.cuts][1:] == [(third, "it follows a cut")]
+        assert [(cut.path, cut.reason) for cut in report.truncations][1:] == [(third, "it follows a cut")]
         # Zeros at the end of a file are never counted, and a record ends with one.
-        assert report.bytes_cut == len(WHOLE) - POSITIONS[3] - 1
+        assert report.truncated_bytes == len(WHOLE) - POSITIONS[3] - 1
 
-    def test_an_empty_segment_at_the_end_is_kept(self, disk: Disk, folder: str) -> None:
+    def test_empty_segment_at_the_end_is_kept(self, disk: Disk, folder: str) -> None:
         self.three(disk, folder)
         put(disk, folder, 8, bytes(300))
         content, report = kept(disk, folder)
         assert (content, report) == (WHOLE, RecoveryReport(8))
 
-    def test_other_files_are_none_of_our_business(self, disk: Disk, folder: str) -> None:
+    def test_unrelated_files_are_ignored(self, disk: Disk, folder: str) -> None:
         self.three(disk, folder)
         for name in (
             "12.log",
@@ -272,7 +272,7 @@ class TestSegments:
 
 
 class TestFilesForReaders:
-    def test_indexes_and_epochs_are_made_anew_where_wrong(self, disk: Disk, folder: str) -> None:
+    def test_indexes_and_epochs_are_rebuilt_when_wrong(self, disk: Disk, folder: str) -> None:
         put(disk, folder, 0, WHOLE)
         kept(disk, folder)
         names = [f"{0:020d}.index", f"{0:020d}.timeindex", "leader-epoch-checkpoint"]
@@ -300,7 +300,7 @@ class TestDurability:
             disk.mount(Process("test"))
             assert kept(disk, "log") == (WHOLE, RecoveryReport(8))
 
-    def test_a_crash_during_recovery_is_recovered_from(self) -> None:
+    def test_crash_during_recovery_is_recovered_from(self) -> None:
         """Old bytes behind the cut must not come back behind what is appended after a recovery."""
         damaged = bytearray(WHOLE[: POSITIONS[4]])
         damaged[POSITIONS[2] - 1] ^= 1
@@ -332,7 +332,7 @@ class TestDurability:
                 assert report.end_offset in (1, 3)
         assert crashes > 100
 
-    def test_a_disk_that_cannot_make_it_durable_is_told(
+    def test_disk_that_cannot_make_it_durable_is_reported(
         self, memory_disk: SimulatedDisk, folder: str
     ) -> None:
         put(memory_disk, folder, 0, WHOLE)
@@ -340,7 +340,7 @@ class TestDurability:
         with pytest.raises(FlushFailed, match=r"0\.log could not be flushed"):
             SegmentedLog.open(memory_disk, folder, SETTINGS)
 
-    def test_a_disk_that_cannot_read_is_told(
+    def test_disk_that_cannot_read_is_reported(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(path: str) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
-from quorumd.log.retention import SegmentSummary, StoredSnapshot, begin_of_log
+from quorumd.log.retention import SegmentSummary, StoredSnapshot, new_log_start
 
 NEVER = LogSettings(retention_bytes=-1, retention_ms=-1)
 SMALL = replace(NEVER, retention_bytes=250)
@@ -24,7 +24,7 @@ SNAPSHOTS = [
 
 
 def begin(settings: LogSettings, high_watermark: int = 50, now_ms: int = 4000) -> OffsetAndEpoch | None:
-    return begin_of_log(SEGMENTS, SNAPSHOTS, high_watermark, settings, now_ms)
+    return new_log_start(SEGMENTS, SNAPSHOTS, high_watermark, settings, now_ms)
 
 
 def test_nothing_goes_without_a_limit() -> None:
@@ -39,7 +39,7 @@ def test_only_as_much_as_is_beyond_the_size() -> None:
     assert begin(replace(NEVER, retention_bytes=450)) == OffsetAndEpoch(12, 1)
 
 
-def test_what_is_too_old_goes() -> None:
+def test_snapshots_beyond_retention_ms_are_deleted() -> None:
     assert begin(SHORT, now_ms=1500) == OffsetAndEpoch(12, 1)
     assert begin(SHORT, now_ms=900) is None
 
@@ -49,26 +49,26 @@ def test_what_is_not_committed_is_no_ground_for_anything(high_watermark: int) ->
     assert begin(SMALL, high_watermark) is None
 
 
-def test_a_snapshot_above_the_high_watermark_does_not_count() -> None:
+def test_snapshot_above_the_high_watermark_does_not_count() -> None:
     assert begin(SMALL, high_watermark=44) == OffsetAndEpoch(12, 1)
 
 
 def test_one_snapshot_is_not_enough() -> None:
-    assert begin_of_log(SEGMENTS, SNAPSHOTS[-1:], 50, SMALL, 0) is None
+    assert new_log_start(SEGMENTS, SNAPSHOTS[-1:], 50, SMALL, 0) is None
 
 
 def test_snapshots_count_too_and_go_also_where_no_segment_can() -> None:
     active = [SegmentSummary(0, 100, 1000, 9000)]
     many = [StoredSnapshot(OffsetAndEpoch(n * 10, 1), 100, n * 1000) for n in range(1, 10)]
-    assert begin_of_log(active, many, 100, replace(NEVER, retention_bytes=1900), 0) is None
-    assert begin_of_log(active, many, 100, replace(NEVER, retention_bytes=1700), 0) == (30, 1)
-    assert begin_of_log(active, many, 100, replace(NEVER, retention_bytes=0), 0) == (80, 1)
-    assert begin_of_log(active, many, 100, SHORT, 5500) == (50, 1)
-    assert begin_of_log(active, many, 55, replace(NEVER, retention_bytes=0), 0) == (40, 1)
+    assert new_log_start(active, many, 100, replace(NEVER, retention_bytes=1900), 0) is None
+    assert new_log_start(active, many, 100, replace(NEVER, retention_bytes=1700), 0) == (30, 1)
+    assert new_log_start(active, many, 100, replace(NEVER, retention_bytes=0), 0) == (80, 1)
+    assert new_log_start(active, many, 100, SHORT, 5500) == (50, 1)
+    assert new_log_start(active, many, 55, replace(NEVER, retention_bytes=0), 0) == (40, 1)
 
 
 def test_done_once_there_is_nothing_more_to_do() -> None:
-    assert begin_of_log(SEGMENTS[2:], SNAPSHOTS[1:], 50, replace(NEVER, retention_bytes=0), 10**9) is None
+    assert new_log_start(SEGMENTS[2:], SNAPSHOTS[1:], 50, replace(NEVER, retention_bytes=0), 10**9) is None
 
 
 @given(
@@ -91,13 +91,13 @@ def test_what_lies_behind_the_older_of_the_two_newest_snapshots_stays_and_no_mor
         if offset <= base
     ]
     settings = LogSettings(retention_bytes=retention_bytes, retention_ms=retention_ms)
-    start = begin_of_log(segments, snapshots, high_watermark, settings, 1000)
+    start = new_log_start(segments, snapshots, high_watermark, settings, 1000)
     committed = [stored for stored in snapshots if stored.snapshot.offset <= high_watermark]
     if start is not None:
         assert start <= committed[-2].snapshot
         segments = [s for s in segments if s.end_offset > start.offset or s is segments[-1]]
         snapshots = [s for s in snapshots if s.snapshot >= start]
-        assert begin_of_log(segments, snapshots, high_watermark, settings, 1000) in (None, start)
+        assert new_log_start(segments, snapshots, high_watermark, settings, 1000) in (None, start)
     elif len(committed) >= 2 and retention_bytes >= 0:
         bound = committed[-2].snapshot.offset
         frees = committed[:-2] or [s for s in segments[:-1] if s.end_offset <= bound]

@@ -14,8 +14,8 @@ from quorumd.log.atomic_file import read_whole
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import headers
-from quorumd.simulator.disk import SimulatedDisk
-from tests.support.small_logs import (
+from quorumd.simulator.environment.disk import SimulatedDisk
+from tests.support.log_fixtures import (
     BATCH_SIZE,
     NO_LIMIT,
     SMALL,
@@ -31,7 +31,7 @@ from tests.support.small_logs import (
 
 
 class TestAppendAndRead:
-    def test_an_empty_log(self, disk: Disk, folder: str) -> None:
+    def test_empty_log(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, f"{folder}/new")
         assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 0, 0)
         assert log.end_of_epoch(5) == OffsetAndEpoch(0, 0)
@@ -43,7 +43,7 @@ class TestAppendAndRead:
         memory_disk.make_directory("log")
         memory_disk.sync_directory(".")
         open_log(memory_disk, "log")
-        assert memory_disk.certain_names("log") == [f"{0:020d}.log"]
+        assert memory_disk.durable_names("log") == [f"{0:020d}.log"]
 
     def test_epochs(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
@@ -69,20 +69,20 @@ class TestAppendAndRead:
         all_headers = list(headers(everything))
         for offset in range(log.end_offset):
             for limit in (0, 100, 500, 2000, NO_LIMIT):
-                for below in (None, offset + 1, offset + 5, 30):
+                for max_offset in (None, offset + 1, offset + 5, 30):
                     expected = b""
                     for header in all_headers:
                         if header.end_offset > offset:
                             too_much = expected and len(expected) + header.size > limit
-                            if too_much or (below is not None and header.end_offset > below):
+                            if too_much or (max_offset is not None and header.end_offset > max_offset):
                                 break
                             expected += everything[header.position : header.position + header.size]
-                    assert log.read(offset, limit, below) == expected
+                    assert log.read(offset, limit, max_offset) == expected
         assert log.read(log.end_offset, 100) == log.read(log.end_offset + 9, 100) == b""
-        assert log.read(3, 100, below=3) == b""
+        assert log.read(3, 100, max_offset=3) == b""
         log.close()
 
-    def test_a_batch_larger_than_all_windows_is_found_and_passed(self, disk: Disk, folder: str) -> None:
+    def test_batch_larger_than_all_windows_is_found_and_passed(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder, LogSettings())
         without_cache(log)
         batches = [batch(0), batch(1, size=100_000), batch(2), batch(3)]
@@ -122,7 +122,7 @@ class TestAppendAndRead:
         assert log.end_offset == 0
         log.close()
 
-    def test_a_file_that_changes_underneath_is_told(self, memory_disk: SimulatedDisk, folder: str) -> None:
+    def test_file_that_changes_underneath_is_reported(self, memory_disk: SimulatedDisk, folder: str) -> None:
         log = open_log(memory_disk, folder)
         fill(log, 3)
         without_cache(log)
@@ -135,9 +135,7 @@ class TestAppendAndRead:
             log.truncate(1)
 
     @pytest.mark.parametrize("limit", [1, NO_LIMIT])
-    def test_what_a_disk_forgot_is_never_handed_out(
-        self, memory_disk: SimulatedDisk, folder: str, limit: int
-    ) -> None:
+    def test_lost_writes_are_never_served(self, memory_disk: SimulatedDisk, folder: str, limit: int) -> None:
         log = open_log(memory_disk, folder)
         fill(log, 3)
         without_cache(log)
@@ -153,7 +151,7 @@ class TestAppendAndRead:
             file.write_at(position, bytes([sound]))
         assert log.read(1, 1) == batch(1)
 
-    def test_a_disk_that_cannot_read_is_told(
+    def test_disk_that_cannot_read_is_reported(
         self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = open_log(memory_disk, folder)
@@ -200,7 +198,7 @@ class TestRoll:
         assert log.read(0, 1) == big
         log.close()
 
-    def test_a_sealed_file_is_exactly_its_batches_with_their_indexes(self, disk: Disk, folder: str) -> None:
+    def test_sealed_file_is_exactly_its_batches_with_their_indexes(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         batches = fill(log, 12)
         assert read_whole(disk, f"{folder}/{0:020d}.log") == b"".join(batches[:11])
@@ -285,7 +283,7 @@ class TestTruncate:
         assert log.begin_flush()() == 5
         log.close()
 
-    def test_a_truncation_that_fails_stops_the_log(self, memory_disk: SimulatedDisk, folder: str) -> None:
+    def test_truncation_that_fails_stops_the_log(self, memory_disk: SimulatedDisk, folder: str) -> None:
         log = open_log(memory_disk, folder)
         fill(log, 5)
         memory_disk.fail_sync()
@@ -323,7 +321,7 @@ class TestClose:
         restart_after_power_loss(memory_disk)
         assert read_all(open_log(memory_disk, "log")) == b"".join(batches)
 
-    def test_failure_is_told(self, memory_disk: SimulatedDisk, folder: str) -> None:
+    def test_failure_is_reported(self, memory_disk: SimulatedDisk, folder: str) -> None:
         log = open_log(memory_disk, folder)
         fill(log, 3)
         memory_disk.fail_sync()

@@ -60,7 +60,7 @@ def test_high_watermark_is_found_among_other_partitions(disk: Disk, folder: str)
         b"0\n1\n__cluster_metadata 0 " + b"7" * 4301 + b"\n",
     ],
 )
-def test_a_damaged_high_watermark_checkpoint_is_refused(disk: Disk, folder: str, content: bytes) -> None:
+def test_damaged_high_watermark_checkpoint_is_refused(disk: Disk, folder: str, content: bytes) -> None:
     write_atomically(disk, f"{folder}/replication-offset-checkpoint", content)
     with pytest.raises(CorruptLog, match="replication-offset-checkpoint is not a checkpoint"):
         HighWatermarkCheckpoint(disk, folder).load()
@@ -74,6 +74,6 @@ def test_one_process_at_a_time(disk: Disk, folder: str) -> None:
     lock_folder(disk, folder).close()
 
 
-def test_a_folder_that_is_not_there_cannot_be_locked(disk: Disk, folder: str) -> None:
+def test_folder_that_is_not_there_cannot_be_locked(disk: Disk, folder: str) -> None:
     with pytest.raises(StorageError, match="cannot be locked"):
         lock_folder(disk, f"{folder}/missing")

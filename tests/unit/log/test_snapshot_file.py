@@ -12,15 +12,15 @@ from quorumd.log.snapshot_file import (
     SnapshotWriter,
     check_snapshot,
     file_name,
+    parse_snapshot_name,
     read_batches,
     read_timestamp,
-    snapshot_of,
 )
 from quorumd.ports import Disk
 from quorumd.protocol.control_record import ControlType, control_type
 from quorumd.protocol.record_batch import encode_batch, headers, records
-from quorumd.simulator.disk import OpenFile
-from tests.support.small_logs import fail_with_disk_full, fail_with_io_error, fresh_disk
+from quorumd.simulator.environment.disk import OpenFile
+from tests.support.log_fixtures import fail_with_disk_full, fail_with_io_error, fresh_disk
 from tests.support.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
 
 ID = OffsetAndEpoch(42, 7)
@@ -51,7 +51,7 @@ def content(disk: Disk) -> bytes:
     ],
 )
 def test_names(name: str, snapshot: OffsetAndEpoch | None) -> None:
-    assert snapshot_of(name) == snapshot
+    assert parse_snapshot_name(name) == snapshot
     if snapshot is not None:
         assert file_name(snapshot) == name
 
@@ -86,7 +86,7 @@ def test_the_batches_are_those_that_a_stock_reader_expects() -> None:
     assert types == [header, [ControlType.SNAPSHOT_FOOTER]]
 
 
-def test_is_read_in_pieces_whatever_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_read_in_pieces_regardless_of_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID, [config(f"c{n}", "v" * n) for n in range(60)], batch=7)
     whole = [data[h.position : h.position + h.size] for data, h in read_batches(disk, PATH, ID)]
@@ -96,7 +96,7 @@ def test_is_read_in_pieces_whatever_the_window(monkeypatch: pytest.MonkeyPatch) 
     assert b"".join(whole) == content(disk)
 
 
-def test_a_file_cut_anywhere_is_refused() -> None:
+def test_file_cut_anywhere_is_refused() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = content(disk)
@@ -106,7 +106,7 @@ def test_a_file_cut_anywhere_is_refused() -> None:
             check_snapshot(disk, PATH, ID)
 
 
-def test_a_changed_byte_is_noticed_wherever_it_is() -> None:
+def test_changed_byte_is_noticed_wherever_it_is() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = content(disk)
@@ -127,7 +127,7 @@ def test_what_follows_on_the_footer_is_refused(more: bytes) -> None:
         check_snapshot(disk, PATH, ID)
 
 
-def test_a_compressed_batch_is_refused() -> None:
+def test_compressed_batch_is_refused() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = bytearray(content(disk))
@@ -141,7 +141,7 @@ def test_a_compressed_batch_is_refused() -> None:
         check_snapshot(disk, PATH, ID)
 
 
-def test_an_announced_size_that_no_batch_has_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announced_size_that_no_batch_has_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     data = bytearray(content(disk) + bytes(40 << 20))
@@ -170,7 +170,7 @@ def test_the_age_is_read_from_the_header() -> None:
         read_timestamp(disk, PATH, ID)
 
 
-def test_a_snapshot_under_another_name_is_refused() -> None:
+def test_snapshot_under_another_name_is_refused() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     with pytest.raises(CorruptSnapshot, match="epoch 7"):
@@ -188,7 +188,7 @@ def test_batches_of_a_log_are_no_snapshot() -> None:
     ("failure", "error"), [(fail_with_disk_full, DiskFull), (fail_with_io_error, StorageError)]
 )
 @pytest.mark.parametrize("call", ["write_at", "sync", "truncate"])
-def test_a_disk_that_refuses_costs_nothing_but_the_snapshot(
+def test_disk_that_refuses_costs_nothing_but_the_snapshot(
     failure: object, error: type[StorageError], call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = fresh_disk(1)
@@ -215,7 +215,7 @@ def test_writes_are_synced_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(syncs) >= 3
 
 
-def test_a_file_that_becomes_shorter_while_it_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_becomes_shorter_while_it_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     size = len(content(disk))

@@ -12,8 +12,8 @@ from quorumd.log.retention import StoredSnapshot
 from quorumd.log.snapshot_file import SnapshotWriter, file_name
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk
-from quorumd.simulator.disk import OpenFile, PowerLost, SimulatedDisk
-from tests.support.small_logs import (
+from quorumd.simulator.environment.disk import OpenFile, PowerLost, SimulatedDisk
+from tests.support.log_fixtures import (
     fail_with_disk_full,
     fail_with_io_error,
     fresh_disk,
@@ -44,7 +44,7 @@ def test_finds_whole_ones_in_order() -> None:
     assert store.latest == NEW
 
 
-def test_an_empty_folder_has_none() -> None:
+def test_empty_folder_has_none() -> None:
     assert store_with()[1].latest is None
 
 
@@ -66,14 +66,14 @@ def test_serves_pieces() -> None:
     assert store.read(OLD, size, 50) == b""
 
 
-def test_what_is_not_here_is_told() -> None:
+def test_what_is_not_here_is_reported() -> None:
     disk, store = store_with(OLD)
     assert (store.size(NEW), store.read(NEW, 0, 10)) == (None, None)
     disk.remove(store.path(OLD))
     assert (store.size(OLD), store.read(OLD, 0, 10)) == (None, None)
 
 
-def test_a_snapshot_is_fetched_in_pieces_and_shown_when_it_is_whole() -> None:
+def test_snapshot_is_fetched_in_pieces_and_shown_when_it_is_whole() -> None:
     _, source = store_with(OLD)
     size = source.size(OLD) or 0
     disk, store = store_with()
@@ -88,7 +88,7 @@ def test_a_snapshot_is_fetched_in_pieces_and_shown_when_it_is_whole() -> None:
     assert disk.list_directory("log") == [file_name(OLD)]
 
 
-def test_a_fetch_goes_on_after_a_restart_and_from_an_earlier_position() -> None:
+def test_fetch_continues_after_a_restart_and_from_an_earlier_position() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"0123456789")
     again = SnapshotStore(disk, "log")
@@ -97,7 +97,7 @@ def test_a_fetch_goes_on_after_a_restart_and_from_an_earlier_position() -> None:
     assert again.part_size(OLD) == 6
 
 
-def test_a_part_of_another_snapshot_is_given_up() -> None:
+def test_part_of_another_snapshot_is_discarded() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"x")
     store.write_part(NEW, 0, b"y")
@@ -135,7 +135,7 @@ def test_what_is_in_place_is_not_touched_by_fetching_it_once_more() -> None:
     assert store.read(OLD, 0, len(whole)) == whole
 
 
-def test_a_snapshot_that_was_not_sound_is_fetched_again_from_its_beginning() -> None:
+def test_snapshot_that_was_not_sound_is_fetched_again_from_its_beginning() -> None:
     disk, source = store_with(OLD)
     content = source.read(OLD, 0, 10**6) or b""
     disk.remove(source.path(OLD))
@@ -151,7 +151,7 @@ def test_a_snapshot_that_was_not_sound_is_fetched_again_from_its_beginning() -> 
     assert store.ids == [OLD]
 
 
-def test_bytes_behind_what_is_here_are_refused_and_it_begins_anew() -> None:
+def test_bytes_behind_what_is_here_are_refused_and_it_restarts() -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"0123456789")
     with pytest.raises(StorageError, match="position 11"):
@@ -159,7 +159,7 @@ def test_bytes_behind_what_is_here_are_refused_and_it_begins_anew() -> None:
     assert disk.list_directory("log") == []
 
 
-def test_a_quorum_whose_voters_are_not_in_the_log_is_not_joined() -> None:
+def test_quorum_whose_voters_are_not_in_the_log_is_not_joined() -> None:
     disk = fresh_disk(1)
     writer = SnapshotWriter(disk, "log", OLD, TIMESTAMP_MS, None, "test")
     writer.finish()
@@ -173,7 +173,7 @@ def test_a_quorum_whose_voters_are_not_in_the_log_is_not_joined() -> None:
 @pytest.mark.parametrize(
     ("failure", "error"), [(fail_with_disk_full, DiskFull), (fail_with_io_error, StorageError)]
 )
-def test_a_disk_that_refuses_costs_nothing_but_the_part(
+def test_disk_that_refuses_costs_nothing_but_the_part(
     failure: object, error: type[StorageError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, store = store_with()
@@ -215,7 +215,7 @@ def fetch(store: SnapshotStore, content: bytes) -> None:
     store.finish_part(OLD)
 
 
-def test_retention_is_told_size_and_age() -> None:
+def test_retention_is_reported_size_and_age() -> None:
     disk, store = store_with(OLD, NEW)
     size = store.size(NEW) or 0
     assert store.stored()[1] == StoredSnapshot(NEW, size, TIMESTAMP_MS)
@@ -225,7 +225,7 @@ def test_retention_is_told_size_and_age() -> None:
     assert [stored.snapshot for stored in SnapshotStore(disk, "log").stored()] == [NEW]
 
 
-def test_a_disk_that_refuses_the_sync_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_that_refuses_the_sync_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     disk, store = store_with()
     store.write_part(OLD, 0, b"x")
     with monkeypatch.context() as patch:
@@ -235,9 +235,9 @@ def test_a_disk_that_refuses_the_sync_leaves_nothing(monkeypatch: pytest.MonkeyP
     assert disk.list_directory("log") == []
 
 
-def test_a_damaged_one_is_kept_under_another_name() -> None:
+def test_damaged_one_is_kept_under_another_name() -> None:
     disk, store = store_with(OLD, NEW)
-    path = store.set_aside(NEW)
+    path = store.quarantine(NEW)
     assert store.ids == [OLD]
     assert f"{file_name(NEW)}.corrupt" in path
     assert disk.exists(path)
@@ -245,7 +245,7 @@ def test_a_damaged_one_is_kept_under_another_name() -> None:
 
 def test_old_ones_are_removed() -> None:
     disk, store = store_with(OLD, NEW)
-    store.remove_below(NEW.offset)
+    store.remove_before(NEW.offset)
     assert store.ids == [NEW]
     assert disk.list_directory("log") == [file_name(NEW)]
 

@@ -25,12 +25,12 @@ def some_appends(random: Random, count: int) -> list[tuple[int, bytes, int]]:
     return appends
 
 
-def expected_read(data: bytes, offset: int, limit: int, below: int) -> bytes:
+def expected_read(data: bytes, offset: int, limit: int, max_offset: int) -> bytes:
     """What a read must give, found the slow way."""
     parts = b""
     for header in headers(data):
         if header.end_offset > offset:
-            if header.end_offset > below or (parts and len(parts) + header.size > limit):
+            if header.end_offset > max_offset or (parts and len(parts) + header.size > limit):
                 break
             parts += data[header.position : header.position + header.size]
     return parts
@@ -47,9 +47,9 @@ def test_reads_are_those_of_the_whole_log() -> None:
         end = appends[-1][2]
         for offset in range(50, end):
             for limit in (0, 1, 100, 333, 1000, NO_BOUND):
-                for below in (end, end - 1, offset + 1, offset + 4):
-                    found = cache.read(offset, limit, below)
-                    assert found == expected_read(everything, offset, limit, below)
+                for max_offset in (end, end - 1, offset + 1, offset + 4):
+                    found = cache.read(offset, limit, max_offset)
+                    assert found == expected_read(everything, offset, limit, max_offset)
 
 
 def test_knows_what_it_does_not_have() -> None:
@@ -76,7 +76,7 @@ def test_keeps_the_newest_within_its_bounds() -> None:
     assert cache._bytes >= 2000 - 400
 
 
-def test_an_append_larger_than_the_cache_does_not_stay() -> None:
+def test_append_larger_than_the_cache_does_not_stay() -> None:
     cache = TailCache(capacity=100)
     big = encode_batch(0, 1, 0, [b"v" * 1000])
     cache.append(0, big, 1)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from quorumd.node.deadline_timer import LATE_MS, DeadlineTimer
-from quorumd.simulator.clock import SimulatedClock
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 
 class Node:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import KRAFT_VERSION
-from quorumd.controller.metadata_versions import NEWEST, default_levels
+from quorumd.controller.metadata_versions import LATEST_VERSION, default_levels
 from quorumd.errors import ConfigError, CorruptLog, DiskFull, ErrorCode, ExitCode, StorageError
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
-from quorumd.node.peers import Call
+from quorumd.node.peers.connection import Call
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
     describe_configs_request,
@@ -159,7 +159,7 @@ def test_the_cluster_id_of_format_is_the_one_of_the_cluster() -> None:
 def test_bootstrap_records_come_once() -> None:
     """A stock reader publishes nothing before it knows the metadata version."""
     cluster = Cluster().start()
-    features = default_levels(NEWEST.level)
+    features = default_levels(LATEST_VERSION.level)
     del features[KRAFT_VERSION]
     assert cluster.leader().state_machine.image.features == features
     cluster.run(100)
@@ -360,7 +360,7 @@ def test_damage_in_a_sealed_segment_is_refused_as_soon_as_all_of_it_is_committed
     assert cluster.heap.now_ms - began < 5000.0  # the checkpoint of every 5 seconds is still to come
     cluster.kill(1)
     path = f"{partition_folder(FOLDER)}/{0:020d}.log"
-    cluster.disks[1].rot(path, 300, 1)
+    cluster.disks[1].corrupt(path, 300, 1)
     with pytest.raises(CorruptLog, match=r"is damaged at position.*known to be committed"):
         cluster.make(1).start()
     cluster.disks[1].restore()
@@ -377,7 +377,7 @@ def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() ->
     cluster.run(1000.0)
     node_id = leader.settings.node_id
     leader.log._tail.clear()  # as after a restart: what is asked for comes from the disk
-    cluster.disks[node_id].rot(f"{partition_folder(FOLDER)}/{0:020d}.log", 300, 1)
+    cluster.disks[node_id].corrupt(f"{partition_folder(FOLDER)}/{0:020d}.log", 300, 1)
     cluster.start(3)
     cluster.run_until(lambda: cluster.exits)
     ((ended, code, reason),) = cluster.exits
@@ -419,7 +419,7 @@ def test_a_stop_does_not_wait_for_room_on_the_disk(monkeypatch: pytest.MonkeyPat
         refused.append(state)
         raise DiskFull("no room for quorum-state")
 
-    monkeypatch.setattr(node._files.state_file, "save", full)
+    monkeypatch.setattr(node._recovered.state_file, "save", full)
     cluster.kill(cluster.leader().settings.node_id)
     cluster.run_until(lambda: refused)
     node.shut_down()
@@ -444,7 +444,7 @@ def test_a_failed_flush_ends_the_node_at_once() -> None:
 
 def test_a_broken_promise_ends_the_node_with_its_own_code() -> None:
     cluster = Cluster().start()
-    cluster.leader().broken("two leaders in epoch 3")
+    cluster.leader().on_fatal_error("two leaders in epoch 3")
     assert cluster.exits == [(1, ExitCode.INVARIANT_VIOLATED, "two leaders in epoch 3")]
 
 

@@ -6,9 +6,9 @@ from math import inf
 
 import pytest
 
-from quorumd.node.readiness import MAX_LAG, SilentPeer, Standing, readiness, report, seconds
+from quorumd.node.readiness import MAX_LAG, NodeStatus, SilentPeer, readiness, report, seconds
 
-READY = Standing(
+READY = NodeStatus(
     node_id=1,
     role="follower",
     epoch=5,
@@ -35,7 +35,7 @@ def test_a_node_is_ready_in_just_the_combinations_that_have_everything() -> None
         ROLES, (-1, 2), CONTACTS, STATES, VOTES, obstacles, (False, True)
     ):
         is_voter, is_configured = votes
-        standing = replace(
+        node_status = replace(
             READY,
             role=role,
             leader_id=leader_id,
@@ -51,10 +51,12 @@ def test_a_node_is_ready_in_just_the_combinations_that_have_everything() -> None
         belongs = obstacle is None and (is_voter or not is_configured)
         has_state = state[0] >= 0 and state[0] - state[1] <= MAX_LAG
         expected = has_contact and belongs and has_state and not stopping
-        assert readiness(standing).is_ready == expected, standing
+        assert readiness(node_status).is_ready == expected, node_status
         says_no_contact = not has_contact and (obstacle is None or role == "leader" or leader_id >= 0)
-        assert len(readiness(standing).lacks) == says_no_contact + (not belongs) + (not has_state) + stopping
-        assert report(standing).startswith("ready: " if expected else "not ready: ")
+        assert (
+            len(readiness(node_status).lacks) == says_no_contact + (not belongs) + (not has_state) + stopping
+        )
+        assert report(node_status).startswith("ready: " if expected else "not ready: ")
         ready += expected
     assert ready > 0
 

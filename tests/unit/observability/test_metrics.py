@@ -9,15 +9,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.statistics import Histogram, NodeStatistics
-from quorumd.observability.image_figures import ImageFigures
+from quorumd.observability.image_statistics import ImageStatistics
 from quorumd.observability.metrics import (
     METRICS,
     NOT_MEASURED,
     STATES,
+    build_registry,
     documentation,
-    registry_of,
 )
-from quorumd.observability.node_metric import Gathered, buckets
+from quorumd.observability.node_metric import SampledState, buckets
 from quorumd.raft.roles import Role
 
 KIP_595_DRAFT = [
@@ -127,9 +127,9 @@ def make_node(**engine: Any) -> Any:
 
 
 def scrape(
-    node: Any, gathered: Gathered | None = None
+    node: Any, sampled: SampledState | None = None
 ) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = generate_latest(registry_of(node, gathered or Gathered())).decode()
+    text = generate_latest(build_registry(node, sampled or SampledState())).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -152,9 +152,9 @@ def test_what_the_accepted_kip_has_is_all_measured() -> None:
     assert not set(KIP_595_ACCEPTED) & set(NOT_MEASURED)
 
 
-def test_values_of_a_follower() -> None:
+def test_follower_metrics() -> None:
     samples = scrape(
-        make_node(voted=ReplicaKey(1, KafkaUuid(bytes(15) + b"\x07"))), Gathered(idle_ratio=0.75)
+        make_node(voted=ReplicaKey(1, KafkaUuid(bytes(15) + b"\x07"))), SampledState(idle_ratio=0.75)
     )
     for name, value in {
         "quorumd_raft_current_leader": 2,
@@ -165,14 +165,14 @@ def test_values_of_a_follower() -> None:
         "quorumd_raft_log_end_offset": 43,
         "quorumd_raft_log_end_epoch": 5,
         "quorumd_raft_boot_timestamp_seconds": 1_795_219_837.974,
-        "quorumd_raft_number_of_voters": 3,
-        "quorumd_raft_number_unknown_voter_connections": 1,
-        "quorumd_raft_append_records_total": 7,
-        "quorumd_raft_fetch_records_total": 0,
+        "quorumd_raft_voters": 3,
+        "quorumd_raft_unknown_voter_connections": 1,
+        "quorumd_raft_appended_records_total": 7,
+        "quorumd_raft_fetched_records_total": 0,
         "quorumd_raft_commit_latency_max_seconds": 70,
         "quorumd_event_loop_idle_ratio": 0.75,
         "quorumd_connections": 4,
-        "quorumd_log_has_room": 1,
+        "quorumd_log_writable": 1,
         "quorumd_snapshot_end_offset": 30,
         "quorumd_snapshot_size_bytes": 12_345,
         "quorumd_snapshot_builds_total": 3,
@@ -191,7 +191,9 @@ def test_values_of_the_image() -> None:
     node.statistics.sessions_expired = 2
     node.statistics.last_known_leader_elections = 7
     node.statistics.unclean_elections = 8
-    samples = scrape(node, Gathered(image=ImageFigures(2**48 - 1, 1000, 5, 2, 3, 40, 400, 4, 6, 9, 1, 25)))
+    samples = scrape(
+        node, SampledState(image=ImageStatistics(2**48 - 1, 1000, 5, 2, 3, 40, 400, 4, 6, 9, 1, 25))
+    )
     for name, value in {
         "quorumd_metadata_image_hash": 2**48 - 1,
         "quorumd_metadata_applied_offset": 1000,
@@ -207,14 +209,14 @@ def test_values_of_the_image() -> None:
         "quorumd_controller_draining_brokers": 1,
         "quorumd_controller_active": 1,
         "quorumd_metadata_version": 25,
-        "quorumd_controller_sessions_expired_total": 2,
+        "quorumd_controller_expired_sessions_total": 2,
         "quorumd_controller_last_known_leader_elections_total": 7,
         "quorumd_controller_unclean_leader_elections_total": 8,
     }.items():
         assert samples[name, ()] == value, name
 
 
-def test_nobody_known_nobody_voted_for() -> None:
+def test_unknown_leader_and_vote_are_minus_one() -> None:
     samples = scrape(make_node(leader_id=-1, high_watermark=-1))
     assert samples["quorumd_raft_current_leader", ()] == -1
     assert samples["quorumd_raft_current_vote", ()] == -1
@@ -250,8 +252,8 @@ def test_histograms_are_cumulative_and_in_seconds() -> None:
 
 def test_requests_and_errors_carry_names() -> None:
     samples = scrape(make_node())
-    assert samples["quorumd_request_total", (("api", "Fetch"),)] == 1
-    assert samples["quorumd_request_total", (("api", "FetchQuorumRecords"),)] == 0
+    assert samples["quorumd_requests_total", (("api", "Fetch"),)] == 1
+    assert samples["quorumd_requests_total", (("api", "FetchQuorumRecords"),)] == 0
     assert samples["quorumd_request_latency_seconds_sum", (("api", "Fetch"),)] == 0.5
     errors = "quorumd_request_errors_total"
     assert samples[errors, (("api", "Vote"), ("error", "FENCED_LEADER_EPOCH"))] == 2
@@ -277,4 +279,4 @@ def test_names_follow_prometheus() -> None:
 def test_documentation_has_a_row_for_every_metric() -> None:
     rows = documentation().splitlines()[2:]
     assert len(rows) == len(METRICS)
-    assert "| `quorumd_request_total` | counter | api | Requests answered. | InboundRequestPerSec |" in rows
+    assert "| `quorumd_requests_total` | counter | api | Requests answered. | InboundRequestPerSec |" in rows

@@ -22,7 +22,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
-from scripts.generated_log import LogShape, chunks
+from scripts.log_generator import LogShape, chunks
 
 ID = KafkaUuid(bytes(range(16)))
 VALUES = (

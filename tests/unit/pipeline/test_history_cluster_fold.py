@@ -22,7 +22,7 @@ from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.messages.voters_record import TargetVoter
 from tests.support.history_rows import cluster_rows, surroundings
-from tests.support.naive_history import Logged
+from tests.support.reference_history import Logged
 from tests.support.snapshots import CLUSTER_ID, voters_record
 
 ONE, TWO = KafkaUuid(bytes(15) + b"\x11"), KafkaUuid(bytes(15) + b"\x12")

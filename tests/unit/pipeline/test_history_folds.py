@@ -20,8 +20,8 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.history_logs import history, reassigned
 from tests.support.history_rows import no_states, partition_records, plain_states, surroundings
-from tests.support.naive_history import Logged, NaiveHistory
-from tests.support.record_lots import partitions_of
+from tests.support.random_records import partitions_of
+from tests.support.reference_history import Logged, NaiveHistory
 
 
 def by_time(states: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from quorumd.pipeline.history.writer import HistoryWriter
 from tests.support.history_logs import history
 from tests.support.history_rows import plain_states
 from tests.support.history_writing import write, write_seed
-from tests.support.naive_history import NaiveHistory
+from tests.support.reference_history import NaiveHistory
 
 FACTS = (
     "leader",

@@ -20,7 +20,7 @@ from tests.support.history_content import by, content
 from tests.support.history_logs import history
 from tests.support.history_rows import plain_states
 from tests.support.history_writing import add, write
-from tests.support.naive_history import Logged, NaiveHistory
+from tests.support.reference_history import Logged, NaiveHistory
 
 KEY = "topic_id", "partition", "from_offset"
 

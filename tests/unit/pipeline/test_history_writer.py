@@ -29,7 +29,7 @@ from tests.support.history_content import by, content
 from tests.support.history_logs import history
 from tests.support.history_rows import batches, plain_states
 from tests.support.history_writing import add, write
-from tests.support.naive_history import NaiveHistory
+from tests.support.reference_history import NaiveHistory
 
 
 class Killed(BaseException):

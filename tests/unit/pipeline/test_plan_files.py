@@ -16,10 +16,10 @@ from quorumd.pipeline.plan.making import make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
 from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 from tests.support.plan_checks import after
 
-STATE = uneven_state(60, [f"r{n % 3}" for n in range(6)], skew=1)
+STATE = skewed_state(60, [f"r{n % 3}" for n in range(6)], skew=1)
 CHANGES = Changes(frozenset({1}), {6: "r1"})
 
 

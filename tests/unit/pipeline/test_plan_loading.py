@@ -17,11 +17,11 @@ from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, w
 from quorumd.pipeline.plan.loading import sizes_of_file, state_of_history, state_of_image, state_of_logs
 from quorumd.pipeline.plan.state import BrokerState, ClusterState
 from quorumd.protocol.record_batch import encode_batch, headers
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 from tests.support.history_logs import history, write_segment, write_snapshot_of
-from tests.support.naive_history import Logged
+from tests.support.reference_history import Logged
 
-STATE = uneven_state(30, ["a", "b", "c", "a"])
+STATE = skewed_state(30, ["a", "b", "c", "a"])
 
 
 def write_history(folder: Path, brokers: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:

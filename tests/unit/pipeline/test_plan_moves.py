@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from quorumd.pipeline.plan.moves import fill, shed
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.targets import RackRules
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 
 RACKS = [f"r{n % 4}" for n in range(16)]
 RACK_OF = np.arange(16, dtype=np.int64) % 4
 
 
 def placement_of(seed: int, width: int = 3) -> Placement:
-    state = uneven_state(400, RACKS, 3, seed=seed, topics=60)
+    state = skewed_state(400, RACKS, 3, seed=seed, topics=60)
     wanted = np.full(400, width, np.int64)
     rows = np.full((400, width), -1, np.int32)
     rows[:, :3] = state.replicas

@@ -13,11 +13,11 @@ from quorumd.pipeline.plan.making import fenced_brokers, make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.repair import Repair
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 from tests.support.plan_checks import after, check, leads, loads, moves, rack_counts
 
 RACKS = [f"r{n % 3}" for n in range(9)]
-EVEN = after(make_outcome(uneven_state(300, RACKS), Changes()))
+EVEN = after(make_outcome(skewed_state(300, RACKS), Changes()))
 
 
 def test_a_balanced_cluster_is_left_alone() -> None:
@@ -57,7 +57,7 @@ def test_a_new_broker_gets_its_share_and_nobody_else_anything() -> None:
 
 def test_more_replicas_are_added_and_none_is_moved() -> None:
     outcome = make_outcome(
-        after(make_outcome(uneven_state(300, RACKS, 2), Changes())), Changes(factors={"": 3})
+        after(make_outcome(skewed_state(300, RACKS, 2), Changes())), Changes(factors={"": 3})
     )
     check(outcome)
     assert moves(outcome) == outcome.bound == 300
@@ -81,7 +81,7 @@ def test_the_replication_factor_of_one_topic() -> None:
 
 
 def test_only_some_topics() -> None:
-    state = uneven_state(300, RACKS, skew=1)
+    state = skewed_state(300, RACKS, skew=1)
     chosen = frozenset(state.names[:3])
     outcome = make_outcome(state, Changes(only=chosen))
     check(outcome)
@@ -103,7 +103,7 @@ def test_a_dead_broker_is_replaced_and_a_rack_that_has_two_gives_one_up() -> Non
 
 
 def test_a_tolerance_saves_moves_and_is_kept() -> None:
-    state = uneven_state(2_000, RACKS, skew=0.3)
+    state = skewed_state(2_000, RACKS, skew=0.3)
     exact, loose = (make_outcome(state, Changes(tolerance=share)) for share in (0.0, 0.1))
     assert loose.bound < exact.bound
     assert moves(loose) == loose.bound
@@ -113,7 +113,7 @@ def test_a_tolerance_saves_moves_and_is_kept() -> None:
 
 
 def test_bytes_are_balanced_where_sizes_are_given() -> None:
-    state = uneven_state(2_000, RACKS, skew=0.5)
+    state = skewed_state(2_000, RACKS, skew=0.5)
     sizes = np.random.default_rng(3).lognormal(20, 1.5, len(state)).astype(np.int64)
     outcome = make_outcome(state, Changes(sizes=sizes, remove=frozenset({7})))
     check(outcome)
@@ -129,7 +129,7 @@ def test_bytes_are_balanced_where_sizes_are_given() -> None:
 
 @pytest.mark.parametrize("shards", [1, 5])
 def test_no_topic_is_more_on_one_broker_than_before(shards: int) -> None:
-    state = uneven_state(3_000, [f"r{n % 6}" for n in range(24)], topics=300)
+    state = skewed_state(3_000, [f"r{n % 6}" for n in range(24)], topics=300)
     made = make_plan(state, Changes(add={50: "r0", 51: "r1"}), shards=shards)
     assert made.figures["after"]["most_of_a_topic"] <= made.figures["before"]["most_of_a_topic"]
 
@@ -151,7 +151,7 @@ def test_topics_that_are_spread_stay_so(shards: int) -> None:
 
 
 def test_brokers_without_racks_are_balanced_too() -> None:
-    state = uneven_state(200, [None] * 7)
+    state = skewed_state(200, [None] * 7)
     outcome = make_outcome(state, Changes(frozenset({3})))
     check(outcome)
     held = loads(outcome)[outcome.cast.alive]
@@ -159,7 +159,7 @@ def test_brokers_without_racks_are_balanced_too() -> None:
 
 
 def test_a_rack_that_is_said_counts() -> None:
-    state = uneven_state(200, [None] * 6, 2)
+    state = skewed_state(200, [None] * 6, 2)
     outcome = make_outcome(state, Changes(racks={n: f"r{n % 2}" for n in range(6)}))
     check(outcome)
     assert (rack_counts(outcome) == 1).all()
@@ -213,7 +213,7 @@ def test_less_of_a_topic_than_its_share_is_nothing_above_it() -> None:
 def test_a_rack_of_many_brokers_is_not_filled_one_replica_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every partition needs a replica in the largest rack, most of those that have none there have none either on
     the brokers that have too much: replicas go over a third broker, many at a time."""
-    state = uneven_state(1_500, [f"r{min(n % 9, 5)}" for n in range(60)], seed=3, skew=0.7, heeds_racks=False)
+    state = skewed_state(1_500, [f"r{min(n % 9, 5)}" for n in range(60)], seed=3, skew=0.7, heeds_racks=False)
     chains = []
     chain = Repair._chain
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from quorumd.pipeline.plan.arrays import not_in
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.waves import RECORDS_OF_A_REQUEST, waves
-from scripts.uneven_states import uneven_state
+from scripts.skewed_states import skewed_state
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 1_000), st.integers(1, 6))
 def test_no_broker_gets_loses_or_sends_more_than_the_limit(seed: int, limit: int) -> None:
-    state = uneven_state(150, [f"r{n % 3}" for n in range(9)], seed=seed, skew=0.8)
+    state = skewed_state(150, [f"r{n % 3}" for n in range(9)], seed=seed, skew=0.8)
     outcome = make_outcome(state, Changes(frozenset({2}), {9: "r2"}))
     old, new = outcome.old, outcome.new
     first = (old == 2).any(1)

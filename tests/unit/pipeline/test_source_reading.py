@@ -25,7 +25,7 @@ from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.runtime.disk import OsDisk
-from scripts.generated_log import GeneratedLog, LogShape, generate
+from scripts.log_generator import GeneratedLog, LogShape, generate
 from tests.support.raw_batches import raw_batch, raw_record
 from tests.support.snapshots import config, write_snapshot
 from tests.support.source_rows import read_table, rows

@@ -93,7 +93,7 @@ def test_unknown_keys_are_refused() -> None:
             lookup(4711)
 
 
-def test_no_message_is_imported_before_it_is_asked_for() -> None:
+def test_messages_are_imported_lazily() -> None:
     """Memory and start-up time of the daemon: the registry alone knows every API."""
     program = (
         "import sys; from quorumd.protocol import apis, codec; apis.request_header_version(52, 2);"

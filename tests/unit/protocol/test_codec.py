@@ -254,7 +254,7 @@ def test_what_a_version_lacks_has_its_default_when_decoded() -> None:
     assert newer.replica_state == ReplicaState(3, 9)
 
 
-def test_a_field_that_a_version_cannot_carry_is_refused() -> None:
+def test_field_that_a_version_cannot_carry_is_refused() -> None:
     partition = vote_request.PartitionData(pre_vote=True)
     message = vote_request.VoteRequest(topics=[vote_request.TopicData(TOPIC, [partition])])
     out = bytearray(b"before")
@@ -264,7 +264,7 @@ def test_a_field_that_a_version_cannot_carry_is_refused() -> None:
     assert encode(message, 2)
 
 
-def test_an_ignorable_field_is_left_out_of_a_version_that_lacks_it() -> None:
+def test_ignorable_field_is_left_out_of_a_version_that_lacks_it() -> None:
     partition = vote_request.PartitionData(replica_directory_id=DIRECTORY)
     message = vote_request.VoteRequest(voter_id=3, topics=[vote_request.TopicData(TOPIC, [partition])])
     decoded = decode(vote_request.VoteRequest, 0, encode(message, 0))
@@ -279,7 +279,7 @@ def test_null_is_refused_where_a_version_does_not_know_it() -> None:
         encode(MetadataRequest(None), 0)
 
 
-def test_a_value_that_does_not_fit_its_type_is_refused() -> None:
+def test_value_that_does_not_fit_its_type_is_refused() -> None:
     out = bytearray(b"before")
     with pytest.raises(ValueError, match="KRaftVersionRecord v0"):
         encode_into(KRaftVersionRecord(0, 1 << 15), 0, out)
@@ -290,7 +290,7 @@ def test_a_value_that_does_not_fit_its_type_is_refused() -> None:
     assert out == b"before"
 
 
-def test_an_unknown_version_is_refused_in_both_directions() -> None:
+def test_unknown_version_is_refused_in_both_directions() -> None:
     with pytest.raises(UnsupportedVersion, match="FetchRequest v11 is not known: versions 12 to 18 are"):
         encode(FetchRequest(), 11)
     for read in (decode, decode_prefix):
@@ -298,7 +298,7 @@ def test_an_unknown_version_is_refused_in_both_directions() -> None:
             read(FetchRequest, 19, b"")
 
 
-def test_malformed_bytes_are_told_with_message_version_and_byte() -> None:
+def test_malformed_bytes_are_reported_with_message_version_and_byte() -> None:
     encoded = encode(VOTE, 0)
     for data, reason in (
         (b"", "VoteRequest v0: the bytes end at byte 0"),
@@ -313,7 +313,7 @@ def test_malformed_bytes_are_told_with_message_version_and_byte() -> None:
             decode(vote_request.VoteRequest, 0, data)
 
 
-def test_a_tagged_field_ends_where_its_size_says() -> None:
+def test_tagged_field_ends_where_its_size_says() -> None:
     encoded = encode(discover_request.DiscoverBrokersRequest(1, BOOT, "h1", 9092, DIRECTORY), 0)
     assert encoded[-17] == 16
     wrong = encoded[:-17] + b"\x11" + encoded[-16:] + b"x"
@@ -328,7 +328,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert decode(vote_request.VoteRequest, 0, encoded[:-1] + b"\x02\x07\x01x\x91\x4e\x00") == VOTE
 
 
-def test_a_message_within_other_bytes() -> None:
+def test_message_within_other_bytes() -> None:
     data = b"before" + encode(VOTE, 0) + b"after"
     assert decode_prefix(vote_request.VoteRequest, 0, data, 6) == (VOTE, len(data) - 5)
     assert decode(vote_request.VoteRequest, 0, data[:-5], 6) == VOTE

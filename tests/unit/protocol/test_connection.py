@@ -20,7 +20,7 @@ from quorumd.protocol.connection import (
     ClientConnection,
     Request,
     ServerConnection,
-    encode_answer,
+    encode_response,
     read_request,
 )
 from quorumd.protocol.handshake import Handshake, choose_version
@@ -113,12 +113,12 @@ class TestRequests:
             found = connection.receive(data[:cut]) + connection.receive(data[cut:])
             assert [request.correlation_id for request in found] == [1, 2]
 
-    def test_a_repr_names_the_request(self) -> None:
+    def test_repr_names_the_request(self) -> None:
         (request,) = ask(server(), 4)
         assert repr(request) == "<request 4: DescribeClusterRequest v1 of 'test'>"
 
     @pytest.mark.parametrize("length", range(1, 10))
-    def test_a_frame_without_a_whole_header(self, length: int) -> None:
+    def test_frame_without_a_whole_header(self, length: int) -> None:
         with pytest.raises(MalformedMessage, match=f"frame of {length} bytes is too short"):
             server().receive(frame(b"\0" * length))
 
@@ -145,7 +145,7 @@ class TestRequests:
         ids=["negative length", "longer than the frame", "not UTF-8"],
     )
     @pytest.mark.parametrize("version", [0, 3])
-    def test_a_malformed_client_id(self, client_id: bytes, version: int) -> None:
+    def test_malformed_client_id(self, client_id: bytes, version: int) -> None:
         head = b"\0\x12" + version.to_bytes(2, "big") + b"\0\0\0\1"
         with pytest.raises(MalformedMessage, match="header of a ApiVersionsRequest is malformed"):
             server().receive(frame(head + client_id))
@@ -156,26 +156,26 @@ class TestRequests:
         (request,) = server().receive(frame(payload))
         assert request.message == DescribeClusterRequest()
 
-    def test_a_frame_above_the_ceiling(self) -> None:
+    def test_frame_above_the_ceiling(self) -> None:
         with pytest.raises(MalformedMessage, match=r"socket\.request\.max\.bytes"):
             ServerConnection(10, SPOKEN).receive(request_bytes(DescribeClusterRequest(), 1))
 
-    def test_an_api_that_is_not_spoken_closes_the_connection(self) -> None:
+    def test_api_that_is_not_spoken_closes_the_connection(self) -> None:
         with pytest.raises(MalformedMessage, match="API key 999 v1 is not spoken here"):
             server().receive(frame(bytes.fromhex("03e7 0001 00000001 ffff")))
         with pytest.raises(MalformedMessage, match="DescribeCluster v1 is not spoken here"):
             ServerConnection(LIMIT, {18: (0, 4)}).receive(request_bytes(DescribeClusterRequest(), 1))
 
-    def test_a_version_that_is_not_spoken_closes_the_connection(self) -> None:
+    def test_version_that_is_not_spoken_closes_the_connection(self) -> None:
         connection = ServerConnection(LIMIT, {60: (0, 1)})
         with pytest.raises(MalformedMessage, match="DescribeCluster v2 is not spoken here, versions 0 to 1"):
             connection.receive(request_bytes(DescribeClusterRequest(), 2))
 
-    def test_a_request_within_an_envelope(self) -> None:
+    def test_request_within_an_envelope(self) -> None:
         payload = request_bytes(DescribeClusterRequest(), 1, 5)[4:]
         request = read_request(payload, SPOKEN)
         assert (request.correlation_id, request.connection) == (5, None)
-        data = encode_answer(request, answer())
+        data = encode_response(request, answer())
         assert data == b"\0\0\0\5\0" + encode(answer(), 1)
         with pytest.raises(UnsupportedVersion, match="DescribeCluster v1 is not spoken"):
             read_request(payload, {})
@@ -220,7 +220,7 @@ class TestAnswers:
         assert connection.take_output() == b""
         assert connection.unanswered == 0
 
-    def test_late_and_timely_answers_are_the_same_bytes(self) -> None:
+    def test_late_and_timely_responses_are_the_same_bytes(self) -> None:
         outputs = []
         for order in ((0, 1), (1, 0)):
             connection = server()
@@ -231,14 +231,14 @@ class TestAnswers:
         assert outputs[0] == outputs[1]
 
     @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-    def test_a_forwarded_answer_takes_its_turn(self, order: tuple[int, int]) -> None:
+    def test_forwarded_response_takes_its_turn(self, order: tuple[int, int]) -> None:
         connection = server()
         requests = ask(connection, 1, 2)
         for at in order:
-            connection.answer_encoded(requests[at], encode_answer(requests[at], answer()))
+            connection.answer_encoded(requests[at], encode_response(requests[at], answer()))
         assert correlation_ids(connection.take_output()) == [1, 2]
 
-    def test_an_answer_that_cannot_be_encoded_leaves_nothing_behind(self) -> None:
+    def test_response_that_cannot_be_encoded_leaves_nothing_behind(self) -> None:
         connection = server()
         first, second = connection.receive(
             request_bytes(DescribeClusterRequest(), 0, 1) + request_bytes(DescribeClusterRequest(), 0, 2)
@@ -252,7 +252,7 @@ class TestAnswers:
         connection.answer(first, answer())
         assert correlation_ids(connection.take_output()) == [1, 2]
 
-    def test_a_second_answer_is_refused(self) -> None:
+    def test_second_response_is_refused(self) -> None:
         connection = server()
         first, second = ask(connection, 1, 2)
         connection.answer(second, answer())
@@ -264,7 +264,7 @@ class TestAnswers:
         with pytest.raises(ValueError, match="another connection"):
             server().answer(ask(server(), 3)[0], answer())
 
-    def test_a_repr_shows_what_waits(self) -> None:
+    def test_repr_shows_what_waits(self) -> None:
         connection = server()
         first, _ = ask(connection, 1, 2)
         connection.answer(first, DescribeClusterResponse())
@@ -293,7 +293,7 @@ class TestTooLargeRequests:
 
 
 class TestUnknownApiVersions:
-    def test_is_answered_in_version_0_with_its_own_range(self) -> None:
+    def test_is_responded_to_in_version_0_with_its_own_range(self) -> None:
         """As Kafka does (KIP-511): private keys are none of a stranger's."""
         connection = ServerConnection(LIMIT, {60: (0, 2), 18: (0, 4), 1001: (0, 0)})
         newer = bytes.fromhex("0012 0005 00000009 0001 61 00 ffffffffff")
@@ -311,7 +311,7 @@ class TestUnknownApiVersions:
         connection.answer(request, answer())
         assert correlation_ids(connection.take_output()) == [1, 2]
 
-    def test_a_server_that_does_not_speak_api_versions_closes(self) -> None:
+    def test_server_that_does_not_speak_api_versions_closes(self) -> None:
         with pytest.raises(MalformedMessage, match="ApiVersions v99 is not spoken here"):
             ServerConnection(LIMIT, {60: (0, 2)}).receive(frame(bytes.fromhex("0012 0063 00000002 ffff")))
 
@@ -345,7 +345,7 @@ class TestClient:
             ]
             assert client.in_flight == 0
 
-    def test_a_request_that_cannot_be_encoded_is_not_in_flight(self) -> None:
+    def test_request_that_cannot_be_encoded_is_not_in_flight(self) -> None:
         client = ClientConnection("a")
         with pytest.raises(UnsupportedVersion):
             client.request(DescribeClusterRequest(endpoint_type=2), 0)
@@ -357,13 +357,13 @@ class TestClient:
         client._next_correlation_id = 0x7FFF_FFFF
         assert [client.request(DescribeClusterRequest(), 0)[0] for _ in range(2)] == [0x7FFF_FFFF, 0]
 
-    def test_a_response_out_of_order(self) -> None:
+    def test_response_out_of_order(self) -> None:
         client = ClientConnection("a")
         client.request(DescribeClusterRequest(), 1)
         with pytest.raises(MalformedMessage, match="response 5 came where 0 was due"):
             client.receive(frame(b"\0\0\0\5\0"))
 
-    def test_a_response_that_nobody_asked_for(self) -> None:
+    def test_unexpected_response_is_malformed(self) -> None:
         with pytest.raises(MalformedMessage, match="response 5 came, but nothing was asked"):
             ClientConnection("a").receive(frame(b"\0\0\0\5\0"))
 
@@ -381,7 +381,7 @@ class TestClient:
         data = bytes.fromhex("00000000 01 05 02 abcd") + encode(answer(), 1)
         assert client.receive(frame(data)) == [(0, answer())]
 
-    def test_a_response_above_the_ceiling(self) -> None:
+    def test_response_above_the_ceiling(self) -> None:
         with pytest.raises(MalformedMessage, match="frame of 1000 bytes"):
             ClientConnection("a", 999).receive((1000).to_bytes(4, "big"))
 
@@ -445,7 +445,7 @@ class TestHandshake:
         with pytest.raises(UnsupportedVersion, match="refuses v0"):
             handshake.answered(response)
 
-    def test_another_error_or_answer_ends_it(self) -> None:
+    def test_another_error_or_response_ends_it(self) -> None:
         _, handshake, _ = self.begun()
         with pytest.raises(MalformedMessage, match="UNKNOWN_SERVER_ERROR"):
             handshake.answered(ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -67,12 +67,12 @@ def test_other_types_are_not_known(number: int) -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"\0\0\0", b"\0\0\0\2\0"])
-def test_a_key_of_another_size_is_malformed(key: bytes) -> None:
+def test_key_of_another_size_is_malformed(key: bytes) -> None:
     with pytest.raises(MalformedMessage, match=f"4 bytes, this one {len(key)}"):
         decode_control(key, LEADER_CHANGE)
 
 
-def test_a_key_of_another_version_is_malformed() -> None:
+def test_key_of_another_version_is_malformed() -> None:
     with pytest.raises(MalformedMessage, match="version 0, this one 1"):
         decode_control(b"\0\1\0\2", LEADER_CHANGE)
 

@@ -20,7 +20,7 @@ from quorumd.protocol.wire import Message
 from tests.fuzz.messages import crowded
 from tests.support.message_strategies import all_versions, message_class
 
-NEWEST = dict(all_versions())
+LATEST_VERSION = dict(all_versions())
 VOTE_TOPIC_BYTES = 185
 """What the generator says that one topic of a Vote takes."""
 MOST_VOTE_TOPICS = ALWAYS_ALLOWED_MEMORY // VOTE_TOPIC_BYTES
@@ -30,7 +30,7 @@ MOST_VOTE_TOPICS = ALWAYS_ALLOWED_MEMORY // VOTE_TOPIC_BYTES
     "name", ["VoteRequest", "AlterConfigsRequest", "MetadataResponse", "DescribeConfigsResponse"]
 )
 def test_what_is_decoded_takes_no_more_than_is_estimated(name: str) -> None:
-    decoder, version = message_class(name), NEWEST[name]
+    decoder, version = message_class(name), LATEST_VERSION[name]
     factor = 24 if name.endswith("Response") else 4
     for message in crowded(name, version, 150_000):
         data = encode(message, version)
@@ -78,7 +78,7 @@ def large_requests() -> list[Message]:
 
 
 @pytest.mark.parametrize("message", large_requests(), ids=lambda message: str(message.NAME))
-def test_what_a_controller_with_a_large_topic_is_asked_can_be_decoded(message: Message) -> None:
+def test_requests_about_a_large_topic_can_be_decoded(message: Message) -> None:
     version = message.MAX_VERSION
     assert decode(type(message), version, encode(message, version)) == message
 

@@ -14,7 +14,7 @@ STREAM = b"".join(len(frame).to_bytes(4, "big") + frame for frame in FRAMES)
 def test_all_frames_of_one_piece() -> None:
     reader = FrameReader(1000)
     assert reader.feed(STREAM) == FRAMES
-    assert reader.gathered_bytes == 0
+    assert reader.buffered_bytes == 0
 
 
 @pytest.mark.parametrize("cut", range(len(STREAM) + 1))
@@ -37,7 +37,7 @@ def test_frames_are_bytes_of_their_own() -> None:
     assert type(frame) is bytes
 
 
-def test_a_frame_as_large_as_allowed_and_one_byte_more() -> None:
+def test_frame_as_large_as_allowed_and_one_byte_more() -> None:
     assert FrameReader(5).feed(b"\0\0\0\5hello") == [b"hello"]
     with pytest.raises(
         MalformedMessage, match=r"frame of 6 bytes.*socket\.request\.max\.bytes allows 0 to 5"
@@ -50,7 +50,7 @@ def test_the_ceiling_holds_before_the_bytes_are_there() -> None:
     reader.feed(b"\0\0")
     with pytest.raises(MalformedMessage, match=r"256 bytes was announced, some\.limit allows 0 to 100"):
         reader.feed(b"\1\0\0")
-    assert reader.gathered_bytes == 0
+    assert reader.buffered_bytes == 0
 
 
 def test_frames_before_a_refused_size_are_returned_first() -> None:
@@ -61,7 +61,7 @@ def test_frames_before_a_refused_size_are_returned_first() -> None:
         reader.feed(b"")
 
 
-def test_a_negative_size_is_refused() -> None:
+def test_negative_size_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="frame of -1 bytes"):
         FrameReader(100).feed(b"\xff\xff\xff\xff")
 
@@ -77,7 +77,7 @@ def test_tls_is_recognised() -> None:
         FrameReader(1 << 20).feed(b"\x16\x03\x01\x02\x00\x01\x00")
 
 
-def test_a_large_frame_in_many_pieces_is_copied_a_constant_number_of_times() -> None:
+def test_large_frame_in_many_pieces_is_copied_a_constant_number_of_times() -> None:
     """20 MB in pieces of 4 KiB: with a copy of all that is gathered a piece this takes minutes."""
     size = 20_000_000
     reader = FrameReader(size)

@@ -233,7 +233,7 @@ BAD: list[tuple[str, Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "problem"), [pytest.param(*case[1:], id=case[0]) for case in BAD])
-def test_a_bad_schema_is_refused_with_file_and_path(
+def test_bad_schema_is_refused_with_file_and_path(
     generator: ModuleType, schemas: Callable[..., Path], change: Change, problem: str
 ) -> None:
     message = copy.deepcopy(REQUEST)
@@ -241,7 +241,7 @@ def test_a_bad_schema_is_refused_with_file_and_path(
     assert f"PingRequest.json: {problem}" in refusal(generator, schemas(message, RESPONSE))
 
 
-def test_all_problems_are_told_at_once(generator: ModuleType, schemas: Callable[..., Path]) -> None:
+def test_all_problems_are_reported_at_once(generator: ModuleType, schemas: Callable[..., Path]) -> None:
     message = copy.deepcopy(REQUEST)
     message["fields"][0]["versions"] = "9"
     message["fields"][7]["default"] = "many"
@@ -277,13 +277,13 @@ def test_schemas_must_fit_together(
     assert problem in refusal(generator, schemas(REQUEST, *others))
 
 
-def test_a_schema_stands_in_the_file_of_its_name(generator: ModuleType, schemas: Callable[..., Path]) -> None:
+def test_schema_stands_in_the_file_of_its_name(generator: ModuleType, schemas: Callable[..., Path]) -> None:
     folder = schemas(REQUEST, RESPONSE)
     (folder / "PingRequest.json").rename(folder / "Ping.json")
     assert "Ping.json: name: 'PingRequest' belongs into a file PingRequest.json" in refusal(generator, folder)
 
 
-def test_an_attribute_twice_and_broken_json_are_refused(generator: ModuleType, tmp_path: Path) -> None:
+def test_attribute_twice_and_broken_json_are_refused(generator: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "A.json").write_text('{"name": "A", "name": "B"}')
     (tmp_path / "B.json").write_text('{"name": ')
     first, second = refusal(generator, tmp_path).splitlines()
@@ -291,7 +291,7 @@ def test_an_attribute_twice_and_broken_json_are_refused(generator: ModuleType, t
     assert second.startswith("B.json: Expecting value: line 1 column 10")
 
 
-def test_an_empty_folder_is_refused(generator: ModuleType, tmp_path: Path) -> None:
+def test_empty_folder_is_refused(generator: ModuleType, tmp_path: Path) -> None:
     assert "there is no schema" in refusal(generator, tmp_path)
 
 
@@ -351,7 +351,7 @@ def test_check_names_stale_missing_and_surplus_files(
     assert generator.main([*arguments, "--check"]) == 0
 
 
-def test_a_refused_schema_is_exit_code_2(
+def test_refused_schema_is_exit_code_2(
     generator: ModuleType, schemas: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = schemas(REQUEST)

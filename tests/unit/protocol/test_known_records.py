@@ -35,12 +35,12 @@ def test_every_version_of_every_record_is_known() -> None:
         (b"\x01\x04\x07\x00", "at offset 72: ConfigRecord v7 is not known: versions 0 to 0 are"),
     ],
 )
-def test_what_a_later_version_wrote_is_told_with_its_offset(frame: bytes, text: str) -> None:
+def test_what_a_later_version_wrote_is_reported_with_its_offset(frame: bytes, text: str) -> None:
     with pytest.raises(UnsupportedVersion, match=text):
         check(CONFIG, CONFIG, frame, CONFIG)
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x02\x04\x00", b"\x01\x04"])
-def test_what_is_no_record_is_told_with_its_offset(frame: bytes) -> None:
+def test_what_is_no_record_is_reported_with_its_offset(frame: bytes) -> None:
     with pytest.raises(MalformedMessage, match="at offset 71"):
         check(CONFIG, frame)

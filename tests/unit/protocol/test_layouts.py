@@ -59,7 +59,7 @@ def test_another_magic_attribute_or_header_count_is_refused(at: int) -> None:
         layouts.Batch.parse(bytes(data))
 
 
-def test_a_running_node_never_imports_construct() -> None:
+def test_running_node_never_imports_construct() -> None:
     code = (
         "import sys, pkgutil, importlib, quorumd.protocol as p\n"
         "for m in pkgutil.iter_modules(p.__path__):\n"

@@ -25,7 +25,7 @@ def test_golden_bytes() -> None:
     assert decode_frame(FEATURE_LEVEL) == (record, 0)
 
 
-def test_a_config_record_with_a_deleted_value() -> None:
+def test_config_record_with_a_deleted_value() -> None:
     record = ConfigRecord(4, "1", "log.retention.ms", None)
     frame = encode_record(record, 0)
     assert frame[:3] == b"\x01\x04\x00"
@@ -62,7 +62,7 @@ def test_every_record_of_the_index_in_every_version(api_key: int) -> None:
         assert decode_frame(encode_record(record, version)) == (record, version)
 
 
-def test_a_tag_that_is_not_known_is_skipped() -> None:
+def test_tag_that_is_not_known_is_skipped() -> None:
     assert decode_record(b"\x01\x14\x00\x01\x4d\x02hi") == NoOpRecord()
 
 
@@ -82,12 +82,12 @@ def test_every_prefix_is_malformed(length: int) -> None:
         decode_record(FEATURE_LEVEL[:length])
 
 
-def test_an_overlong_varint_is_malformed() -> None:
+def test_overlong_varint_is_malformed() -> None:
     with pytest.raises(MalformedMessage, match="32 bits"):
         decode_record(b"\x01\xff\xff\xff\xff\xff\x01\x00")
 
 
-def test_a_record_that_is_not_known_is_told_from_a_malformed_one() -> None:
+def test_record_that_is_not_known_is_distinguished_from_a_malformed_one() -> None:
     with pytest.raises(UnsupportedVersion, match="metadata record 30"):
         decode_record(b"\x01\x1e\x00\x00")
     with pytest.raises(UnsupportedVersion, match="FeatureLevelRecord v9"):

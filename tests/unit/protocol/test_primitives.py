@@ -52,13 +52,13 @@ def test_signed_varints(value: int, encoded: str) -> None:
 
 
 @pytest.mark.parametrize("encoded", ["ffffffff10", "ffffffffff", "ffffffffff01", "8080808080"])
-def test_an_unsigned_varint_has_32_bits(encoded: str) -> None:
+def test_unsigned_varint_has_32_bits(encoded: str) -> None:
     with pytest.raises(MalformedMessage, match="more than 32 bits"):
         primitives.read_uvarint(bytes.fromhex(encoded), 0)
 
 
 @pytest.mark.parametrize("encoded", ["ffffffffffffffffff02", "ffffffffffffffffffff01", "80" * 11])
-def test_a_signed_varint_has_64_bits(encoded: str) -> None:
+def test_signed_varint_has_64_bits(encoded: str) -> None:
     with pytest.raises(MalformedMessage, match="more than 64 bits"):
         primitives.read_varlong(bytes.fromhex(encoded), 0)
 
@@ -132,7 +132,7 @@ def test_strings_longer_than_kafka_reads_are_refused_in_both_directions() -> Non
         primitives.read_compact_string(bytes(out) + b"x" * 0x8000, 0)
 
 
-def test_a_count_is_not_believed_beyond_the_bytes_that_are_left() -> None:
+def test_count_is_not_believed_beyond_the_bytes_that_are_left() -> None:
     plain = struct.pack(">i", 3)
     assert primitives.read_count(plain + bytes(12), 0, 4) == (3, 4)
     assert primitives.read_compact_count(b"\x04" + bytes(12), 0, 4) == (3, 1)
@@ -169,7 +169,7 @@ def test_tagged_fields_are_skipped_by_their_size() -> None:
     assert primitives.read_tag(bytes(out), 3) == (10000, 6, 9)
 
 
-def test_a_tagged_field_ends_within_the_bytes() -> None:
+def test_tagged_field_ends_within_the_bytes() -> None:
     with pytest.raises(MalformedMessage, match="tagged field 7 announces 4 bytes at byte 3, 3 are left"):
         primitives.skip_tagged_fields(b"\x01\x07\x04abc", 0)
 

@@ -93,7 +93,7 @@ def test_golden_bytes() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1007, 1008, 1020, 1023, 1024, 8191, 8192, 100_000])
-def test_a_value_of_any_size_is_written_as_kio_writes_it(size: int) -> None:
+def test_value_of_any_size_is_written_as_kio_writes_it(size: int) -> None:
     data = encode_batch(5, 2, TIME, [b"v" * size, b"x"])
     assert data == kio_batch(5, 2, 0, [(None, b"v" * size), (None, b"x")])
     assert values(data, read_header(data, 0)) == [b"v" * size, b"x"]
@@ -106,7 +106,7 @@ def test_more_records_than_the_tables_hold() -> None:
     assert values(data, read_header(data, 0)) == many
 
 
-def test_a_control_batch_is_written_as_kio_writes_it() -> None:
+def test_control_batch_is_written_as_kio_writes_it() -> None:
     pairs = [(b"\0\0\0\2", b"first"), (b"\0\0\0\6", b"v" * 300)]
     data = encode_control_batch(40, 9, TIME, pairs)
     assert data == kio_batch(40, 9, 0x20, list(pairs))
@@ -154,7 +154,7 @@ def test_records_that_kafka_python_wrote_are_read() -> None:
 def test_records_take_no_more_room_than_is_said(size: int, count: int) -> None:
     data = [bytes(size)] * count
     taken = len(encode_batch(0, 1, TIME, data)) - record_batch.HEADER_SIZE
-    assert taken <= record_batch.room_of_records(data)
+    assert taken <= record_batch.size_of_records(data)
 
 
 def test_no_values_are_no_batch() -> None:
@@ -191,7 +191,7 @@ def test_headers_stop_at_zeros_and_refuse_the_rest() -> None:
         list(headers(data[:-1]))
 
 
-def test_a_header_can_be_read_before_its_records_are_there() -> None:
+def test_header_can_be_read_before_its_records_are_there() -> None:
     data = encode_batch(7, 3, TIME, [b"hi"])
     assert read_header(data[: record_batch.HEADER_SIZE], 0).size == len(data)
 
@@ -253,7 +253,7 @@ def test_the_epoch_may_be_restamped_without_the_crc() -> None:
     assert validate(bytes(data))[0].epoch == 4
 
 
-def test_scan_tells_where_the_sound_prefix_ends_and_why() -> None:
+def test_scan_reports_where_the_sound_prefix_ends_and_why() -> None:
     data = three_batches()
     whole = scan(data)
     assert (len(whole.headers), whole.end, whole.fault, whole.incomplete) == (3, len(data), "", False)
@@ -280,7 +280,7 @@ def test_scan_tells_where_the_sound_prefix_ends_and_why() -> None:
     assert "magic" in scan(data + b"x" * 100).fault
 
 
-def test_a_compressed_batch_has_a_header_and_a_clear_error() -> None:
+def test_compressed_batch_has_a_header_and_a_clear_error() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
     data[22] |= 4
     header = validate(sealed(data))[0]
@@ -305,7 +305,7 @@ def test_a_compressed_batch_has_a_header_and_a_clear_error() -> None:
         (b"\x10\x00\x00\x00\x01\xff\xff\xff\xff", "out of range"),
     ],
 )
-def test_a_malformed_record_is_named(record: bytes, reason: str) -> None:
+def test_malformed_record_is_named(record: bytes, reason: str) -> None:
     head = encode_batch(7, 3, TIME, [b"hi"])[:61]
     data = bytearray(head + record)
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
@@ -325,7 +325,7 @@ def test_bytes_after_the_last_record_are_refused() -> None:
             list(read(sound, validate(sound)[0]))
 
 
-def test_a_count_that_cannot_be_is_refused_before_any_record_is_read() -> None:
+def test_count_that_cannot_be_is_refused_before_any_record_is_read() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
     data[23:27] = (2**31 - 2).to_bytes(4, "big")
     data[57:61] = (2**31 - 1).to_bytes(4, "big")

@@ -3,16 +3,22 @@ from __future__ import annotations
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
 from quorumd.raft.effects import Send
-from quorumd.raft.events import PeerAnswered, PeerFailed, ShutDown, StorageFree, StorageFull
+from quorumd.raft.events import (
+    PeerRequestFailed,
+    ResponseReceived,
+    ShutdownRequested,
+    StorageAvailable,
+    StorageFull,
+)
 from quorumd.raft.messages import FetchRequest, VoteRequest, VoteResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from tests.support.raft_quorum import key, voter_set
-from tests.support.raft_single import Single, begin, granted, refused, vote
+from tests.support.raft_single import EngineHarness, begin, granted, refused, vote
 
 
 def test_pre_votes_are_asked_of_all_others_at_the_current_epoch() -> None:
-    bench = Single(saved=QuorumState(4)).to_prospective()
+    bench = EngineHarness(saved=QuorumState(4)).to_prospective()
     asked = bench.requests(VoteRequest)
     assert {peer: (r.epoch, r.voter, r.pre_vote) for peer, r in asked.items()} == {
         2: (4, key(2), True),
@@ -22,8 +28,8 @@ def test_pre_votes_are_asked_of_all_others_at_the_current_epoch() -> None:
     assert bench.saves == []
 
 
-def test_a_majority_of_pre_votes_makes_a_candidate_that_saved_before_it_asks() -> None:
-    bench = Single(saved=QuorumState(4)).to_prospective()
+def test_majority_of_pre_votes_makes_a_candidate_that_saved_before_requesting_votes() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_prospective()
     effects = bench.answer(3, granted(4))
     assert bench.engine.role is Role.CANDIDATE
     assert effects.save == QuorumState(5, NO_NODE, key(1))
@@ -34,14 +40,14 @@ def test_a_majority_of_pre_votes_makes_a_candidate_that_saved_before_it_asks() -
     }
 
 
-def test_a_peer_without_pre_votes_counts_as_granting_one() -> None:
-    bench = Single().to_prospective()
+def test_peer_without_pre_votes_counts_as_granting_one() -> None:
+    bench = EngineHarness().to_prospective()
     bench.fail(2, unsupported=True)
     assert bench.engine.role is Role.CANDIDATE
 
 
 def test_refused_by_a_majority_it_follows_the_known_leader_again() -> None:
-    bench = Single(saved=QuorumState(1, 3))
+    bench = EngineHarness(saved=QuorumState(1, 3))
     bench.now += 5000
     bench.to_prospective()
     bench.answer(2, refused(1, leader=3))
@@ -53,55 +59,55 @@ def test_refused_by_a_majority_it_follows_the_known_leader_again() -> None:
 
 
 def test_refused_without_a_known_leader_it_tries_again_later() -> None:
-    bench = Single().to_prospective()
+    bench = EngineHarness().to_prospective()
     bench.answer(2, refused(1))
     bench.answer(3, refused(1))
     assert bench.engine.role is Role.UNATTACHED
     assert bench.to_prospective().engine.epoch == 1
 
 
-def test_a_pre_vote_that_nobody_answers_ends_with_its_time() -> None:
-    bench = Single().to_prospective()
+def test_unanswered_pre_vote_times_out() -> None:
+    bench = EngineHarness().to_prospective()
     bench.wait(bench.settings.election_timeout_ms)
     assert bench.engine.role is Role.UNATTACHED
 
 
-def test_back_at_a_leader_that_did_not_answer_it_still_looks_for_the_others() -> None:
-    bench = Single().to_follower(2).to_prospective()
+def test_after_refollowing_a_silent_leader_it_still_probes_others() -> None:
+    bench = EngineHarness().to_follower(2).to_prospective()
     bench.wait(bench.settings.election_timeout_ms)
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
-    assert bench.engine.wants_leader_probe(bench.now), "all of them may have moved"
+    assert bench.engine.should_probe_leader(bench.now), "all of them may have moved"
 
 
-def test_told_of_the_leader_it_follows() -> None:
-    bench = Single().to_prospective()
+def test_reported_leader_is_followed() -> None:
+    bench = EngineHarness().to_prospective()
     bench.answer(2, refused(1, leader=3))
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 3)
 
 
-def test_a_majority_of_votes_makes_a_leader() -> None:
-    bench = Single(saved=QuorumState(4)).to_candidate()
+def test_majority_of_votes_makes_a_leader() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.answer(3, granted(5))
     assert bench.engine.is_leader
     assert bench.state == QuorumState(5, 1, key(1))
 
 
-def test_told_of_the_leader_of_its_epoch_a_candidate_follows_and_keeps_its_vote() -> None:
-    bench = Single(saved=QuorumState(4)).to_candidate()
+def test_candidate_follows_reported_leader_and_keeps_its_vote() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.answer(3, refused(5, leader=3))
     assert bench.engine.role is Role.FOLLOWER
     assert bench.state == QuorumState(5, 3, key(1))
 
 
-def test_a_higher_epoch_ends_the_candidacy() -> None:
-    bench = Single(saved=QuorumState(4)).to_candidate()
+def test_higher_epoch_ends_the_candidacy() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.answer(3, refused(9))
     assert bench.engine.role is Role.UNATTACHED
     assert bench.state == QuorumState(9)
 
 
 def test_lost_it_backs_off_in_the_failed_epoch_and_starts_over_with_a_pre_vote() -> None:
-    bench = Single(saved=QuorumState(4), below=lambda bound: bound - 1).to_candidate()
+    bench = EngineHarness(saved=QuorumState(4), randrange=lambda bound: bound - 1).to_candidate()
     bench.answer(2, refused(5))
     bench.answer(3, refused(5))
     assert (bench.engine.role, bench.engine.epoch, bench.engine.voted) == (Role.CANDIDATE, 5, key(1))
@@ -110,16 +116,16 @@ def test_lost_it_backs_off_in_the_failed_epoch_and_starts_over_with_a_pre_vote()
     assert (bench.engine.role, bench.engine.epoch) == (Role.PROSPECTIVE, 5)
 
 
-def test_a_refusal_beside_an_unreachable_voter_is_a_lost_election() -> None:
-    bench = Single(saved=QuorumState(4)).to_candidate()
+def test_refusal_beside_an_unreachable_voter_is_a_lost_election() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.fail(3, refused=True)
     assert not bench.engine._replica.state.backing_off  # it is Candidate
     bench.answer(2, refused(5))
     assert bench.engine._replica.state.backing_off
 
 
-def test_silence_is_asked_again_with_growing_pauses() -> None:
-    bench = Single().to_candidate()
+def test_unresponsive_voter_is_retried_with_backoff() -> None:
+    bench = EngineHarness().to_candidate()
     pauses = []
     for _ in range(4):
         failed_at = bench.now
@@ -131,42 +137,42 @@ def test_silence_is_asked_again_with_growing_pauses() -> None:
 
 
 def test_errors_are_no_refusals() -> None:
-    bench = Single().to_candidate()
+    bench = EngineHarness().to_candidate()
     epoch = bench.engine.epoch
     bench.answer(2, VoteResponse(ErrorCode.BROKER_NOT_AVAILABLE, NO_NODE, epoch, False))
     bench.answer(3, VoteResponse(ErrorCode.INCONSISTENT_VOTER_SET, NO_NODE, epoch, False))
     assert not bench.engine._replica.state.backing_off
 
 
-def test_answers_of_an_older_epoch_count_for_nothing() -> None:
-    bench = Single(saved=QuorumState(4)).to_candidate()
+def test_responses_of_an_older_epoch_count_for_nothing() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     bench.answer(2, granted(4))
     assert bench.engine.role is Role.CANDIDATE
 
 
-def test_answers_of_an_earlier_round_count_for_nothing() -> None:
-    bench = Single().to_prospective()
+def test_responses_of_an_earlier_round_count_for_nothing() -> None:
+    bench = EngineHarness().to_prospective()
     early = bench.open[2]
     bench.answer(3, granted(1))
     assert bench.engine.role is Role.CANDIDATE
-    bench.step(PeerAnswered(2, early, granted(1)))
-    bench.step(PeerFailed(2, early))
+    bench.step(ResponseReceived(2, early, granted(1)))
+    bench.step(PeerRequestFailed(2, early))
     assert bench.engine.role is Role.CANDIDATE
 
 
-def test_a_late_vote_of_a_lost_election_is_no_pre_vote() -> None:
-    bench = Single(saved=QuorumState(4)).to_candidate()
+def test_late_vote_of_a_lost_election_is_not_a_pre_vote() -> None:
+    bench = EngineHarness(saved=QuorumState(4)).to_candidate()
     late = bench.open[3]
     bench.answer(2, refused(5))
     while bench.engine.role is Role.CANDIDATE:
         bench.wait(100)
     assert (bench.engine.role, bench.engine.epoch) == (Role.PROSPECTIVE, 5)
-    bench.step(PeerAnswered(3, late, granted(5)))
+    bench.step(ResponseReceived(3, late, granted(5)))
     assert bench.engine.role is Role.PROSPECTIVE
 
 
-def test_a_sole_voter_leads_in_one_step() -> None:
-    bench = Single((), me=key(1), founders=(1,))
+def test_sole_voter_leads_in_one_step() -> None:
+    bench = EngineHarness((), me=key(1), founders=(1,))
     bench.fire()
     assert bench.engine.is_leader
     assert bench.effects.save == QuorumState(1, 1, key(1))
@@ -174,15 +180,15 @@ def test_a_sole_voter_leads_in_one_step() -> None:
     assert bench.engine.high_watermark == 3
 
 
-def test_a_new_leader_ends_a_pre_vote() -> None:
-    bench = Single().to_prospective()
+def test_new_leader_ends_a_pre_vote() -> None:
+    bench = EngineHarness().to_prospective()
     bench.ask(begin(3, 1))
     assert bench.engine.role is Role.FOLLOWER
 
 
 def test_shutting_down_or_full_it_does_not_campaign() -> None:
-    for event in (ShutDown(), StorageFull()):
-        bench = Single().to_prospective()
+    for event in (ShutdownRequested(), StorageFull()):
+        bench = EngineHarness().to_prospective()
         bench.step(event)
         assert bench.engine.role is Role.UNATTACHED
         for _ in range(5):
@@ -191,26 +197,26 @@ def test_shutting_down_or_full_it_does_not_campaign() -> None:
 
 
 def test_full_a_candidate_does_not_take_office_and_room_lets_it_campaign_again() -> None:
-    bench = Single().to_candidate()
+    bench = EngineHarness().to_candidate()
     bench.step(StorageFull())
     bench.answer(2, granted(bench.engine.epoch))
     assert bench.engine.role is Role.CANDIDATE
     for _ in range(5):
         bench.fire()
     assert bench.engine.role is Role.CANDIDATE
-    bench.step(StorageFree())
+    bench.step(StorageAvailable())
     bench.to_prospective()
 
 
-def test_an_observer_never_campaigns() -> None:
-    bench = Single(me=key(4), voters=voter_set(1, 2, 3))
+def test_observer_never_campaigns() -> None:
+    bench = EngineHarness(me=key(4), voters=voter_set(1, 2, 3))
     for _ in range(20):
         bench.fire()
     assert bench.engine.role is Role.UNATTACHED
     assert bench.engine.role_name == "observer"
 
 
-def test_a_campaigning_replica_gives_its_vote_to_a_newer_epoch() -> None:
-    bench = Single().to_candidate()
+def test_campaigning_replica_gives_its_vote_to_a_newer_epoch() -> None:
+    bench = EngineHarness().to_candidate()
     assert bench.ask(vote(bench.engine.epoch + 1, (9, 1))).granted
     assert bench.engine.role is Role.UNATTACHED

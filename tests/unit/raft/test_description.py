@@ -7,11 +7,11 @@ from quorumd.raft.description import QuorumDescription, ReplicaDescription
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.voters import Voter, VoterSet
 from tests.support.raft_quorum import key
-from tests.support.raft_single import Single
+from tests.support.raft_single import EngineHarness
 
 
-def test_a_leader_describes_all() -> None:
-    bench = Single().to_leader()
+def test_leader_describes_all() -> None:
+    bench = EngineHarness().to_leader()
     bench.now += 40
     bench.ask(bench.fetch_of(2, offset=1, replica=key(9)))
     bench.now += 60
@@ -29,7 +29,7 @@ def test_a_leader_describes_all() -> None:
 
 
 def test_others_describe_themselves() -> None:
-    bench = Single((1,), QuorumState(1, 2))
+    bench = EngineHarness((1,), QuorumState(1, 2))
     description = bench.engine.describe(bench.now)
     assert (description.leader_id, description.epoch, description.high_watermark) == (2, 1, -1)
     assert [(voter.key.id, voter.log_end_offset) for voter in description.voters] == [
@@ -37,18 +37,18 @@ def test_others_describe_themselves() -> None:
         (2, -1),
         (3, -1),
     ]
-    assert Single((1,), me=key(9)).engine.describe(0.0).voters[0].log_end_offset == -1
+    assert EngineHarness((1,), me=key(9)).engine.describe(0.0).voters[0].log_end_offset == -1
 
 
-def test_a_voter_without_recorded_directory_shows_the_one_it_fetches_with() -> None:
+def test_voter_without_recorded_directory_shows_the_one_it_fetches_with() -> None:
     unpinned = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
-    bench = Single(voters=unpinned).to_leader(committed=False)
+    bench = EngineHarness(voters=unpinned).to_leader(committed=False)
     bench.ask(bench.fetch_of(2))
     assert bench.engine.describe(bench.now).voters[1].key == key(2)
 
 
 def test_silent_observers_are_dropped() -> None:
-    bench = Single().to_leader()
+    bench = EngineHarness().to_leader()
     bench.ask(bench.fetch_of(2, replica=key(9)))
     bench.now += bench.settings.observer_session_ms + 1
     assert bench.engine.describe(bench.now).observers == ()

@@ -8,15 +8,15 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ZERO_UUID, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.effects import Answer
+from quorumd.raft.effects import Respond
 from quorumd.raft.election import is_malformed
-from quorumd.raft.events import PeerAsked
+from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import VoteRequest, VoteResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterSet
 from tests.support.raft_quorum import key, voter_set
-from tests.support.raft_single import Single, vote
+from tests.support.raft_single import EngineHarness, vote
 
 
 @dataclass
@@ -43,7 +43,7 @@ CASES = [
     Case("voted for it before", QuorumState(3, -1, key(2)), vote(3, (3, 2)), granted=True),
     Case("voted for it by id only", QuorumState(3, -1, ReplicaKey(2)), vote(3, (3, 2)), granted=True),
     Case("voted for another", QuorumState(3, -1, key(3)), vote(3, (3, 2))),
-    Case("voted for another disk of it", QuorumState(3, -1, key(2, life=2)), vote(3, (3, 2))),
+    Case("voted for another disk of it", QuorumState(3, -1, key(2, incarnation=2)), vote(3, (3, 2))),
     Case("leader known", QuorumState(3, 3), vote(3, (9, 2))),
     Case("old epoch", QuorumState(3), vote(2, (9, 1)), ErrorCode.FENCED_LEADER_EPOCH),
     Case("new epoch", QuorumState(3), vote(7, (3, 2)), granted=True, epoch=7, save=QuorumState(7, -1, key(2))),
@@ -57,7 +57,7 @@ CASES = [
     Case("epoch of its log not bumped", QuorumState(3), vote(3, (3, 3)), ErrorCode.INVALID_REQUEST),
     Case("negative end", QuorumState(3), vote(3, (-1, 0)), ErrorCode.INVALID_REQUEST),
     Case("own id", QuorumState(3), vote(4, (9, 3), candidate=1), epoch=4, save=QuorumState(4)),
-    Case("another disk was asked", QuorumState(3), vote(4, (9, 3), me=key(1, life=2)), epoch=4, save=QuorumState(4)),
+    Case("another disk", QuorumState(3), vote(4, (9, 3), me=key(1, incarnation=2)), epoch=4, save=QuorumState(4)),
     Case("another node was asked", QuorumState(3), vote(4, (9, 3), me=key(3)), epoch=4, save=QuorumState(4)),
     Case("nobody in particular was asked", QuorumState(3), vote(4, (9, 3), me=ReplicaKey(NO_NODE)), granted=True,
          epoch=4, save=QuorumState(4, -1, key(2))),
@@ -74,7 +74,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_vote(case: Case) -> None:
-    bench = Single(LOG, case.saved)
+    bench = EngineHarness(LOG, case.saved)
     role = bench.engine.role
     response = bench.ask(case.request)
     assert response == VoteResponse(case.error, response.leader_id, case.epoch, case.granted)
@@ -82,16 +82,16 @@ def test_vote(case: Case) -> None:
     assert bench.engine.role is (Role.UNATTACHED if case.save else role)
 
 
-def test_a_grant_leaves_only_after_it_is_saved() -> None:
-    bench = Single(LOG, QuorumState(3))
+def test_grant_leaves_only_after_it_is_saved() -> None:
+    bench = EngineHarness(LOG, QuorumState(3))
     bench.ask(vote(4, (3, 2)))
     assert bench.effects.save == QuorumState(4, NO_NODE, key(2))
-    assert [type(message) for message in bench.effects.send_after_flush] == [Answer]
+    assert [type(message) for message in bench.effects.send_after_flush] == [Respond]
     assert bench.effects.send == []
 
 
-def test_a_granted_vote_restarts_the_election_timer_and_a_mere_epoch_does_not() -> None:
-    bench = Single(LOG, QuorumState(3))
+def test_granted_vote_restarts_the_election_timer_and_a_mere_epoch_does_not() -> None:
+    bench = EngineHarness(LOG, QuorumState(3))
     before = bench.engine._replica.state.deadline
     election = bench.engine._replica.state.election_deadline  # it is Unattached
     bench.now += 500
@@ -103,36 +103,36 @@ def test_a_granted_vote_restarts_the_election_timer_and_a_mere_epoch_does_not() 
 
 
 @pytest.mark.parametrize("pre", [False, True])
-def test_a_leader_refuses_in_its_epoch(pre: bool) -> None:
-    bench = Single().to_leader()
+def test_leader_refuses_in_its_epoch(pre: bool) -> None:
+    bench = EngineHarness().to_leader()
     epoch = bench.engine.epoch
     response = bench.ask(vote(epoch, (99, epoch if pre else epoch - 1), candidate=3, pre=pre))
     assert (response.granted, response.leader_id) == (False, 1)
     assert bench.engine.is_leader
 
 
-def test_a_candidate_keeps_its_vote_and_grants_pre_votes() -> None:
-    bench = Single().to_candidate()
+def test_candidate_keeps_its_vote_and_grants_pre_votes() -> None:
+    bench = EngineHarness().to_candidate()
     epoch = bench.engine.epoch
     assert not bench.ask(vote(epoch, (99, 1), candidate=3)).granted
     assert bench.ask(vote(epoch, (99, 1), candidate=3, pre=True)).granted
     assert bench.engine.role is Role.CANDIDATE
 
 
-def test_a_resigned_leader_grants_pre_votes_only() -> None:
-    bench = Single().to_resigned()
+def test_resigned_leader_grants_pre_votes_only() -> None:
+    bench = EngineHarness().to_resigned()
     epoch, end = bench.engine.epoch, bench.log.end_offset
     assert not bench.ask(vote(epoch, (end, epoch - 1))).granted
     assert bench.ask(vote(epoch, (end, epoch), pre=True)).granted
 
 
 class TestPreVoteAtAFollower:
-    def follower(self) -> Single:
-        bench = Single().to_follower(3)
+    def follower(self) -> EngineHarness:
+        bench = EngineHarness().to_follower(3)
         bench.answer(3, bench.records(high_watermark=1, leader=3))
         return bench
 
-    def asks(self, bench: Single) -> bool:
+    def asks(self, bench: EngineHarness) -> bool:
         return bool(bench.ask(vote(bench.engine.epoch, (9, 1), pre=True)).granted)
 
     def test_refused_while_the_leader_lives(self) -> None:
@@ -158,26 +158,26 @@ class TestPreVoteAtAFollower:
 
 
 class TestDirectories:
-    def test_a_record_of_another_disk_means_no_vote(self) -> None:
-        bench = Single(LOG, QuorumState(3), me=key(1, life=2))
+    def test_record_of_another_disk_means_no_vote(self) -> None:
+        bench = EngineHarness(LOG, QuorumState(3), me=key(1, incarnation=2))
         assert not bench.ask(vote(4, (9, 3), me=ReplicaKey(NO_NODE))).granted
 
     def test_not_recorded_at_all_votes(self) -> None:
         """Right after a voter was added its own log may not say so yet (hole 10)."""
-        bench = Single(LOG, QuorumState(3), me=key(4), voters=voter_set(1, 2, 3))
+        bench = EngineHarness(LOG, QuorumState(3), me=key(4), voters=voter_set(1, 2, 3))
         assert bench.ask(vote(4, (9, 3), me=key(4))).granted
 
-    def test_an_empty_log_votes_when_asked_by_its_directory(self) -> None:
-        assert Single(()).ask(vote(4, (9, 3), me=key(1))).granted
+    def test_empty_log_votes_when_addressed_by_directory_id(self) -> None:
+        assert EngineHarness(()).ask(vote(4, (9, 3), me=key(1))).granted
 
-    def test_an_empty_log_does_not_vote_when_asked_by_id(self) -> None:
-        assert not Single(()).ask(vote(4, (9, 3), me=ReplicaKey(1))).granted
-        assert not Single(()).ask(vote(4, (9, 3), me=ReplicaKey(NO_NODE), pre=True)).granted
+    def test_empty_log_does_not_vote_when_addressed_by_node_id(self) -> None:
+        assert not EngineHarness(()).ask(vote(4, (9, 3), me=ReplicaKey(1))).granted
+        assert not EngineHarness(()).ask(vote(4, (9, 3), me=ReplicaKey(NO_NODE), pre=True)).granted
 
     def test_caught_up_votes_again(self) -> None:
         pinless = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
-        bench = Single((), voters=pinless).to_follower(2, epoch=1)
-        one = Single((1, 1)).log.batches
+        bench = EngineHarness((), voters=pinless).to_follower(2, epoch=1)
+        one = EngineHarness((1, 1)).log.batches
         bench.answer(2, bench.records(one[0], high_watermark=2))
         assert not bench.ask(vote(2, (9, 1), me=ReplicaKey(1, ZERO_UUID))).granted
         bench.to_follower(2, epoch=3)
@@ -186,31 +186,31 @@ class TestDirectories:
 
 
 class TestFirstBootstrap:
-    def test_hole_40_who_took_part_in_it_still_votes_after_a_crash_that_left_its_log_empty(self) -> None:
+    def test_hole_40_bootstrap_participant_votes_after_crash_with_empty_log(self) -> None:
         """The first batch reached nobody else: without this vote the one who has it could never lead again."""
-        took_part = Single(())
-        saved = took_part.step(PeerAsked("reply", vote(1, (0, 0), me=ReplicaKey(1)))).save
+        took_part = EngineHarness(())
+        saved = took_part.step(RequestReceived("reply", vote(1, (0, 0), me=ReplicaKey(1)))).save
         assert saved is not None
         assert not saved.catching_up
-        again = Single((), saved=saved)
+        again = EngineHarness((), saved=saved)
         assert again.ask(vote(2, (3, 1), me=ReplicaKey(1))).granted
 
-    def test_hole_40_a_replaced_disk_does_not_vote_because_it_was_restarted(self) -> None:
-        replaced = Single(())
-        saved = replaced.step(PeerAsked("reply", vote(4, (9, 3), me=ReplicaKey(1)))).save
+    def test_hole_40_replaced_disk_does_not_vote_because_it_was_restarted(self) -> None:
+        replaced = EngineHarness(())
+        saved = replaced.step(RequestReceived("reply", vote(4, (9, 3), me=ReplicaKey(1)))).save
         assert saved is not None
         assert saved.catching_up
-        again = Single((), saved=saved)
+        again = EngineHarness((), saved=saved)
         assert not again.ask(vote(5, (9, 3), me=ReplicaKey(1))).granted
 
-    def test_a_voter_of_the_same_configuration(self) -> None:
-        assert Single(()).ask(vote(1, (0, 0), me=ReplicaKey(1))).granted
+    def test_voter_of_the_same_configuration(self) -> None:
+        assert EngineHarness(()).ask(vote(1, (0, 0), me=ReplicaKey(1))).granted
 
-    def test_a_stranger(self) -> None:
-        assert not Single(()).ask(vote(1, (0, 0), candidate=7, me=ReplicaKey(1))).granted
+    def test_stranger(self) -> None:
+        assert not EngineHarness(()).ask(vote(1, (0, 0), candidate=7, me=ReplicaKey(1))).granted
 
-    def test_asked_although_no_voter_here(self) -> None:
-        assert not Single((), me=key(7)).ask(vote(1, (0, 0), me=ReplicaKey(7))).granted
+    def test_non_voter_grants_vote(self) -> None:
+        assert not EngineHarness((), me=key(7)).ask(vote(1, (0, 0), me=ReplicaKey(7))).granted
 
 
 def test_is_malformed() -> None:

@@ -6,12 +6,12 @@ from quorumd.ids import NO_NODE
 from quorumd.raft.engine import HANDLERS
 from quorumd.raft.events import (
     Event,
-    PeerAnswered,
-    PeerAsked,
-    PeerFailed,
+    PeerRequestFailed,
     Propose,
-    ReadAsked,
-    ShutDown,
+    ReadRequested,
+    RequestReceived,
+    ResponseReceived,
+    ShutdownRequested,
     TimerFired,
 )
 from quorumd.raft.messages import Request
@@ -19,11 +19,11 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment, VoterSet
 from tests.support.raft_quorum import key
-from tests.support.raft_single import Single, begin, vote
+from tests.support.raft_single import EngineHarness, begin, vote
 
 
 def test_the_table_has_a_handler_for_every_event_in_every_role() -> None:
-    from_peers = (PeerAsked, PeerAnswered, PeerFailed)
+    from_peers = (RequestReceived, ResponseReceived, PeerRequestFailed)
     kinds = [(event, request) for event in from_peers for request in get_args(Request)]
     kinds += [event for event in get_args(Event) if event not in from_peers]
     assert set(HANDLERS) == set(kinds)
@@ -32,14 +32,14 @@ def test_the_table_has_a_handler_for_every_event_in_every_role() -> None:
 
 
 def test_early_timers_are_harmless() -> None:
-    searching = Single()
+    searching = EngineHarness()
     searching.fire()
     for bench in (
         searching,
-        Single().to_follower(),
-        Single().to_candidate(),
-        Single().to_leader(),
-        Single().to_resigned(),
+        EngineHarness().to_follower(),
+        EngineHarness().to_candidate(),
+        EngineHarness().to_leader(),
+        EngineHarness().to_resigned(),
     ):
         role, deadline = bench.engine.role, bench.engine.deadline
         bench.now = max(bench.now, min(deadline - 1, bench.now + 1))
@@ -50,7 +50,7 @@ def test_early_timers_are_harmless() -> None:
 
 
 def test_leadership_changed_tells_role_epoch_and_leader() -> None:
-    bench = Single((1,), QuorumState(3))
+    bench = EngineHarness((1,), QuorumState(3))
     assert not bench.step(TimerFired()).leadership_changed
     bench.ask(begin(2, 3))
     assert bench.effects.leadership_changed
@@ -61,51 +61,58 @@ def test_leadership_changed_tells_role_epoch_and_leader() -> None:
 
 
 def test_repr_shows_where_it_is() -> None:
-    bench = Single().to_leader()
+    bench = EngineHarness().to_leader()
     assert (
         repr(bench.engine) == "RaftEngine(node 1, leader of epoch 2, leader 1, log end 2, high watermark 2)"
     )
 
 
 def test_read_only_view() -> None:
-    leader = Single().to_leader().engine
+    leader = EngineHarness().to_leader().engine
     assert (leader.is_leader, leader.is_voter) == (True, True)
     assert (leader.leader_id, leader.epoch, leader.voted) == (1, 2, key(1))
     assert leader.leader_epoch_start == 1
     assert leader.voters.current.ids == (1, 2, 3)
-    observer = Single((), me=key(9)).engine
+    observer = EngineHarness((), me=key(9)).engine
     assert (observer.is_voter, observer.leader_id, observer.leader_epoch_start) == (False, NO_NODE, -1)
     assert (observer.high_watermark, observer.voters) == (-1, VoterAssignment(VoterSet()))
 
 
-def test_a_proposal_to_another_role_is_a_bug_of_the_caller() -> None:
+def test_proposal_to_another_role_is_a_bug_of_the_caller() -> None:
     assert (
-        Single().engine.step(Propose(b"", 9), 0.0).fatal
+        EngineHarness().engine.step(Propose(b"", 9), 0.0).fatal
         == "a batch was proposed to a replica that is unattached"
     )
 
 
 def test_fatal_comes_alone() -> None:
-    effects = Single().to_follower(2).engine.step(Propose(b"", 9), 0.0)
+    effects = EngineHarness().to_follower(2).engine.step(Propose(b"", 9), 0.0)
     assert effects.fatal
     assert (effects.save, effects.append, effects.send, effects.send_after_flush) == (None, None, [], [])
 
 
 def test_reads_are_for_leaders() -> None:
-    assert Single().step(ReadAsked("r")).reads_failed == ["r"]
+    assert EngineHarness().step(ReadRequested("r")).reads_failed == ["r"]
 
 
 def test_whoever_does_not_lead_has_nothing_to_hand_over() -> None:
-    for bench in (Single(), Single().to_follower(), Single().to_prospective(), Single().to_candidate()):
-        assert not bench.engine.handed_over
-        bench.step(ShutDown())
-        assert bench.engine.handed_over
+    for bench in (
+        EngineHarness(),
+        EngineHarness().to_follower(),
+        EngineHarness().to_prospective(),
+        EngineHarness().to_candidate(),
+    ):
+        assert not bench.engine.handover_complete
+        bench.step(ShutdownRequested())
+        assert bench.engine.handover_complete
 
 
-def test_only_the_lost_look_for_a_leader() -> None:
-    bench = Single().to_follower(2)
-    assert not bench.engine.wants_leader_probe(1e9)
+def test_only_leaderless_replicas_probe_for_leader() -> None:
+    bench = EngineHarness().to_follower(2)
+    assert not bench.engine.should_probe_leader(1e9)
     bench.fail(2)
-    assert bench.engine.wants_leader_probe(0.0), "its leader does not answer"
-    assert Single().to_prospective().engine.wants_leader_probe(0.0), "it may have old addresses of all others"
-    assert Single((), me=key(9)).engine.wants_leader_probe(0.0)
+    assert bench.engine.should_probe_leader(0.0), "its leader does not answer"
+    assert EngineHarness().to_prospective().engine.should_probe_leader(0.0), (
+        "it may have old addresses of all others"
+    )
+    assert EngineHarness((), me=key(9)).engine.should_probe_leader(0.0)

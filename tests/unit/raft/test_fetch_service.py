@@ -7,24 +7,24 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import Effects
-from quorumd.raft.events import PeerAsked
+from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import FetchRequest
 from quorumd.raft.roles import Leader, Role
 from tests.support.raft_quorum import key
-from tests.support.raft_single import Single
+from tests.support.raft_single import EngineHarness
 
 CONSUMER = ReplicaKey(NO_NODE)
 
 
-def leader() -> Single:
+def leader() -> EngineHarness:
     """Leader of epoch 4 with the log [1, 1, 3, 4], all committed."""
-    bench = Single((1, 1, 3)).to_leader()
+    bench = EngineHarness((1, 1, 3)).to_leader()
     assert bench.log.epochs == [1, 1, 3, 4]
     return bench
 
 
-def park(bench: Single, name: str, **fields: Any) -> Effects:
-    return bench.step(PeerAsked(name, bench.fetch_of(fields.pop("peer", 2), **fields)))
+def park(bench: EngineHarness, name: str, **fields: Any) -> Effects:
+    return bench.step(RequestReceived(name, bench.fetch_of(fields.pop("peer", 2), **fields)))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_refused(fields: dict[str, Any], error: ErrorCode) -> None:
     bench = leader()
     response = bench.ask(bench.fetch_of(2, **fields))
     assert (response.error, response.leader_id, response.epoch) == (error, 1, 4)
-    assert response.read_from == -1
+    assert response.read_start_offset == -1
 
 
 def test_below_the_log_start() -> None:
@@ -57,7 +57,7 @@ def test_below_the_log_start() -> None:
 
 @pytest.mark.parametrize("role", [r for r in Role if r is not Role.LEADER])
 def test_whoever_does_not_lead_tells_who_does(role: Role) -> None:
-    bench = Single()
+    bench = EngineHarness()
     go = {
         Role.UNATTACHED: lambda: bench,
         Role.FOLLOWER: bench.to_follower,
@@ -92,15 +92,15 @@ def test_positions(offset: int, last_epoch: int, diverging: OffsetAndEpoch | Non
     request = FetchRequest(key(3), 4, offset, last_epoch, 0, 1000)
     response = bench.ask(request)
     assert (response.error, response.diverging) == (ErrorCode.NONE, diverging)
-    assert response.read_from == (offset if diverging is None and offset < 4 else -1)
+    assert response.read_start_offset == (offset if diverging is None and offset < 4 else -1)
     progress = bench.engine.describe(bench.now).voters[2].log_end_offset
     assert progress == (-1 if diverging else offset)
 
 
-def test_records_come_at_once() -> None:
+def test_records_come_immediately() -> None:
     bench = leader()
     response = bench.ask(bench.fetch_of(3, offset=1, max_bytes=77))
-    assert (response.read_from, response.read_limit, response.read_below) == (1, 77, -1)
+    assert (response.read_start_offset, response.read_limit, response.read_max_offset) == (1, 77, -1)
     assert (response.high_watermark, response.log_start_offset) == (4, 0)
 
 
@@ -110,27 +110,27 @@ class TestLongPoll:
         assert park(bench, "p", peer=3, wait=300).send == []
         assert bench.answer_to("p", bench.wait(299)) is None
         response = bench.answer_to("p", bench.wait(1))
-        assert (response.error, response.read_from) == (ErrorCode.NONE, -1)
+        assert (response.error, response.read_start_offset) == (ErrorCode.NONE, -1)
 
     def test_no_wait_wanted(self) -> None:
         bench = leader()
-        assert bench.ask(bench.fetch_of(3, wait=0)).read_from == -1
+        assert bench.ask(bench.fetch_of(3, wait=0)).read_start_offset == -1
 
-    def test_an_append_wakes_it_in_the_same_step(self) -> None:
+    def test_append_wakes_it_in_the_same_step(self) -> None:
         bench = leader()
         park(bench, "p")
         response = bench.answer_to("p", bench.propose())
-        assert (response.read_from, response.high_watermark) == (4, 4)
+        assert (response.read_start_offset, response.high_watermark) == (4, 4)
 
-    def test_a_new_fetch_of_the_same_replica_replaces_it(self) -> None:
+    def test_new_fetch_of_the_same_replica_replaces_it(self) -> None:
         bench = leader()
         park(bench, "old")
-        assert bench.answer_to("old", park(bench, "new")).read_from == -1
+        assert bench.answer_to("old", park(bench, "new")).read_start_offset == -1
         effects = bench.propose()
         assert bench.answer_to("old", effects) is None
-        assert bench.answer_to("new", effects).read_from == 4
+        assert bench.answer_to("new", effects).read_start_offset == 4
 
-    def test_a_higher_watermark_wakes_it_a_moment_later(self) -> None:
+    def test_high_watermark_advance_completes_it_after_linger(self) -> None:
         bench = leader()
         bench.propose()
         park(bench, "p", peer=3, known_high_watermark=4)
@@ -144,7 +144,7 @@ class TestLongPoll:
         park(bench, "p", known_high_watermark=3)
         assert bench.engine.deadline == bench.now + bench.settings.high_watermark_linger_ms
 
-    def test_who_does_not_care_is_not_woken(self) -> None:
+    def test_fetch_ignoring_high_watermark_is_not_completed(self) -> None:
         bench = leader()
         bench.propose()
         park(bench, "p", peer=3)
@@ -157,7 +157,11 @@ class TestConsumers:
         bench = leader()
         bench.propose()
         response = bench.ask(bench.fetch_of(2, offset=2, replica=CONSUMER, epoch=-1, last_epoch=-1))
-        assert (response.error, response.read_from, response.read_below) == (ErrorCode.NONE, 2, 4)
+        assert (response.error, response.read_start_offset, response.read_max_offset) == (
+            ErrorCode.NONE,
+            2,
+            4,
+        )
         assert bench.engine.describe(bench.now).observers == ()
 
     def test_wait_for_a_commit(self) -> None:
@@ -165,28 +169,28 @@ class TestConsumers:
         park(bench, "c", replica=CONSUMER)
         assert bench.answer_to("c", bench.propose()) is None
         bench.flush()
-        effects = bench.step(PeerAsked("x", bench.fetch_of(2)))
+        effects = bench.step(RequestReceived("x", bench.fetch_of(2)))
         response = bench.answer_to("c", effects)
-        assert (response.read_from, response.read_below) == (4, 5)
+        assert (response.read_start_offset, response.read_max_offset) == (4, 5)
 
     def test_wait_no_longer_than_they_want(self) -> None:
         bench = leader()
         park(bench, "c", replica=CONSUMER, wait=30)
         park(bench, "d", replica=CONSUMER, wait=60)
-        assert bench.answer_to("c", bench.wait(30)).read_from == -1
-        assert bench.answer_to("d", bench.wait(30)).read_from == -1
+        assert bench.answer_to("c", bench.wait(30)).read_start_offset == -1
+        assert bench.answer_to("d", bench.wait(30)).read_start_offset == -1
 
     def test_wait_while_nothing_is_known_to_be_committed(self) -> None:
-        bench = Single((1, 1, 3)).to_leader(committed=False)
+        bench = EngineHarness((1, 1, 3)).to_leader(committed=False)
         assert park(bench, "c", replica=CONSUMER, offset=2).send == []
         bench.flush()
-        assert bench.answer_to("c", park(bench, "x", peer=2)).read_below == 4
+        assert bench.answer_to("c", park(bench, "x", peer=2)).read_max_offset == 4
 
 
-def test_a_sender_that_wrongly_thinks_it_votes_is_told_with_its_records() -> None:
+def test_non_voter_claiming_to_vote_gets_records_and_not_follower() -> None:
     bench = leader()
     response = bench.ask(bench.fetch_of(2, offset=1, replica=key(9), is_follower=True))
-    assert (response.error, response.read_from) == (ErrorCode.NOT_FOLLOWER, 1)
+    assert (response.error, response.read_start_offset) == (ErrorCode.NOT_FOLLOWER, 1)
     assert bench.ask(bench.fetch_of(2, offset=1, replica=key(9))).error is ErrorCode.NONE
     assert bench.ask(bench.fetch_of(2, offset=1, is_follower=True)).error is ErrorCode.NONE
 

@@ -5,19 +5,19 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch
 from quorumd.raft.effects import ControlBatch, Send
-from quorumd.raft.events import PeerAnswered, StorageFree, StorageFull
+from quorumd.raft.events import ResponseReceived, StorageAvailable, StorageFull
 from quorumd.raft.follower import continuation
 from quorumd.raft.messages import FetchedBatch, FetchRequest, LeaderResponse, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from tests.support.raft_quorum import Batch, key, voter_set
-from tests.support.raft_single import Single, begin, end, fetch_error, vote
+from tests.support.raft_single import EngineHarness, begin, end, fetch_error, vote
 
 
-def follower(*epochs: int, epoch: int = 5) -> Single:
+def follower(*epochs: int, epoch: int = 5) -> EngineHarness:
     """Follows node 2 in `epoch`, its first fetch under way."""
-    return Single(epochs or (1, 1, 3), QuorumState(epoch)).to_follower(2)
+    return EngineHarness(epochs or (1, 1, 3), QuorumState(epoch)).to_follower(2)
 
 
 def test_following_begins_with_a_fetch_that_waits_for_the_flush() -> None:
@@ -33,7 +33,7 @@ class TestAppending:
         bench = follower()
         first, second = Batch(3, 5, 5, b"a"), Batch(5, 6, 5, b"b")
         effects = bench.answer(2, bench.records(first, second, high_watermark=5, read_round=7))
-        assert (effects.append_end_offset, effects.committed_up_to) == (6, 5)
+        assert (effects.append_end_offset, effects.new_high_watermark) == (6, 5)
         assert bench.log.batches[-2:] == [first, second]
         fetch = bench.requests(FetchRequest)[2]
         assert (fetch.offset, fetch.last_epoch, fetch.known_high_watermark, fetch.read_round) == (6, 5, 5, 7)
@@ -44,11 +44,11 @@ class TestAppending:
         bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), high_watermark=99))
         assert bench.engine.high_watermark == 4
 
-    def test_an_unknown_or_lower_watermark_changes_nothing(self) -> None:
+    def test_unknown_or_lower_watermark_changes_nothing(self) -> None:
         bench = follower()
         bench.answer(2, bench.records(high_watermark=3))
         for lower in (-1, 2):
-            assert bench.answer(2, bench.records(high_watermark=lower)).committed_up_to is None
+            assert bench.answer(2, bench.records(high_watermark=lower)).new_high_watermark is None
         assert bench.engine.high_watermark == 3
 
     def test_what_is_there_already_is_not_appended_again(self) -> None:
@@ -67,7 +67,7 @@ class TestAppending:
         assert bench.requests(FetchRequest) == {}
         assert bench.engine.deadline > bench.now
 
-    def test_a_voter_record_counts_at_once_and_goes_with_its_batch(self) -> None:
+    def test_voter_record_counts_at_once_and_goes_with_its_batch(self) -> None:
         bench = follower()
         change = VoterAssignment(voter_set(2, 3))
         bench.answer(2, bench.records(Batch(3, 4, 5, b"a"), Batch(4, 5, 5, ControlBatch((change,)))))
@@ -155,8 +155,8 @@ class TestLosingTheLeader:
         bench.wait(1)
         assert bench.engine.role is Role.PROSPECTIVE
 
-    def test_a_refused_connection_shortens_the_wait(self) -> None:
-        bench = Single((1,), QuorumState(5), below=lambda bound: bound - 1).to_follower(2)
+    def test_refused_connection_shortens_the_wait(self) -> None:
+        bench = EngineHarness((1,), QuorumState(5), randrange=lambda bound: bound - 1).to_follower(2)
         bench.fail(2, refused=True)
         since = bench.now
         while bench.engine.role is Role.FOLLOWER:
@@ -167,14 +167,14 @@ class TestLosingTheLeader:
         assert bench.now - since < bench.settings.election_timeout_ms // 4
 
     @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE])
-    def test_a_leader_that_leaves_shortens_it_too(self, error: ErrorCode) -> None:
+    def test_leader_that_leaves_shortens_it_too(self, error: ErrorCode) -> None:
         bench = follower()
         bench.answer(2, fetch_error(error, NO_NODE, 5))
         assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
         bench.fire()
         assert bench.engine.role is Role.PROSPECTIVE
 
-    def test_a_failed_fetch_is_repeated_with_growing_pauses(self) -> None:
+    def test_failed_fetch_is_repeated_with_backoff(self) -> None:
         bench = follower()
         pauses = []
         for _ in range(3):
@@ -183,8 +183,8 @@ class TestLosingTheLeader:
             bench.fire()
         assert pauses == [16, 32, 64]
 
-    def test_an_observer_looks_elsewhere(self) -> None:
-        bench = Single((1,), QuorumState(5), me=key(9)).to_follower(2)
+    def test_observer_looks_elsewhere(self) -> None:
+        bench = EngineHarness((1,), QuorumState(5), me=key(9)).to_follower(2)
         bench.now += bench.settings.fetch_timeout_ms
         bench.fire()
         assert bench.engine.role is Role.UNATTACHED
@@ -194,25 +194,25 @@ class TestLosingTheLeader:
         bench.answer(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 5))
         assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
 
-    def test_a_newer_leader_in_an_error_is_followed(self) -> None:
+    def test_newer_leader_in_an_error_is_followed(self) -> None:
         bench = follower()
         bench.answer(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 8))
         assert (bench.engine.leader_id, bench.engine.epoch) == (3, 8)
         assert bench.requests(FetchRequest)[3].epoch == 8
 
-    def test_a_newer_epoch_without_leader(self) -> None:
+    def test_newer_epoch_without_leader(self) -> None:
         bench = follower()
         bench.answer(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, NO_NODE, 8))
         assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 8)
 
-    def test_an_answer_to_a_fetch_of_an_earlier_leader_is_not_used(self) -> None:
+    def test_response_to_a_fetch_of_an_earlier_leader_is_not_used(self) -> None:
         bench = follower()
         stale, answer = bench.open[2], bench.records(Batch(3, 4, 5, b"late"))
         bench.ask(begin(3, 6))
-        effects = bench.step(PeerAnswered(2, stale, answer))
+        effects = bench.step(ResponseReceived(2, stale, answer))
         assert effects.append is None
 
-    def test_an_answer_of_a_lower_epoch_is_not_used(self) -> None:
+    def test_response_of_a_lower_epoch_is_not_used(self) -> None:
         bench = follower()
         bench.answer(2, fetch_error(ErrorCode.UNKNOWN_LEADER_EPOCH, 2, 4))
         assert (bench.engine.role, bench.engine.epoch) == (Role.FOLLOWER, 5)
@@ -224,7 +224,7 @@ class TestLosingTheLeader:
 
 
 class TestNotFollower:
-    def test_records_are_taken_and_the_vote_is_given_up(self) -> None:
+    def test_records_are_taken_and_the_vote_is_discarded(self) -> None:
         bench = follower()
         response = bench.records(Batch(3, 4, 5, b"a"))
         response.error = ErrorCode.NOT_FOLLOWER
@@ -276,19 +276,19 @@ class TestBegin:
         assert 2 in bench.requests(FetchRequest)
 
     def test_keeps_the_vote_of_the_epoch(self) -> None:
-        bench = Single((1, 1, 3), QuorumState(5))
+        bench = EngineHarness((1, 1, 3), QuorumState(5))
         bench.ask(vote(5, (9, 3)))
         bench.ask(begin(2, 5))
         assert bench.state == QuorumState(5, 2, key(2))
 
-    def test_a_leader_refuses_a_second_one(self) -> None:
-        bench = Single().to_leader()
+    def test_leader_refuses_a_second_one(self) -> None:
+        bench = EngineHarness().to_leader()
         assert bench.ask(begin(2, bench.engine.epoch)).error is ErrorCode.INVALID_REQUEST
         assert bench.engine.is_leader
 
 
 class TestEnd:
-    def test_the_first_successor_campaigns_at_once(self) -> None:
+    def test_the_first_successor_campaigns_immediately(self) -> None:
         bench = follower()
         assert bench.ask(end(2, 5, 1, 3)).error is ErrorCode.NONE
         assert bench.engine.role is Role.PROSPECTIVE
@@ -305,8 +305,8 @@ class TestEnd:
         assert bench.engine._replica.state.fetch_deadline == bench.now + delay
         assert bench.ask(vote(5, (9, 5), candidate=3, pre=True)).granted
 
-    def test_an_unattached_voter_takes_leader_and_epoch_from_it(self) -> None:
-        bench = Single((1, 1, 3), QuorumState(5))
+    def test_unattached_voter_takes_leader_and_epoch_from_it(self) -> None:
+        bench = EngineHarness((1, 1, 3), QuorumState(5))
         bench.ask(end(2, 7, 3, 1))
         assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 2, 7)
 
@@ -316,7 +316,7 @@ class TestEnd:
     def test_of_an_old_epoch(self) -> None:
         assert follower().ask(end(2, 4, 1)).error is ErrorCode.FENCED_LEADER_EPOCH
 
-    def test_a_running_pre_vote_goes_on(self) -> None:
+    def test_running_pre_vote_goes_on(self) -> None:
         bench = follower()
         bench.now += 5000
         bench.to_prospective()
@@ -334,7 +334,7 @@ class TestFullDisk:
         bench.fire()
         assert 2 in bench.requests(FetchRequest)
 
-    def test_an_answer_that_was_on_its_way_is_not_used(self) -> None:
+    def test_response_that_was_on_its_way_is_not_used(self) -> None:
         bench = follower()
         bench.step(StorageFull())
         assert bench.answer(2, bench.records(Batch(3, 4, 5, b"late"))).append is None
@@ -346,5 +346,5 @@ class TestFullDisk:
         bench.fire()
         assert bench.engine.role is Role.UNATTACHED
         assert bench.ask(vote(9, (9, 8))).granted
-        bench.step(StorageFree())
+        bench.step(StorageAvailable())
         bench.to_prospective()

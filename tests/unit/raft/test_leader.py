@@ -8,39 +8,39 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, ReplicaKey
 from quorumd.raft.effects import ControlBatch, KRaftVersion, LeaderChange, ReadReady
 from quorumd.raft.events import (
-    PeerAnswered,
-    PeerAsked,
-    PeerFailed,
+    PeerRequestFailed,
     Propose,
-    ReadAsked,
-    ShutDown,
+    ReadRequested,
+    RequestReceived,
+    ResponseReceived,
+    ShutdownRequested,
     StorageFull,
 )
-from quorumd.raft.messages import NO_READ_ROUND, BeginRequest, EndRequest, LeaderResponse
+from quorumd.raft.messages import NO_READ_ROUND, BeginEpochRequest, EndEpochRequest, LeaderResponse
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.replica import BrokenPromise
+from quorumd.raft.replica import InvariantViolation
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from tests.support.raft_quorum import endpoint, key, voter_set
-from tests.support.raft_single import Single, accepted, granted, refused, vote
+from tests.support.raft_single import EngineHarness, accepted, granted, refused, vote
 
 UNPINNED = VoterSet(tuple(Voter(ReplicaKey(n), ()) for n in (1, 2, 3)))
 
 
 def test_taking_office() -> None:
-    bench = Single(saved=QuorumState(4)).to_leader(committed=False)
+    bench = EngineHarness(saved=QuorumState(4)).to_leader(committed=False)
     effects = bench.effects
     assert effects.append == ControlBatch((LeaderChange(1, (1, 2, 3), (1, 2)),))
     assert effects.append_end_offset == 2
     assert effects.save == QuorumState(5, 1, key(1))
-    begins = bench.requests(BeginRequest)
-    assert begins == {n: BeginRequest(1, 5, key(n)) for n in (2, 3)}, "the sender says where it is"
+    begins = bench.requests(BeginEpochRequest)
+    assert begins == {n: BeginEpochRequest(1, 5, key(n)) for n in (2, 3)}, "the sender says where it is"
     assert effects.leadership_changed
     assert (bench.engine.leader_epoch_start, bench.engine.high_watermark) == (1, -1)
 
 
 def test_the_first_leader_writes_the_voter_set_in_the_same_batch() -> None:
-    bench = Single(())
+    bench = EngineHarness(())
     bench.discover(key(2), ReplicaKey(3))
     bench.to_leader(committed=False)
     key3 = Voter(ReplicaKey(3), (endpoint(3),))
@@ -53,38 +53,38 @@ def test_the_first_leader_writes_the_voter_set_in_the_same_batch() -> None:
 
 class TestHighWatermark:
     def test_needs_a_majority_of_flushed_logs(self) -> None:
-        bench = Single().to_leader(committed=False)
+        bench = EngineHarness().to_leader(committed=False)
         bench.ask(bench.fetch_of(2))
         assert bench.engine.high_watermark == -1
         bench.flush()
-        assert (bench.engine.high_watermark, bench.effects.committed_up_to) == (2, 2)
+        assert (bench.engine.high_watermark, bench.effects.new_high_watermark) == (2, 2)
 
     def test_two_followers_commit_without_the_leaders_own_flush(self) -> None:
-        bench = Single().to_leader(committed=False)
+        bench = EngineHarness().to_leader(committed=False)
         bench.ask(bench.fetch_of(2))
         bench.ask(bench.fetch_of(3))
         assert bench.engine.high_watermark == 2
 
     def test_never_falls(self) -> None:
-        bench = Single().to_leader()
+        bench = EngineHarness().to_leader()
         bench.propose()
         bench.propose()
         bench.flush()
         bench.ask(bench.fetch_of(2))
         for peer in (2, 3):
             bench.ask(bench.fetch_of(peer, offset=3))
-            assert bench.effects.committed_up_to is None
+            assert bench.effects.new_high_watermark is None
         assert bench.engine.high_watermark == 4
 
     def test_observers_do_not_count(self) -> None:
-        bench = Single().to_leader(committed=False)
+        bench = EngineHarness().to_leader(committed=False)
         bench.flush()
         bench.ask(bench.fetch_of(2, replica=key(9)))
-        bench.ask(bench.fetch_of(2, replica=key(2, life=2)))
+        bench.ask(bench.fetch_of(2, replica=key(2, incarnation=2)))
         assert bench.engine.high_watermark == -1
 
-    def test_a_leader_that_is_no_voter_does_not_count_itself(self) -> None:
-        bench = Single(voters=voter_set(1, 2, 3)).to_leader()
+    def test_leader_that_is_no_voter_does_not_count_itself(self) -> None:
+        bench = EngineHarness(voters=voter_set(1, 2, 3)).to_leader()
         replica = bench.engine._replica
         assert replica.state.role is Role.LEADER
         replica.state.in_voter_set = False  # it is Leader
@@ -95,48 +95,48 @@ class TestHighWatermark:
 
 
 class TestAnnouncing:
-    def test_silent_voters_hear_again_and_fetching_ones_do_not(self) -> None:
-        bench = Single().to_leader()
+    def test_begin_quorum_epoch_is_resent_to_silent_voters_only(self) -> None:
+        bench = EngineHarness().to_leader()
         bench.answer(2, accepted(1, bench.engine.epoch))
         bench.answer(3, accepted(1, bench.engine.epoch))
         bench.now += bench.settings.fetch_timeout_ms / 2 - 10
         bench.ask(bench.fetch_of(2))
         bench.wait(10)
-        assert list(bench.requests(BeginRequest)) == [3]
+        assert list(bench.requests(BeginEpochRequest)) == [3]
 
-    def test_a_failed_one_is_repeated_soon(self) -> None:
-        bench = Single().to_leader()
+    def test_failed_begin_quorum_epoch_is_retried(self) -> None:
+        bench = EngineHarness().to_leader()
         bench.fail(3)
         assert bench.engine.deadline == bench.now + 16
         bench.fire()
-        assert list(bench.requests(BeginRequest)) == [3]
+        assert list(bench.requests(BeginEpochRequest)) == [3]
 
     def test_one_at_a_time_to_each(self) -> None:
-        bench = Single().to_leader()
+        bench = EngineHarness().to_leader()
         bench.wait(bench.settings.fetch_timeout_ms / 2)
-        assert bench.requests(BeginRequest) == {}
+        assert bench.requests(BeginEpochRequest) == {}
 
-    def test_a_higher_epoch_in_the_answer_ends_the_leadership(self) -> None:
-        bench = Single().to_leader()
+    def test_higher_epoch_in_the_response_ends_the_leadership(self) -> None:
+        bench = EngineHarness().to_leader()
         bench.answer(3, LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 9))
         assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 9)
 
 
 class TestPinning:
-    def pinned(self, bench: Single) -> dict[int, ReplicaKey]:
+    def pinned(self, bench: EngineHarness) -> dict[int, ReplicaKey]:
         return {voter.key.id: voter.key for voter in bench.engine.voters.current.voters}
 
-    def test_a_fetch_pins_the_directory_of_a_voter(self) -> None:
-        bench = Single(voters=UNPINNED).to_leader(committed=False)
+    def test_fetch_records_directory_id_of_voter(self) -> None:
+        bench = EngineHarness(voters=UNPINNED).to_leader(committed=False)
         bench.flush()
         bench.ask(bench.fetch_of(2))
         assert isinstance(bench.effects.append, ControlBatch)
         assert self.pinned(bench) == {1: key(1), 2: key(2), 3: ReplicaKey(3)}
-        bench.ask(bench.fetch_of(2, replica=key(2, life=2)))
-        assert bench.engine.describe(bench.now).observers[0].key == key(2, life=2)
+        bench.ask(bench.fetch_of(2, replica=key(2, incarnation=2)))
+        assert bench.engine.describe(bench.now).observers[0].key == key(2, incarnation=2)
 
-    def test_gossip_pins_too(self) -> None:
-        bench = Single(voters=UNPINNED).to_leader()
+    def test_discovered_directory_id_is_recorded(self) -> None:
+        bench = EngineHarness(voters=UNPINNED).to_leader()
         bench.flush()
         bench.ask(bench.fetch_of(2))
         bench.discover(key(3))
@@ -144,7 +144,7 @@ class TestPinning:
         assert bench.engine.voters.current.voters[2].endpoints == (endpoint(3),)
 
     def test_one_record_at_a_time(self) -> None:
-        bench = Single(voters=UNPINNED).to_leader()
+        bench = EngineHarness(voters=UNPINNED).to_leader()
         end = bench.log.end_offset
         bench.discover(key(3))
         assert bench.log.end_offset == end
@@ -153,20 +153,20 @@ class TestPinning:
         assert self.pinned(bench)[3] == key(3)
 
     def test_not_before_a_commit_of_this_epoch(self) -> None:
-        bench = Single(voters=UNPINNED).to_leader(committed=False)
+        bench = EngineHarness(voters=UNPINNED).to_leader(committed=False)
         bench.ask(bench.fetch_of(2))
         bench.discover(key(3))
         assert bench.log.end_offset == 2
 
-    def test_nothing_to_pin_writes_nothing(self) -> None:
-        bench = Single().to_leader()
-        bench.discover(key(2), key(3, life=2))
+    def test_complete_voter_record_is_not_rewritten(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.discover(key(2), key(3, incarnation=2))
         assert bench.log.end_offset == 2
 
 
 class TestLeaving:
     def test_check_quorum(self) -> None:
-        bench = Single().to_leader()
+        bench = EngineHarness().to_leader()
         took_office = bench.now
         while bench.engine.is_leader:
             bench.fire()
@@ -174,73 +174,73 @@ class TestLeaving:
         assert bench.engine.role is Role.RESIGNED
         assert (bench.engine.leader_id, bench.engine.role_name) == (NO_NODE, "resigned")
 
-    def test_a_majority_that_fetches_keeps_it_in_office(self) -> None:
-        bench = Single().to_leader()
+    def test_majority_that_fetches_keeps_it_in_office(self) -> None:
+        bench = EngineHarness().to_leader()
         for _ in range(20):
             bench.wait(bench.settings.fetch_timeout_ms - 1)
             bench.ask(bench.fetch_of(3))
         assert bench.engine.is_leader
 
-    def test_a_sole_voter_stays(self) -> None:
-        bench = Single((), founders=(1,))
+    def test_sole_voter_stays(self) -> None:
+        bench = EngineHarness((), founders=(1,))
         for _ in range(50):
             bench.fire()
         assert bench.engine.is_leader
 
     def test_successors_come_by_log_and_then_by_id(self) -> None:
-        bench = Single(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
+        bench = EngineHarness(voters=voter_set(1, 2, 3, 4, 5)).to_candidate()
         for peer in (2, 3):
             bench.answer(peer, granted(bench.engine.epoch))
         bench.ask(bench.fetch_of(5, offset=1))
         bench.ask(bench.fetch_of(4))
-        bench.step(ShutDown())
+        bench.step(ShutdownRequested())
         assert bench.engine.role is Role.RESIGNED
-        ends = bench.requests(EndRequest)
+        ends = bench.requests(EndEpochRequest)
         assert sorted(ends) == [2, 3, 4, 5]
         assert [k.id for k in ends[2].successors] == [4, 5, 2, 3]
 
     def test_shut_down_is_over_when_another_leads(self) -> None:
-        bench = Single().to_leader()
-        bench.step(ShutDown())
-        assert not bench.engine.handed_over
+        bench = EngineHarness().to_leader()
+        bench.step(ShutdownRequested())
+        assert not bench.engine.handover_complete
         assert bench.engine.deadline < inf
         bench.fire()
         assert (bench.engine.role, bench.engine.deadline) == (Role.RESIGNED, inf)
         bench.to_follower(2, bench.engine.epoch + 1)
-        assert bench.engine.handed_over
+        assert bench.engine.handover_complete
 
     def test_shut_down_is_over_when_every_successor_answered_or_is_gone(self) -> None:
-        bench = Single().to_leader()
-        bench.step(ShutDown())
-        ends = bench.requests(EndRequest)
+        bench = EngineHarness().to_leader()
+        bench.step(ShutdownRequested())
+        ends = bench.requests(EndEpochRequest)
         epoch = bench.engine.epoch
-        bench.step(PeerAnswered(2, ends[2], LeaderResponse(ErrorCode.NONE, NO_NODE, epoch)))
-        assert not bench.engine.handed_over
-        bench.step(PeerFailed(3, ends[3], refused=True))
-        assert bench.engine.handed_over
+        bench.step(ResponseReceived(2, ends[2], LeaderResponse(ErrorCode.NONE, NO_NODE, epoch)))
+        assert not bench.engine.handover_complete
+        bench.step(PeerRequestFailed(3, ends[3], refused=True))
+        assert bench.engine.handover_complete
 
-    def test_a_sole_voter_has_nobody_to_hand_over_to(self) -> None:
-        bench = Single((), founders=(1,))
+    def test_sole_voter_has_nobody_to_hand_over_to(self) -> None:
+        bench = EngineHarness((), founders=(1,))
         bench.fire()
-        bench.step(ShutDown())
-        assert bench.engine.handed_over
+        bench.step(ShutdownRequested())
+        assert bench.engine.handover_complete
 
     def test_full_disk(self) -> None:
-        bench = Single().to_leader()
+        bench = EngineHarness().to_leader()
         bench.step(StorageFull())
         assert bench.engine.role is Role.RESIGNED
-        assert sorted(bench.requests(EndRequest)) == [2, 3]
+        assert sorted(bench.requests(EndEpochRequest)) == [2, 3]
         bench.fire()
         assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 3)
 
-    def test_what_waits_is_told_when_a_newer_epoch_comes(self) -> None:
-        bench = Single().to_leader()
-        bench.step(PeerAsked("parked", bench.fetch_of(2)))
-        bench.step(PeerAsked("consumer", bench.fetch_of(2, replica=ReplicaKey(NO_NODE))))
+    def test_pending_requests_fail_when_a_newer_epoch_comes(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.step(RequestReceived("parked", bench.fetch_of(2)))
+        bench.step(RequestReceived("consumer", bench.fetch_of(2, replica=ReplicaKey(NO_NODE))))
         epoch = bench.engine.epoch
-        effects = bench.step(PeerAsked("vote", vote(epoch + 3, (9, epoch + 2), candidate=3)))
-        parked = bench.answer_to("parked", effects)
-        assert (parked.error, parked.epoch, parked.leader_id) == (
+        effects = bench.step(RequestReceived("vote", vote(epoch + 3, (9, epoch + 2), candidate=3)))
+        delayed = bench.answer_to("parked", effects)
+        assert (delayed.error, delayed.epoch, delayed.leader_id) == (
             ErrorCode.FENCED_LEADER_EPOCH,
             epoch + 3,
             NO_NODE,
@@ -248,71 +248,71 @@ class TestLeaving:
         assert bench.answer_to("consumer", effects).error is ErrorCode.FENCED_LEADER_EPOCH
 
     def test_reads_that_wait_fail(self) -> None:
-        bench = Single().to_leader()
-        bench.step(ReadAsked("r"))
-        assert bench.step(ShutDown()).reads_failed == ["r"]
-        assert bench.step(ReadAsked("s")).reads_failed == ["s"]
+        bench = EngineHarness().to_leader()
+        bench.step(ReadRequested("r"))
+        assert bench.step(ShutdownRequested()).reads_failed == ["r"]
+        assert bench.step(ReadRequested("s")).reads_failed == ["s"]
 
-    def test_what_waits_is_told_on_resigning(self) -> None:
-        bench = Single().to_leader()
-        bench.step(PeerAsked("parked", bench.fetch_of(2)))
+    def test_pending_requests_fail_on_resigning(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.step(RequestReceived("parked", bench.fetch_of(2)))
         assert bench.answer_to("parked", bench.step(StorageFull())).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class TestReads:
-    def test_ready_once_a_majority_fetched_after_the_answer_that_followed_it(self) -> None:
-        bench = Single().to_leader()
-        assert bench.step(ReadAsked("r")).reads_ready == []
+    def test_ready_once_a_majority_fetched_after_the_response_that_followed_it(self) -> None:
+        bench = EngineHarness().to_leader()
+        assert bench.step(ReadRequested("r")).reads_ready == []
         response = bench.ask(bench.fetch_of(2))
         assert response.read_round == 1
-        bench.step(PeerAsked("x", bench.fetch_of(2, read_round=response.read_round)))
+        bench.step(RequestReceived("x", bench.fetch_of(2, read_round=response.read_round)))
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
-    def test_a_fetch_sent_before_the_read_confirms_nothing(self) -> None:
-        bench = Single().to_leader()
-        bench.step(ReadAsked("r"))
-        bench.step(PeerAsked("x", bench.fetch_of(2, read_round=0)))
-        bench.step(PeerAsked("y", bench.fetch_of(3, read_round=0)))
+    def test_fetch_sent_before_the_read_confirms_nothing(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.step(ReadRequested("r"))
+        bench.step(RequestReceived("x", bench.fetch_of(2, read_round=0)))
+        bench.step(RequestReceived("y", bench.fetch_of(3, read_round=0)))
         assert bench.effects.reads_ready == []
 
-    def test_parked_voters_are_answered_at_once(self) -> None:
-        bench = Single().to_leader()
-        bench.step(PeerAsked("p", bench.fetch_of(3)))
-        effects = bench.step(ReadAsked("r"))
+    def test_delayed_voter_fetches_complete_immediately(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.step(RequestReceived("p", bench.fetch_of(3)))
+        effects = bench.step(ReadRequested("r"))
         assert bench.answer_to("p", effects).read_round == 1
 
-    def test_a_voter_of_stock_kafka_confirms_by_a_record_that_was_appended_since(self) -> None:
+    def test_voter_of_stock_kafka_confirms_by_a_record_that_was_appended_since(self) -> None:
         """Its fetches carry no round, however many of them come."""
-        bench = Single().to_leader()
+        bench = EngineHarness().to_leader()
         bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
-        assert bench.step(ReadAsked("r")).record_wanted
+        assert bench.step(ReadRequested("r")).record_needed
         for _ in range(2):
             bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
             assert bench.effects.reads_ready == []
-            assert bench.effects.record_wanted, "nothing was appended yet"
+            assert bench.effects.record_needed, "nothing was appended yet"
         bench.propose()
         bench.ask(bench.fetch_of(2, offset=2, last_epoch=1, read_round=NO_READ_ROUND))
-        assert not bench.effects.record_wanted
+        assert not bench.effects.record_needed
         assert bench.effects.reads_ready == []
         bench.ask(bench.fetch_of(2, read_round=NO_READ_ROUND))
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
-    def test_a_voter_of_stock_kafka_is_not_woken_for_a_round_that_it_cannot_carry(self) -> None:
-        bench = Single().to_leader()
-        bench.step(PeerAsked("p", bench.fetch_of(2, wait=500, read_round=NO_READ_ROUND)))
-        effects = bench.step(ReadAsked("r"))
+    def test_voter_of_stock_kafka_is_not_woken_for_a_round_that_it_cannot_carry(self) -> None:
+        bench = EngineHarness().to_leader()
+        bench.step(RequestReceived("p", bench.fetch_of(2, wait=500, read_round=NO_READ_ROUND)))
+        effects = bench.step(ReadRequested("r"))
         assert bench.answer_to("p", effects) is None
 
-    def test_a_sole_voter_is_ready_at_once(self) -> None:
-        bench = Single((), founders=(1,))
+    def test_sole_voter_is_ready_at_once(self) -> None:
+        bench = EngineHarness((), founders=(1,))
         bench.fire()
-        assert bench.step(ReadAsked("early")).reads_ready == []
+        assert bench.step(ReadRequested("early")).reads_ready == []
         assert bench.flush().reads_ready == [ReadReady("early", 3)]
-        assert bench.step(ReadAsked("r")).reads_ready == [ReadReady("r", 3)]
+        assert bench.step(ReadRequested("r")).reads_ready == [ReadReady("r", 3)]
 
     def test_not_before_the_high_watermark_of_this_epoch(self) -> None:
-        bench = Single().to_leader(committed=False)
-        bench.step(ReadAsked("r"))
+        bench = EngineHarness().to_leader(committed=False)
+        bench.step(ReadRequested("r"))
         bench.ask(bench.fetch_of(2, offset=1, read_round=0))
         bench.ask(bench.fetch_of(2, offset=1, read_round=1))
         assert bench.effects.reads_ready == []
@@ -321,20 +321,20 @@ class TestReads:
         assert bench.effects.reads_ready == [ReadReady("r", 2)]
 
 
-def test_a_proposal_must_go_past_the_end() -> None:
-    bench = Single().to_leader()
+def test_proposal_must_go_past_the_end() -> None:
+    bench = EngineHarness().to_leader()
     assert "ends at 2" in (bench.engine.step(Propose(b"", 2), bench.now).fatal or "")
 
 
-def test_a_second_leader_in_its_epoch_is_fatal() -> None:
-    bench = Single().to_leader()
+def test_second_leader_in_its_epoch_is_fatal() -> None:
+    bench = EngineHarness().to_leader()
     answer = refused(bench.engine.epoch, leader=3)
     fatal = bench.answer(2, LeaderResponse(ErrorCode.NONE, 3, answer.epoch)).fatal
     assert fatal == "two leaders in epoch 2: 1 and 3"
-    assert issubclass(BrokenPromise, Exception)
+    assert issubclass(InvariantViolation, Exception)
 
 
 @pytest.mark.parametrize(("ms", "wanted"), [(1999, False), (2000, True)])
-def test_a_leader_without_majority_looks_for_another(ms: int, wanted: bool) -> None:
-    bench = Single().to_leader()
-    assert bench.engine.wants_leader_probe(bench.now + ms) is wanted
+def test_leader_without_majority_looks_for_another(ms: int, wanted: bool) -> None:
+    bench = EngineHarness().to_leader()
+    assert bench.engine.should_probe_leader(bench.now + ms) is wanted

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumd.ids import ZERO_UUID, ReplicaKey
-from quorumd.raft.membership import changed_voters, next_assignment, towards
+from quorumd.raft.membership import assignment_toward, count_changed_voters, next_assignment
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet, majority
 from tests.support.raft_quorum import endpoint, key, voter_set
 
@@ -26,7 +26,7 @@ def fetching(*ids: int) -> dict[int, int]:
 
 def path(current: tuple[int, ...], target: tuple[int, ...], leader: int = 1) -> list[tuple[int, ...]]:
     """The voter sets on the way, with all nodes caught up and equally far."""
-    latest, sets = towards(voter_set(*current), target), []
+    latest, sets = assignment_toward(voter_set(*current), target), []
     while latest.target is not None:
         step = next_assignment(latest, leader, ready(*target), fetching(*latest.current.ids))
         assert step is not None
@@ -54,17 +54,17 @@ def test_hole_6_the_target_is_reached_one_voter_at_a_time(
 
 
 class TestHole8:
-    def test_nobody_is_added_before_it_has_caught_up(self) -> None:
+    def test_no_voter_is_added_before_catching_up(self) -> None:
         latest = VoterAssignment(voter_set(1, 2, 3), (4, 5, 6))
         assert next_assignment(latest, 1, {}, fetching(1, 2, 3)) is None
 
-    def test_whoever_has_caught_up_comes_first(self) -> None:
+    def test_caught_up_replica_is_added_first(self) -> None:
         latest = VoterAssignment(voter_set(1, 2, 3), (4, 5, 6))
         step = next_assignment(latest, 1, ready(6), fetching(1, 2, 3))
         assert step is not None
         assert step.current.ids == (1, 2, 3, 6)
 
-    def test_who_is_furthest_behind_leaves_first(self) -> None:
+    def test_most_lagging_voter_is_removed_first(self) -> None:
         latest = VoterAssignment(voter_set(1, 2, 3, 4), (1, 4))
         step = next_assignment(latest, 1, {}, {1: 9, 2: 5, 3: 7, 4: 0})
         assert step is not None
@@ -96,7 +96,7 @@ class TestDeadVoters:
             latest = step
         assert latest.current.ids == (1, 4, 5)
 
-    def test_nobody_leaves_while_those_that_stay_could_not_commit_it(self) -> None:
+    def test_no_removal_while_remaining_voters_cannot_commit(self) -> None:
         latest = VoterAssignment(voter_set(1, 2, 3), (1, 2))
         assert next_assignment(latest, 1, {}, fetching(1, 3)) is None
 
@@ -104,7 +104,7 @@ class TestDeadVoters:
         latest = VoterAssignment(voter_set(1, 2), (2,))
         assert next_assignment(latest, 1, {}, fetching(1)) is None
 
-    def test_a_target_that_is_dead_is_waited_for(self) -> None:
+    def test_target_that_is_dead_is_waited_for(self) -> None:
         latest = VoterAssignment(voter_set(1, 2, 3), (1, 2, 4))
         assert next_assignment(latest, 1, {}, fetching(1, 2, 3)) is None
 
@@ -131,7 +131,7 @@ def test_without_a_target_nothing_happens() -> None:
     assert next_assignment(VoterAssignment(voter_set(1, 2, 3)), 1, ready(4), fetching(1, 2, 3)) is None
 
 
-def test_a_target_that_is_reached_is_dropped() -> None:
+def test_target_that_is_reached_is_dropped() -> None:
     latest = VoterAssignment(voter_set(1, 2), (1, 2))
     assert next_assignment(latest, 1, {}, fetching(1, 2)) == VoterAssignment(voter_set(1, 2))
 
@@ -150,7 +150,7 @@ def test_every_step_changes_one_voter_and_majorities_always_meet(
 ) -> None:
     """From any set to any other, whoever leads, whoever catches up first, and however far everybody is. A majority
     of the voters is always in touch, or there would be no leader to plan anything."""
-    latest, steps, waits = towards(voter_set(*current), target), 0, 0
+    latest, steps, waits = assignment_toward(voter_set(*current), target), 0, 0
     while latest.target is not None:
         ids = latest.current.ids
         patient = waits > 20  # in the end all come
@@ -164,7 +164,7 @@ def test_every_step_changes_one_voter_and_majorities_always_meet(
             assert not patient
             continue
         after = step.current
-        assert changed_voters(latest.current, after) <= 1
+        assert count_changed_voters(latest.current, after) <= 1
         assert majorities_meet(ids, after.ids)
         assert len(after.voters) >= min(len(current), len(target))
         assert set(after.ids) - set(ids) <= set(caught_up)
@@ -189,11 +189,11 @@ def test_every_step_changes_one_voter_and_majorities_always_meet(
     ],
 )
 def test_how_many_voters_differ(before: VoterSet, after: VoterSet, changed: int) -> None:
-    assert changed_voters(before, after) == changed
+    assert count_changed_voters(before, after) == changed
 
 
-def test_a_voter_on_a_replaced_disk_leaves_and_the_folder_that_lives_takes_its_place() -> None:
-    new = Voter(key(3, life=2), (endpoint(3),))
+def test_voter_on_a_replaced_disk_leaves_and_the_folder_that_lives_takes_its_place() -> None:
+    new = Voter(key(3, incarnation=2), (endpoint(3),))
     before = VoterAssignment(voter_set(1, 2, 3), (1, 2, 3))
     removed = next_assignment(before, 1, {3: new}, {1: 9, 2: 9})
     assert removed == VoterAssignment(voter_set(1, 2), (1, 2, 3))
@@ -201,7 +201,7 @@ def test_a_voter_on_a_replaced_disk_leaves_and_the_folder_that_lives_takes_its_p
     assert added == VoterAssignment(voter_set(1, 2).with_voter(new))
 
 
-def test_a_voter_that_still_fetches_is_not_replaced_by_another_folder_of_its_node() -> None:
-    new = Voter(key(3, life=2), (endpoint(3),))
+def test_voter_that_still_fetches_is_not_replaced_by_another_folder_of_its_node() -> None:
+    new = Voter(key(3, incarnation=2), (endpoint(3),))
     before = VoterAssignment(voter_set(1, 2, 3), (1, 2, 3))
     assert next_assignment(before, 1, {3: new}, {1: 9, 2: 9, 3: 9}) == VoterAssignment(voter_set(1, 2, 3))

@@ -63,7 +63,7 @@ def test_before_the_first_leader_the_founders_vote() -> None:
     made.founders = voter_set(1, 2, 3)
     assert made.is_voter
     assert not made.is_blank
-    replaced = replica(me=key(1, life=2))
+    replaced = replica(me=key(1, incarnation=2))
     replaced.founders = voter_set(1, 2, 3)
     assert not replaced.is_voter
     recorded = replica(history=VoterHistory([(0, VoterAssignment(voter_set(2, 3)))]))
@@ -71,7 +71,7 @@ def test_before_the_first_leader_the_founders_vote() -> None:
     assert not recorded.is_bootstrapping
 
 
-def test_everybody_with_an_address_can_be_asked() -> None:
+def test_peers_with_address_are_known() -> None:
     made = replica()
     made.peers[9] = Peer(key(9), endpoint(9))
     made.peers[2] = Peer(key(2), endpoint(2))

@@ -10,7 +10,7 @@ import pytest
 from quorumd.ids import NO_NODE
 from quorumd.raft.messages import FetchRequest
 from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.replica import BrokenPromise, Replica
+from quorumd.raft.replica import InvariantViolation, Replica
 from quorumd.raft.roles import (
     Ballot,
     Candidate,
@@ -52,12 +52,12 @@ def test_within_an_epoch(before: Role, after: Role) -> None:
     saved = QuorumState(4)
     made = replica(before, saved)
     if (before, after) in SAME:
-        made.enter(STATES[after], saved)
+        made.transition_to(STATES[after], saved)
         assert made.state.role is after
         assert made.effects.save is None
     else:
-        with pytest.raises(BrokenPromise, match=f"from {before.value} in epoch 4 to {after.value} in 4"):
-            made.enter(STATES[after], saved)
+        with pytest.raises(InvariantViolation, match=f"from {before.value} in epoch 4 to {after.value} in 4"):
+            made.transition_to(STATES[after], saved)
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(Role, Role)))
@@ -65,23 +65,23 @@ def test_to_a_higher_epoch(before: Role, after: Role) -> None:
     made = replica(before, QuorumState(4, 2, key(3)))
     made.downgraded = True
     if (before, after) in HIGHER:
-        made.enter(STATES[after], QuorumState(5))
+        made.transition_to(STATES[after], QuorumState(5))
         assert made.effects.save == QuorumState(5, NO_NODE, None)
         assert not made.downgraded
     else:
-        with pytest.raises(BrokenPromise):
-            made.enter(STATES[after], QuorumState(5))
+        with pytest.raises(InvariantViolation):
+            made.transition_to(STATES[after], QuorumState(5))
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(Role, Role)))
 def test_never_to_a_lower_epoch(before: Role, after: Role) -> None:
-    with pytest.raises(BrokenPromise):
-        replica(before, QuorumState(4)).enter(STATES[after], QuorumState(3))
+    with pytest.raises(InvariantViolation):
+        replica(before, QuorumState(4)).transition_to(STATES[after], QuorumState(3))
 
 
-def test_a_vote_cannot_change_within_its_epoch() -> None:
-    with pytest.raises(BrokenPromise, match="vote of epoch 4 changed"):
-        replica(U, QuorumState(4, voted=key(2))).enter(STATES[U], QuorumState(4, voted=key(3)))
+def test_vote_cannot_change_within_its_epoch() -> None:
+    with pytest.raises(InvariantViolation, match="vote of epoch 4 changed"):
+        replica(U, QuorumState(4, voted=key(2))).transition_to(STATES[U], QuorumState(4, voted=key(3)))
 
 
 def test_deadlines_ignore_what_is_under_way() -> None:
@@ -93,5 +93,5 @@ def test_deadlines_ignore_what_is_under_way() -> None:
     assert Prospective(9.0, Ballot([1], retry_at={2: 4.0})).deadline == 4.0
     assert Candidate(9.0, Ballot([1], retry_at={2: 4.0})).deadline == 4.0
     assert Candidate(9.0, Ballot([1], retry_at={2: 4.0}), backing_off=True).deadline == 9.0
-    assert Leader(0, True, {}, 7.0, 5.0, parked_until=6.0).deadline == 5.0
+    assert Leader(0, True, {}, 7.0, 5.0, next_delay_expiry=6.0).deadline == 5.0
     assert Resigned(8.0).deadline == 8.0

@@ -8,22 +8,22 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
-from quorumd.raft.effects import Effects, SnapshotPart
+from quorumd.raft.effects import Effects, SnapshotChunk
 from quorumd.raft.events import SnapshotChecked
 from quorumd.raft.messages import FetchRequest, FetchResponse, SnapshotRequest, SnapshotResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
 from tests.support.raft_quorum import Batch, key, voter_set
-from tests.support.raft_single import ME, Single
+from tests.support.raft_single import ME, EngineHarness
 
 SNAPSHOT = OffsetAndEpoch(100, 3)
 VOTERS = VoterAssignment(voter_set(1, 2, 3))
 
 
-def leader_with_snapshot(start: int = 0) -> Single:
+def leader_with_snapshot(start: int = 0) -> EngineHarness:
     """A leader whose log has records of epochs 1, 2 and 2 and a snapshot that ends at 2; it begins at `start`."""
-    bench = Single((1, 2, 2), voters=voter_set(1, 2, 3))
+    bench = EngineHarness((1, 2, 2), voters=voter_set(1, 2, 3))
     bench.to_leader()
     bench.log.latest_snapshot = OffsetAndEpoch(2, 2)
     if start:
@@ -33,7 +33,7 @@ def leader_with_snapshot(start: int = 0) -> Single:
 
 
 class TestLeader:
-    def fetched(self, bench: Single, offset: int, last_epoch: int, **fields: Any) -> FetchResponse:
+    def fetched(self, bench: EngineHarness, offset: int, last_epoch: int, **fields: Any) -> FetchResponse:
         request = bench.fetch_of(2, offset, wait=0, last_epoch=last_epoch, **fields)
         response = bench.ask(request, "mine")
         assert isinstance(response, FetchResponse)
@@ -42,22 +42,20 @@ class TestLeader:
     @pytest.mark.parametrize(
         ("offset", "last_epoch"), [(0, 0), (1, 1), (1, 2)], ids=["empty", "below the start", "other history"]
     )
-    def test_sends_who_cannot_go_on_with_records_to_the_newest_snapshot(
-        self, offset: int, last_epoch: int
-    ) -> None:
+    def test_directs_lagging_replica_to_latest_snapshot(self, offset: int, last_epoch: int) -> None:
         response = self.fetched(leader_with_snapshot(start=2), offset, last_epoch)
         assert (response.error, response.snapshot) == (ErrorCode.NONE, OffsetAndEpoch(2, 2))
-        assert (response.read_from, response.diverging) == (-1, None)
+        assert (response.read_start_offset, response.diverging) == (-1, None)
 
-    def test_sends_who_has_nothing_in_common_to_it(self) -> None:
+    def test_directs_diverged_replica_to_snapshot(self) -> None:
         response = self.fetched(leader_with_snapshot(start=2), 3, 1)
         assert response.snapshot == OffsetAndEpoch(2, 2)
 
-    def test_gives_records_to_who_is_at_the_start(self) -> None:
+    def test_serves_records_at_log_start(self) -> None:
         response = self.fetched(leader_with_snapshot(start=2), 2, 2)
-        assert (response.snapshot, response.read_from) == (None, 2)
+        assert (response.snapshot, response.read_start_offset) == (None, 2)
 
-    def test_tells_where_to_cut_to_who_is_beyond_it(self) -> None:
+    def test_returns_diverging_epoch(self) -> None:
         bench = leader_with_snapshot(start=2)
         response = self.fetched(bench, 9, 2)
         assert (response.snapshot, response.diverging) == (None, OffsetAndEpoch(3, 2))
@@ -68,10 +66,10 @@ class TestLeader:
     def test_gives_records_to_all_others_then(self) -> None:
         assert self.fetched(leader_with_snapshot(), 1, 1).snapshot is None
 
-    def test_sends_nobody_there_without_a_snapshot(self) -> None:
+    def test_without_snapshot_replies_offset_out_of_range(self) -> None:
         bench = leader_with_snapshot()
         bench.log.latest_snapshot = None
-        assert self.fetched(bench, 0, 0).read_from == 0
+        assert self.fetched(bench, 0, 0).read_start_offset == 0
 
     @pytest.mark.parametrize(("start", "error"), [(0, ErrorCode.NONE), (2, ErrorCode.OFFSET_OUT_OF_RANGE)])
     def test_consumers_read_records_or_none(self, start: int, error: ErrorCode) -> None:
@@ -79,7 +77,7 @@ class TestLeader:
         assert (response.error, response.snapshot) == (error, None)
 
     @pytest.mark.parametrize("is_told", [True, False])
-    def test_who_fetches_one_is_not_caught_up_when_it_has_it(self, is_told: bool) -> None:
+    def test_fetched_snapshot_does_not_mean_caught_up(self, is_told: bool) -> None:
         """It had all that the leader had long ago; it would be made a voter for it."""
         bench = leader_with_snapshot(start=2)
         end, epoch, caught_up = bench.log.end_offset, bench.engine.epoch, bench.now
@@ -105,7 +103,7 @@ class TestLeader:
         assert bench.engine.high_watermark == before
 
 
-def asked(bench: Single, **fields: Any) -> SnapshotResponse:
+def asked(bench: EngineHarness, **fields: Any) -> SnapshotResponse:
     values: dict[str, Any] = {
         "replica": key(2),
         "epoch": bench.engine.epoch,
@@ -137,15 +135,15 @@ class TestServing:
         bench = leader_with_snapshot()
         assert asked(bench, epoch=bench.engine.epoch + difference).error is error
 
-    def test_is_for_the_leader_alone_and_others_say_who_that_is(self) -> None:
-        bench = Single(voters=voter_set(1, 2, 3)).to_follower(3)
+    def test_non_leader_names_the_leader_to_snapshot_fetch(self) -> None:
+        bench = EngineHarness(voters=voter_set(1, 2, 3)).to_follower(3)
         response = asked(bench)
         assert (response.error, response.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 3)
 
     def test_refuses_a_negative_position_without_killing_a_stock_peer(self) -> None:
         assert asked(leader_with_snapshot(), position=-1).error is ErrorCode.POSITION_OUT_OF_RANGE
 
-    def test_never_says_what_kills_a_stock_peer(self) -> None:
+    def test_never_returns_error_fatal_to_stock_peer(self) -> None:
         bench = leader_with_snapshot()
         for fields in ({"replica": ME}, {"position": -1}, {"max_bytes": -1}, {"epoch": -1}):
             assert asked(bench, **fields).error is not ErrorCode.INVALID_REQUEST
@@ -166,25 +164,27 @@ class TestServing:
         assert not bench.engine.is_leader
 
 
-def told(bench: Single, snapshot: OffsetAndEpoch = SNAPSHOT) -> FetchResponse:
+def told(bench: EngineHarness, snapshot: OffsetAndEpoch = SNAPSHOT) -> FetchResponse:
     return FetchResponse(ErrorCode.NONE, 2, bench.engine.epoch, 100, 100, snapshot=snapshot)
 
 
-def piece(bench: Single, data: bytes, position: int = 0, size: int = 10, **fields: Any) -> SnapshotResponse:
+def piece(
+    bench: EngineHarness, data: bytes, position: int = 0, size: int = 10, **fields: Any
+) -> SnapshotResponse:
     values: dict[str, Any] = {"error": ErrorCode.NONE, "snapshot": SNAPSHOT} | fields
     return SnapshotResponse(
         leader_id=2, epoch=bench.engine.epoch, position=position, size=size, data=data, **values
     )
 
 
-def follower(epochs: tuple[int, ...] = (1, 1), state: QuorumState | None = None) -> Single:
+def follower(epochs: tuple[int, ...] = (1, 1), state: QuorumState | None = None) -> EngineHarness:
     """It has been told to fetch SNAPSHOT, and asks for its beginning."""
-    bench = Single(epochs, state or QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+    bench = EngineHarness(epochs, state or QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
     bench.answer(2, told(bench))
     return bench
 
 
-def request_of(bench: Single) -> SnapshotRequest:
+def request_of(bench: EngineHarness) -> SnapshotRequest:
     (request,) = bench.requests(SnapshotRequest).values()
     assert isinstance(request, SnapshotRequest)
     return request
@@ -197,7 +197,7 @@ class TestFetching:
         assert (request.replica, request.epoch, request.snapshot, request.position) == (ME, 5, SNAPSHOT, 0)
 
     def test_goes_on_where_it_was(self) -> None:
-        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.log.part = SNAPSHOT, b"1234"
         bench.answer(2, told(bench))
         assert request_of(bench).position == 4
@@ -205,14 +205,14 @@ class TestFetching:
     def test_keeps_what_comes_and_asks_for_more(self) -> None:
         bench = follower()
         effects = bench.answer(2, piece(bench, b"1234"))
-        assert effects.snapshot_part == SnapshotPart(SNAPSHOT, 0, b"1234", 10)
+        assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"1234", 10)
         assert request_of(bench).position == 4
 
     def test_both_sides_keep_in_touch_while_the_whole_is_checked(self) -> None:
         """That takes seconds for a large one: the leader must not be given up, nor give this replica up."""
         bench = follower()
         effects = bench.answer(2, piece(bench, b"0123456789"))
-        assert effects.snapshot_part == SnapshotPart(SNAPSHOT, 0, b"0123456789", 10)
+        assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"0123456789", 10)
         for _ in range(20):
             assert bench.requests(FetchRequest) == bench.requests(SnapshotRequest) == {}
             before = bench.now
@@ -256,41 +256,41 @@ class TestFetching:
         bench = follower()
         values: dict[str, Any] = {"data": b"1234", "position": 0} | wrong
         effects = bench.answer(2, piece(bench, **values))
-        assert effects.snapshot_part is None
+        assert effects.snapshot_chunk is None
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
 
-    def test_begins_anew_where_what_is_here_is_as_much_as_there_is_or_more(self) -> None:
+    def test_restarts_when_local_bytes_reach_snapshot_size(self) -> None:
         """The node went down between the last piece and the check, or another leader has another file."""
-        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.log.part = SNAPSHOT, b"0123456789"
         bench.answer(2, told(bench))
         assert request_of(bench).position == 10
         bench.answer(2, piece(bench, b"", 10, error=ErrorCode.POSITION_OUT_OF_RANGE))
         assert request_of(bench).position == 0
         effects = bench.answer(2, piece(bench, b"0123456789"))
-        assert effects.snapshot_part == SnapshotPart(SNAPSHOT, 0, b"0123456789", 10)
+        assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"0123456789", 10)
 
     def test_one_that_brings_nothing_is_not_fetched(self) -> None:
-        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.answer(2, bench.records(Batch(2, 200, 4, b"x"), high_watermark=2))
         bench.answer(2, told(bench))
         assert not bench.requests(SnapshotRequest)
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
 
-    def test_one_below_what_is_committed_is_a_broken_promise(self) -> None:
+    def test_snapshot_below_high_watermark_is_an_invariant_violation(self) -> None:
         """Before it is on the disk: a restart would take it."""
-        bench = Single((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
+        bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.answer(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
         effects = bench.answer(2, told(bench))
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
 
     def test_what_another_snapshot_brought_is_committed_after_a_restart_too(self) -> None:
-        bench = Single((), QuorumState(5), voters=voter_set(1, 2, 3))
-        bench.log.restart_at(OffsetAndEpoch(150, 2))
-        bench = Single.restarted(bench).to_follower(2)
+        bench = EngineHarness((), QuorumState(5), voters=voter_set(1, 2, 3))
+        bench.log.reset_to_snapshot(OffsetAndEpoch(150, 2))
+        bench = EngineHarness.restarted(bench).to_follower(2)
         effects = bench.answer(2, told(bench))
         assert effects.fatal is not None
         assert "below the high watermark 150" in effects.fatal
@@ -311,52 +311,52 @@ class TestFetching:
         bench.answer(3, FetchResponse(ErrorCode.NONE, 3, 6, 120, 120, snapshot=other))
         assert (request_of(bench).snapshot, request_of(bench).position) == (other, 0)
 
-    def test_without_room_it_is_begun_anew_later_and_what_comes_meanwhile_is_dropped(self) -> None:
+    def test_full_disk_restarts_fetch_later(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"1234"))
         bench.log.part = None
         bench.step(SnapshotChecked(SNAPSHOT, None))
-        assert bench.answer(2, piece(bench, b"56", 4)).snapshot_part is None
+        assert bench.answer(2, piece(bench, b"56", 4)).snapshot_chunk is None
         before = bench.now
         bench.fire()
         assert bench.now - before == bench.settings.retry_backoff_max_ms
         bench.answer(2, told(bench))
         assert request_of(bench).position == 0
 
-    def test_a_failed_request_is_repeated(self) -> None:
+    def test_failed_request_is_repeated(self) -> None:
         bench = follower()
         bench.fail(2)
         bench.fire()
         assert request_of(bench).position == 0
 
-    def test_a_leader_that_steps_down_is_given_up(self) -> None:
+    def test_resigned_leader_is_abandoned(self) -> None:
         bench = follower()
         bench.answer(2, piece(bench, b"", error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
         assert bench.engine.deadline < bench.now + bench.settings.fetch_timeout_ms
 
-    def test_a_new_leader_is_asked_for_records_first(self) -> None:
+    def test_new_leader_is_sent_a_fetch_first(self) -> None:
         bench = follower()
         bench.to_follower(3, 6)
         assert list(bench.requests(FetchRequest)) == [3]
 
-    def test_an_answer_of_the_old_leader_is_not_kept_then(self) -> None:
+    def test_response_of_the_old_leader_is_not_kept_then(self) -> None:
         bench = follower()
         old = bench.open[2]
         bench.to_follower(3, 6)
         bench.open[2] = old
-        assert bench.answer(2, piece(bench, b"1234")).snapshot_part is None
+        assert bench.answer(2, piece(bench, b"1234")).snapshot_chunk is None
 
 
 class TestTaking:
-    def checked(self, bench: Single, voters: VoterAssignment | None = VOTERS) -> Effects:
+    def checked(self, bench: EngineHarness, voters: VoterAssignment | None = VOTERS) -> Effects:
         bench.answer(2, piece(bench, b"0123456789"))
         return bench.step(SnapshotChecked(SNAPSHOT, voters))
 
-    def test_the_log_is_begun_anew_and_all_of_it_is_committed(self) -> None:
+    def test_log_is_reset_and_fully_committed(self) -> None:
         bench = follower()
         effects = self.checked(bench)
-        assert effects.restart_at == SNAPSHOT
-        assert effects.committed_up_to == 100
+        assert effects.reset_to_snapshot == SNAPSHOT
+        assert effects.new_high_watermark == 100
         (fetch,) = bench.requests(FetchRequest).values()
         assert (fetch.offset, fetch.last_epoch) == (100, 3)
 
@@ -366,22 +366,22 @@ class TestTaking:
         assert bench.engine.voters == VoterAssignment(voter_set(2, 3, 4), (4,))
         assert not bench.engine.is_voter
 
-    def test_an_unsound_one_changes_nothing(self) -> None:
+    def test_unsound_one_changes_nothing(self) -> None:
         bench = follower()
         effects = self.checked(bench, None)
-        assert (effects.restart_at, effects.committed_up_to) == (None, None)
+        assert (effects.reset_to_snapshot, effects.new_high_watermark) == (None, None)
         assert bench.engine.voters.current == voter_set(1, 2, 3)
         bench.fire()
         assert list(bench.requests(FetchRequest)) == [2]
 
-    def records_of_a_new_leader(self, bench: Single, high_watermark: int, epoch: int) -> None:
+    def records_of_a_new_leader(self, bench: EngineHarness, high_watermark: int, epoch: int) -> None:
         """While the snapshot is checked, records come up to offset 200."""
         bench.answer(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
         came = bench.records(Batch(2, 200, epoch, b"x"), high_watermark=high_watermark, leader=3)
         bench.answer(3, came)
 
-    def test_what_was_committed_is_never_taken_back(self) -> None:
+    def test_committed_records_are_never_truncated(self) -> None:
         bench = follower()
         self.records_of_a_new_leader(bench, 150, epoch=2)
         effects = bench.step(SnapshotChecked(SNAPSHOT, VOTERS))
@@ -391,10 +391,10 @@ class TestTaking:
     def test_one_that_brings_nothing_any_more_is_left(self) -> None:
         bench = follower()
         self.records_of_a_new_leader(bench, 2, epoch=4)
-        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at is None
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot is None
         assert bench.engine.leader_id == 3
 
-    def test_an_unsound_one_is_not_fetched_at_once_again(self) -> None:
+    def test_unsound_one_is_not_fetched_at_once_again(self) -> None:
         bench = follower()
         before = bench.now
         self.checked(bench, None)
@@ -409,7 +409,7 @@ class TestTaking:
         bench.answer(2, piece(bench, b"0123456789"))
         bench.to_follower(3, 6)
         stale = bench.open[3]
-        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at == SNAPSHOT
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot == SNAPSHOT
         assert bench.requests(FetchRequest)[3].offset == 100
         # What it was asked before is of the log that is gone.
         bench.open[3] = stale
@@ -417,10 +417,10 @@ class TestTaking:
         assert (effects.truncate_to, effects.fatal) == (None, None)
 
     @pytest.mark.parametrize("role", [Role.PROSPECTIVE, Role.CANDIDATE])
-    def test_who_campaigns_takes_none(self, role: Role) -> None:
-        bench = Single(voters=voter_set(1, 2, 3))
+    def test_campaigning_replica_installs_no_snapshot(self, role: Role) -> None:
+        bench = EngineHarness(voters=voter_set(1, 2, 3))
         bench = bench.to_prospective() if role is Role.PROSPECTIVE else bench.to_candidate()
-        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at is None
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot is None
         assert bench.engine.role is role
 
     def test_is_taken_though_the_leader_is_lost_meanwhile(self) -> None:
@@ -430,13 +430,13 @@ class TestTaking:
         while bench.engine.role is Role.FOLLOWER:
             bench.fire()
         assert bench.engine.role is Role.UNATTACHED
-        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at == SNAPSHOT
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot == SNAPSHOT
 
-    def test_a_leader_takes_none(self) -> None:
-        bench = Single(voters=voter_set(1, 2, 3)).to_leader()
-        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).restart_at is None
+    def test_leader_installs_no_snapshot(self) -> None:
+        bench = EngineHarness(voters=voter_set(1, 2, 3)).to_leader()
+        assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot is None
 
-    def test_a_replaced_disk_may_vote_again_once_the_voters_name_it(self) -> None:
+    def test_replaced_disk_may_vote_again_once_the_voters_name_it(self) -> None:
         bench = follower(epochs=(), state=QuorumState(0))
         assert bench.engine._replica.catching_up
         self.checked(bench)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from quorumd.ids import NO_NODE
-from quorumd.raft.messages import EndRequest, FetchRequest
+from quorumd.raft.messages import EndEpochRequest, FetchRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from tests.support.raft_quorum import key
-from tests.support.raft_single import Single
+from tests.support.raft_single import EngineHarness
 
 
 @pytest.mark.parametrize(
@@ -27,35 +27,35 @@ from tests.support.raft_single import Single
     ],
 )
 def test_start(epochs: tuple[int, ...], saved: QuorumState, role: Role, save: QuorumState | None) -> None:
-    bench = Single(epochs, saved)
+    bench = EngineHarness(epochs, saved)
     assert bench.engine.role is role
     assert (bench.saves or [None]) == [save]
     assert bench.engine.voted == (save or saved).voted
 
 
-def test_a_follower_fetches_from_the_leader_it_knew() -> None:
-    bench = Single((1,), QuorumState(4, 2))
+def test_follower_fetches_from_the_leader_it_knew() -> None:
+    bench = EngineHarness((1,), QuorumState(4, 2))
     assert list(bench.requests(FetchRequest)) == [2]
 
 
-def test_a_leader_that_comes_back_says_that_its_epoch_is_over() -> None:
-    bench = Single((1,), QuorumState(4, 1, key(1)))
-    assert {peer: (r.leader_id, r.epoch) for peer, r in bench.requests(EndRequest).items()} == {
+def test_restarted_leader_sends_end_quorum_epoch() -> None:
+    bench = EngineHarness((1,), QuorumState(4, 1, key(1)))
+    assert {peer: (r.leader_id, r.epoch) for peer, r in bench.requests(EndEpochRequest).items()} == {
         2: (1, 4),
         3: (1, 4),
     }
 
 
 def test_the_role_names_of_the_metric() -> None:
-    assert Single((1,), QuorumState(4, NO_NODE, key(3))).engine.role_name == "voted"
-    assert Single((1,), QuorumState(4)).engine.role_name == "unattached"
-    assert Single((1,), QuorumState(4, 2)).engine.role_name == "follower"
-    assert Single((1,), QuorumState(4, 2), me=key(1, life=2)).engine.role_name == "observer"
+    assert EngineHarness((1,), QuorumState(4, NO_NODE, key(3))).engine.role_name == "voted"
+    assert EngineHarness((1,), QuorumState(4)).engine.role_name == "unattached"
+    assert EngineHarness((1,), QuorumState(4, 2)).engine.role_name == "follower"
+    assert EngineHarness((1,), QuorumState(4, 2), me=key(1, incarnation=2)).engine.role_name == "observer"
 
 
 @pytest.mark.parametrize("saved", [QuorumState(), QuorumState(4, 1, key(1)), QuorumState(4)])
-def test_a_sole_voter_does_not_wait(saved: QuorumState) -> None:
-    bench = Single((), saved, founders=(1,))
+def test_sole_voter_does_not_wait(saved: QuorumState) -> None:
+    bench = EngineHarness((), saved, founders=(1,))
     began = bench.now
     while not bench.engine.is_leader:
         bench.fire()

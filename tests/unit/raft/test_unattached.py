@@ -5,17 +5,17 @@ from random import Random
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
-from quorumd.raft.events import FoundingPermitted, LeaderHeard
+from quorumd.raft.events import FoundingPermitted, LeaderReported
 from quorumd.raft.messages import FetchRequest
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterSet
 from tests.support.raft_quorum import key, voter_set
-from tests.support.raft_single import Single, fetch_error
+from tests.support.raft_single import EngineHarness, fetch_error
 
 
-def test_asks_anybody_who_leads() -> None:
-    bench = Single((1,), QuorumState(3), me=key(9))
+def test_fetches_from_any_peer_to_find_leader() -> None:
+    bench = EngineHarness((1,), QuorumState(3), me=key(9))
     bench.fire()
     assert list(bench.requests(FetchRequest)) == [1]
     assert bench.requests(FetchRequest)[1].max_wait_ms == 0
@@ -23,15 +23,15 @@ def test_asks_anybody_who_leads() -> None:
     assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 3, 6)
 
 
-def test_asked_the_leader_itself() -> None:
-    bench = Single((1,), QuorumState(3))
+def test_fetches_from_the_leader_itself() -> None:
+    bench = EngineHarness((1,), QuorumState(3))
     bench.fire()
     bench.answer(2, fetch_error(ErrorCode.NONE, 2, 3))
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
 
 
-def test_asks_again_with_growing_pauses() -> None:
-    bench = Single((1,), QuorumState(3), me=key(9))
+def test_retries_with_backoff() -> None:
+    bench = EngineHarness((1,), QuorumState(3), me=key(9))
     pauses = []
     for failed in (False, True, False):
         while not bench.requests(FetchRequest):
@@ -45,11 +45,11 @@ def test_asks_again_with_growing_pauses() -> None:
     assert pauses == [16, 32, 64]
 
 
-def test_asks_a_voter_first_and_every_other_time_anybody() -> None:
+def test_alternates_between_voters_and_any_peer() -> None:
     """Among many observers that lost their leader at the same moment, chance would rarely find a voter."""
     asked = []
     for seed in range(40):
-        bench = Single((1,), QuorumState(3), me=key(9), below=Random(seed).randrange)
+        bench = EngineHarness((1,), QuorumState(3), me=key(9), randrange=Random(seed).randrange)
         for observer in range(20, 40):
             bench.discover(key(observer))
         for _ in range(4):
@@ -62,8 +62,8 @@ def test_asks_a_voter_first_and_every_other_time_anybody() -> None:
     assert len(set(asked[1::2])) > 15
 
 
-def test_without_anybody_to_ask_it_waits_for_an_address() -> None:
-    bench = Single((), me=key(9), founders=())
+def test_without_peers_it_waits_for_discovery() -> None:
+    bench = EngineHarness((), me=key(9), founders=())
     bench.fire()
     assert bench.requests(FetchRequest) == {}
     bench.discover(key(9))
@@ -74,38 +74,38 @@ def test_without_anybody_to_ask_it_waits_for_an_address() -> None:
     assert list(bench.requests(FetchRequest)) == [5]
 
 
-def test_hearsay_of_a_leader() -> None:
-    bench = Single((1,), QuorumState(3))
-    bench.step(LeaderHeard(2, 2))
+def test_reported_leader() -> None:
+    bench = EngineHarness((1,), QuorumState(3))
+    bench.step(LeaderReported(2, 2))
     assert bench.engine.role is Role.UNATTACHED
-    bench.step(LeaderHeard(2, 3))
+    bench.step(LeaderReported(2, 3))
     assert (bench.engine.leader_id, bench.engine.epoch) == (2, 3)
-    assert bench.step(LeaderHeard(3, 3)).fatal is None
+    assert bench.step(LeaderReported(3, 3)).fatal is None
     assert bench.engine.leader_id == 2
-    bench.step(LeaderHeard(3, 4))
+    bench.step(LeaderReported(3, 4))
     assert (bench.engine.leader_id, bench.engine.epoch) == (3, 4)
 
 
-def test_hearing_that_it_led_a_later_epoch_itself() -> None:
-    bench = Single((1,), QuorumState(3))
-    bench.step(LeaderHeard(1, 9))
+def test_report_that_it_led_a_later_epoch() -> None:
+    bench = EngineHarness((1,), QuorumState(3))
+    bench.step(LeaderReported(1, 9))
     assert (bench.engine.role, bench.engine.epoch, bench.engine.leader_id) == (Role.UNATTACHED, 9, NO_NODE)
 
 
-def test_hearsay_brings_back_a_leader_that_was_given_up() -> None:
-    bench = Single((1,), QuorumState(3, 2), me=key(9))
+def test_reported_leader_is_refollowed() -> None:
+    bench = EngineHarness((1,), QuorumState(3, 2), me=key(9))
     bench.now += 5000
     bench.fire()
     assert bench.engine.role is Role.UNATTACHED
-    bench.step(LeaderHeard(3, 3))
+    bench.step(LeaderReported(3, 3))
     assert bench.engine.role is Role.UNATTACHED
-    bench.step(LeaderHeard(2, 3))
+    bench.step(LeaderReported(2, 3))
     assert bench.engine.leader_id == 2
 
 
 class TestFirstElection:
-    def test_a_blank_replica_never_campaigns(self) -> None:
-        bench = Single((), founders=())
+    def test_blank_replica_never_campaigns(self) -> None:
+        bench = EngineHarness((), founders=())
         bench.discover(key(2), key(3))
         for _ in range(20):
             bench.fire()
@@ -115,28 +115,28 @@ class TestFirstElection:
         assert bench.engine.role_name == "observer"
 
     def test_permission_to_found_a_quorum_does_not_wait_for_an_election_timeout(self) -> None:
-        bench = Single((), below=lambda bound: bound - 1, founders=())
+        bench = EngineHarness((), randrange=lambda bound: bound - 1, founders=())
         assert bench.engine._replica.state.election_deadline == bench.now + 1999
         bench.step(FoundingPermitted(voter_set(1, 2, 3)))
         assert bench.engine._replica.state.election_deadline == bench.now + 249
 
     def test_permission_comes_too_late_for_a_replica_with_records(self) -> None:
-        bench = Single((1,), voters=voter_set(2, 3))
+        bench = EngineHarness((1,), voters=voter_set(2, 3))
         bench.step(FoundingPermitted(voter_set(1)))
         assert bench.engine.founders == VoterSet()
         assert not bench.engine.is_voter
 
-    def test_a_blank_replica_stays_blank_whatever_epoch_it_hears_of_without_a_leader(self) -> None:
+    def test_blank_replica_ignores_epochs_without_a_leader(self) -> None:
         """An epoch is a sign of an existing quorum: it would keep this replica from founding one."""
-        bench = Single((), founders=())
+        bench = EngineHarness((), founders=())
         bench.discover(key(2))
         bench.fire()
         bench.answer(2, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 5))
         assert bench.engine.is_blank
 
 
-def test_a_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:
-    bench = Single().to_resigned()
+def test_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:
+    bench = EngineHarness().to_resigned()
     epoch = bench.engine.epoch
     bench.fire()
     assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, epoch + 1)
@@ -144,6 +144,6 @@ def test_a_resigned_leader_leaves_its_epoch_when_nobody_followed() -> None:
     bench.to_prospective()
 
 
-def test_an_unattached_voter_is_woken_by_time_alone() -> None:
-    assert Single().engine.deadline < inf
-    assert Single().engine.wants_leader_probe(0.0)
+def test_unattached_voter_is_woken_by_time_alone() -> None:
+    assert EngineHarness().engine.deadline < inf
+    assert EngineHarness().engine.should_probe_leader(0.0)

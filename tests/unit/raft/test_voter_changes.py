@@ -8,27 +8,27 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, Endpoint, ReplicaKey
-from quorumd.raft.effects import ControlBatch, VotersAnswer
+from quorumd.raft.effects import ControlBatch, VoterChangeResult
 from quorumd.raft.events import (
     AddVoter,
     PeerDiscovered,
     RemoveVoter,
+    SetTargetVoters,
     StorageFull,
-    TargetVoters,
     UpdateVoter,
-    VotersAsked,
+    VoterChangeRequested,
 )
-from quorumd.raft.messages import BeginRequest, EndRequest, FetchRequest
+from quorumd.raft.messages import BeginEpochRequest, EndEpochRequest, FetchRequest
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import Voter, VoterAssignment
 from tests.support.raft_quorum import Batch, Quorum, directory, endpoint, key, voter_set
-from tests.support.raft_single import ME, Single
+from tests.support.raft_single import ME, EngineHarness
 
 ALL = voter_set(1, 2, 3)
 
 
-def leader(committed: bool = True) -> Single:
-    bench = Single(voters=ALL)
+def leader(committed: bool = True) -> EngineHarness:
+    bench = EngineHarness(voters=ALL)
     bench.discover(ME, key(2), key(3), key(4), key(5))
     bench.to_leader(committed)
     if committed:
@@ -36,11 +36,11 @@ def leader(committed: bool = True) -> Single:
     return bench
 
 
-def asked(bench: Single, change: Any) -> list[VotersAnswer]:
-    return bench.step(VotersAsked("asker", change)).voters_answered
+def asked(bench: EngineHarness, change: Any) -> list[VoterChangeResult]:
+    return bench.step(VoterChangeRequested("asker", change)).voter_change_results
 
 
-def refused(bench: Single, change: Any) -> ErrorCode:
+def refused(bench: EngineHarness, change: Any) -> ErrorCode:
     before = bench.log.end_offset
     (answer,) = asked(bench, change)
     assert answer.token == "asker"
@@ -49,100 +49,100 @@ def refused(bench: Single, change: Any) -> ErrorCode:
     return answer.error
 
 
-def commit(bench: Single, *peers: int) -> list[VotersAnswer]:
+def commit(bench: EngineHarness, *peers: int) -> list[VoterChangeResult]:
     """Flush, and let peers fetch all there is; what was answered meanwhile."""
-    answered = list(bench.flush().voters_answered)
+    answered = list(bench.flush().voter_change_results)
     for peer in peers:
         bench.ask(bench.fetch_of(peer), reply=peer)
-        answered += bench.effects.voters_answered
+        answered += bench.effects.voter_change_results
     return answered
 
 
-def newest_record(bench: Single) -> VoterAssignment:
+def newest_record(bench: EngineHarness) -> VoterAssignment:
     latest = bench.history.latest
     assert latest is not None
     return latest
 
 
 class TestTargets:
-    def test_an_observer_whose_address_nobody_knows_can_be_no_target(self) -> None:
+    def test_observer_with_unknown_address_cannot_be_target(self) -> None:
         bench = leader()
         bench.ask(bench.fetch_of(9, wait=0))
-        assert refused(bench, TargetVoters((1, 9))) is ErrorCode.INVALID_REQUEST
+        assert refused(bench, SetTargetVoters((1, 9))) is ErrorCode.INVALID_REQUEST
 
-    def test_is_answered_when_the_target_is_committed_not_when_it_is_reached(self) -> None:
+    def test_reassignment_responds_when_target_is_committed(self) -> None:
         bench = leader()
         assert not bench.engine.has_uncommitted_voters
-        assert asked(bench, TargetVoters((4, 5))) == []
+        assert asked(bench, SetTargetVoters((4, 5))) == []
         assert bench.engine.has_uncommitted_voters
         assert newest_record(bench) == VoterAssignment(ALL, (4, 5))
-        assert commit(bench, 2) == [VotersAnswer("asker", ErrorCode.NONE)]
+        assert commit(bench, 2) == [VoterChangeResult("asker", ErrorCode.NONE)]
         assert newest_record(bench).target == (4, 5)
 
     @pytest.mark.parametrize("ids", [(), (1, 1), (-1, 2), (1, 9)])
-    def test_a_set_that_cannot_be_is_refused(self, ids: tuple[int, ...]) -> None:
-        assert refused(leader(), TargetVoters(ids)) is ErrorCode.INVALID_REQUEST
+    def test_invalid_target_set_is_rejected(self, ids: tuple[int, ...]) -> None:
+        assert refused(leader(), SetTargetVoters(ids)) is ErrorCode.INVALID_REQUEST
 
     def test_waits_for_a_commit_of_the_own_epoch(self) -> None:
-        assert refused(leader(committed=False), TargetVoters((1, 2))) is ErrorCode.REQUEST_TIMED_OUT
+        assert refused(leader(committed=False), SetTargetVoters((1, 2))) is ErrorCode.REQUEST_TIMED_OUT
 
     def test_only_the_leader_does_it(self) -> None:
-        bench = Single(voters=ALL).to_follower(2)
-        assert refused(bench, TargetVoters((1, 2))) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        bench = EngineHarness(voters=ALL).to_follower(2)
+        assert refused(bench, SetTargetVoters((1, 2))) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_who_loses_leadership_says_that_the_outcome_is_not_known(self) -> None:
+    def test_lost_leadership_reports_unknown_outcome(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((4, 5)))
+        asked(bench, SetTargetVoters((4, 5)))
         bench.to_follower(2, bench.engine.epoch + 1)
-        (answer,) = bench.effects.voters_answered
+        (answer,) = bench.effects.voter_change_results
         assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_a_record_that_the_full_disk_refused_is_taken_back(self) -> None:
+    def test_record_that_the_full_disk_refused_is_rolled_back(self) -> None:
         bench = leader()
         asked(bench, RemoveVoter(key(3)))
         bench.log.truncate(bench.log.end_offset - 1)
-        assert [a.error for a in bench.step(StorageFull()).voters_answered] == [
+        assert [a.error for a in bench.step(StorageFull()).voter_change_results] == [
             ErrorCode.NOT_LEADER_OR_FOLLOWER
         ]
         assert newest_record(bench) == VoterAssignment(ALL)
 
 
 class TestHole35:
-    def test_a_target_may_change_while_the_last_one_is_not_committed(self) -> None:
+    def test_target_may_change_while_the_last_one_is_not_committed(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((4, 5)))
-        assert asked(bench, TargetVoters((2, 3))) == []
+        asked(bench, SetTargetVoters((4, 5)))
+        assert asked(bench, SetTargetVoters((2, 3))) == []
         assert newest_record(bench) == VoterAssignment(ALL, (2, 3))
 
     def test_cancelling_keeps_who_votes_now(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((4, 5)))
-        asked(bench, TargetVoters(None))
+        asked(bench, SetTargetVoters((4, 5)))
+        asked(bench, SetTargetVoters(None))
         assert newest_record(bench) == VoterAssignment(ALL)
 
-    def test_cancelling_nothing_is_done_at_once(self) -> None:
-        assert refused(leader(), TargetVoters(None)) is ErrorCode.NONE
+    def test_cancelling_nothing_is_done_immediately(self) -> None:
+        assert refused(leader(), SetTargetVoters(None)) is ErrorCode.NONE
 
 
-def test_hole_36_a_target_of_those_who_vote_already_ends_what_runs() -> None:
+def test_hole_36_target_of_those_who_vote_already_ends_what_runs() -> None:
     bench = leader()
-    asked(bench, TargetVoters((4, 5)))
-    asked(bench, TargetVoters((3, 1, 2)))
+    asked(bench, SetTargetVoters((4, 5)))
+    asked(bench, SetTargetVoters((3, 1, 2)))
     assert newest_record(bench) == VoterAssignment(ALL)
 
 
 class TestSteps:
-    def test_a_caught_up_target_becomes_a_voter_by_the_folder_it_fetches_with(self) -> None:
+    def test_caught_up_target_becomes_a_voter_by_the_folder_it_fetches_with(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((1, 2, 3, 4)))
+        asked(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4), reply=4)
         assert newest_record(bench) == VoterAssignment(voter_set(1, 2, 3, 4))
-        assert list(bench.requests(BeginRequest)) == [4]
+        assert list(bench.requests(BeginEpochRequest)) == [4]
 
     def test_not_before_it_has_caught_up(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((1, 2, 3, 4)))
+        asked(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4, offset=1), reply=4)
         assert newest_record(bench).current == ALL
@@ -152,37 +152,37 @@ class TestSteps:
         bench.ask(bench.fetch_of(4), reply=4)
         bench.now += bench.settings.fetch_timeout_ms + 1
         bench.ask(bench.fetch_of(2), reply=2)
-        asked(bench, TargetVoters((1, 2, 3, 4)))
+        asked(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         assert newest_record(bench).current == ALL
 
     def test_not_before_the_record_of_the_step_before_is_committed(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((1, 2, 3, 4, 5)))
+        asked(bench, SetTargetVoters((1, 2, 3, 4, 5)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4), reply=4)
         bench.ask(bench.fetch_of(5), reply=5)
         assert newest_record(bench).current == voter_set(1, 2, 3, 4)
 
-    def test_a_new_voter_counts_with_what_it_had_fetched(self) -> None:
+    def test_new_voter_counts_with_what_it_had_fetched(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((1, 2, 3, 4)))
+        asked(bench, SetTargetVoters((1, 2, 3, 4)))
         commit(bench, 2)
         bench.ask(bench.fetch_of(4), reply=4)
         voters = bench.engine._replica.state.voters  # it is Leader
         assert voters[4].end_offset == bench.log.end_offset - 1
 
-    def test_a_removed_voter_counts_no_more_and_is_shown_as_an_observer(self) -> None:
+    def test_removed_voter_counts_no_more_and_is_shown_as_an_observer(self) -> None:
         bench = leader()
-        asked(bench, TargetVoters((1, 2)))
+        asked(bench, SetTargetVoters((1, 2)))
         commit(bench, 2)
         assert newest_record(bench) == VoterAssignment(voter_set(1, 2))
         described = bench.engine.describe(bench.now)
         assert [voter.key.id for voter in described.voters] == [1, 2]
         assert [observer.key.id for observer in described.observers] == [3]
 
-    def test_a_record_that_changes_two_voters_stops_a_follower(self) -> None:
-        bench = Single((1, 1), voters=ALL).to_follower(2)
+    def test_record_that_changes_two_voters_stops_a_follower(self) -> None:
+        bench = EngineHarness((1, 1), voters=ALL).to_follower(2)
         record = ControlBatch((VoterAssignment(voter_set(1, 4, 5)),))
         bench.answer(2, bench.records(Batch(2, 3, 1, record)))
         assert bench.effects.fatal is not None
@@ -190,25 +190,25 @@ class TestSteps:
 
 
 class TestLeaving:
-    def test_a_removed_leader_leads_until_that_is_committed_by_the_others(self) -> None:
+    def test_removed_leader_leads_until_that_is_committed_by_the_others(self) -> None:
         bench = leader()
         asked(bench, RemoveVoter(ME))
         assert commit(bench, 2) == []
         assert bench.engine.is_leader
         assert bench.engine.high_watermark < bench.log.end_offset
         bench.ask(bench.fetch_of(3), reply=3)
-        assert bench.effects.voters_answered == [VotersAnswer("asker", ErrorCode.NONE)]
+        assert bench.effects.voter_change_results == [VoterChangeResult("asker", ErrorCode.NONE)]
         assert bench.engine.role is Role.RESIGNED
-        assert sorted(bench.requests(EndRequest)) == [2, 3]
+        assert sorted(bench.requests(EndEpochRequest)) == [2, 3]
 
-    def test_the_fetch_that_ended_it_is_answered(self) -> None:
+    def test_fetch_that_ended_leadership_gets_a_response(self) -> None:
         bench = leader()
         asked(bench, RemoveVoter(ME))
         commit(bench, 2)
         answer = bench.ask(bench.fetch_of(3), reply=3)
         assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_it_looks_for_its_successor_at_once_and_waits_for_it_in_its_own_epoch(self) -> None:
+    def test_it_looks_for_its_successor_immediately_and_waits_for_it_in_its_own_epoch(self) -> None:
         bench = leader()
         asked(bench, RemoveVoter(ME))
         commit(bench, 2, 3)
@@ -228,13 +228,13 @@ class TestLeaving:
         assert bench.engine.epoch <= bench.saves[0].epoch + 1
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_it_observes_its_successor_and_disturbs_nobody(self, seed: int) -> None:
+    def test_removed_leader_observes_its_successor(self, seed: int) -> None:
         quorum = Quorum(3, seed=seed)
         quorum.start()
         first = quorum.run_to_leader()
         quorum.run(1000)
         epoch = quorum.nodes[first].engine.epoch
-        quorum.step(first, VotersAsked(lambda answer: None, RemoveVoter(key(first))))
+        quorum.step(first, VoterChangeRequested(lambda answer: None, RemoveVoter(key(first))))
         assert quorum.run(5000, lambda: quorum.leader_of_voters() not in (None, first))
         successor = quorum.leader_of_voters()
         quorum.run(60_000)
@@ -244,23 +244,23 @@ class TestLeaving:
 
 
 class TestOneVoter:
-    def caught_up(self) -> Single:
+    def caught_up(self) -> EngineHarness:
         bench = leader()
         bench.ask(bench.fetch_of(4), reply=4)
         return bench
 
-    def new(self, life: int = 1) -> Voter:
-        return Voter(key(4, life), (Endpoint("CONTROLLER", "elsewhere", 1),))
+    def new(self, incarnation: int = 1) -> Voter:
+        return Voter(key(4, incarnation), (Endpoint("CONTROLLER", "elsewhere", 1),))
 
     def test_is_added_with_the_endpoints_it_was_given(self) -> None:
         bench = self.caught_up()
         asked(bench, AddVoter(self.new()))
         assert newest_record(bench).current.by_id(4) == self.new()
 
-    def test_is_told_at_once_where_that_was_asked_for_but_not_before_it_is_durable(self) -> None:
+    def test_ack_when_durable_waits_for_flush_only(self) -> None:
         bench = self.caught_up()
         assert asked(bench, AddVoter(self.new(), ack_when_committed=False)) == []
-        assert bench.flush().voters_answered == [VotersAnswer("asker", ErrorCode.NONE)]
+        assert bench.flush().voter_change_results == [VoterChangeResult("asker", ErrorCode.NONE)]
 
     def test_is_refused_while_it_is_behind(self) -> None:
         bench = leader()
@@ -268,11 +268,11 @@ class TestOneVoter:
         assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
 
     def test_another_folder_of_the_node_has_not_caught_up(self) -> None:
-        assert refused(self.caught_up(), AddVoter(self.new(life=2))) is ErrorCode.REQUEST_TIMED_OUT
+        assert refused(self.caught_up(), AddVoter(self.new(incarnation=2))) is ErrorCode.REQUEST_TIMED_OUT
 
-    @pytest.mark.parametrize("life", [1, 2])
-    def test_an_id_votes_once(self, life: int) -> None:
-        voter = Voter(key(2, life), (endpoint(2),))
+    @pytest.mark.parametrize("incarnation", [1, 2])
+    def test_id_votes_once(self, incarnation: int) -> None:
+        voter = Voter(key(2, incarnation), (endpoint(2),))
         assert refused(leader(), AddVoter(voter)) is ErrorCode.DUPLICATE_VOTER
 
     @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ class TestOneVoter:
 
     def test_not_while_a_reassignment_runs(self) -> None:
         bench = self.caught_up()
-        asked(bench, TargetVoters((1, 2, 5)))
+        asked(bench, SetTargetVoters((1, 2, 5)))
         commit(bench, 2)
         assert refused(bench, AddVoter(self.new())) is ErrorCode.REQUEST_TIMED_OUT
         assert refused(bench, RemoveVoter(key(3))) is ErrorCode.REQUEST_TIMED_OUT
@@ -306,7 +306,7 @@ class TestOneVoter:
         assert asked(bench, RemoveVoter(key(2))) == []
 
     def test_the_last_one_cannot_be_removed(self) -> None:
-        bench = Single(voters=voter_set(1))
+        bench = EngineHarness(voters=voter_set(1))
         bench.fire()
         bench.flush()
         assert bench.engine.high_watermark > 0
@@ -341,7 +341,7 @@ class TestEndpoints:
         change = UpdateVoter(Voter(key(2, 2), (self.MOVED,)), bench.engine.epoch)
         assert refused(bench, change) is ErrorCode.VOTER_NOT_FOUND
 
-    def test_that_gossip_tells_anew_are_recorded_by_the_leader(self) -> None:
+    def test_rediscovered_endpoints_are_recorded_by_the_leader(self) -> None:
         bench = leader()
         bench.step(PeerDiscovered(key(2), self.MOVED))
         assert newest_record(bench).current.by_id(2) == Voter(key(2), (self.MOVED,))
@@ -356,7 +356,7 @@ class TestWholeQuorum:
     """All engines together: reassignments under crashes of the leader."""
 
     def reassign(self, quorum: Quorum, *target: int) -> None:
-        done: list[VotersAnswer] = []
+        done: list[VoterChangeResult] = []
 
         def finished() -> bool:
             up = quorum.leader_of_voters()
@@ -366,7 +366,7 @@ class TestWholeQuorum:
             if voters.target is None and voters.current.ids == target:
                 return quorum.nodes[up].committed > quorum.nodes[up].engine._replica.voters.latest_offset
             if voters.target != target:
-                quorum.step(up, VotersAsked(done.append, TargetVoters(target)))
+                quorum.step(up, VoterChangeRequested(done.append, SetTargetVoters(target)))
             return False
 
         assert quorum.run(120_000, finished), f"{target} not reached: {quorum}"
@@ -390,7 +390,7 @@ class TestWholeQuorum:
         quorum = Quorum(voters=3, observers=3, seed=seed)
         quorum.start()
         first = quorum.run_to_leader()
-        quorum.step(first, VotersAsked(lambda answer: None, TargetVoters((4, 5, 6))))
+        quorum.step(first, VoterChangeRequested(lambda answer: None, SetTargetVoters((4, 5, 6))))
         quorum.run(20)
         for _ in range(3):
             quorum.run(400)
@@ -401,7 +401,7 @@ class TestWholeQuorum:
                 quorum.start(leading)
         self.reassign(quorum, 4, 5, 6)
 
-    def test_a_node_with_an_empty_disk_is_a_new_replica(self) -> None:
+    def test_node_with_an_empty_disk_is_a_new_replica(self) -> None:
         quorum = Quorum(voters=3, observers=0, seed=1)
         quorum.start()
         leader_id = quorum.run_to_leader()
@@ -414,10 +414,12 @@ class TestWholeQuorum:
         assert [observer.key for observer in described.observers] == [key(lost, 2)]
         assert engine.voters.current.by_id(lost) is not None
         assert not quorum.nodes[lost].engine.is_voter
-        answers: list[VotersAnswer] = []
-        quorum.step(leader_id, VotersAsked(answers.append, RemoveVoter(key(lost))))
+        answers: list[VoterChangeResult] = []
+        quorum.step(leader_id, VoterChangeRequested(answers.append, RemoveVoter(key(lost))))
         quorum.run(2000)
-        quorum.step(leader_id, VotersAsked(answers.append, AddVoter(Voter(key(lost, 2), (endpoint(lost),)))))
+        quorum.step(
+            leader_id, VoterChangeRequested(answers.append, AddVoter(Voter(key(lost, 2), (endpoint(lost),))))
+        )
         quorum.run(2000)
         assert [answer.error for answer in answers] == [ErrorCode.NONE, ErrorCode.NONE]
         voter = engine.voters.current.by_id(lost)

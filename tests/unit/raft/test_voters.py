@@ -9,13 +9,13 @@ from quorumd.raft.voters import (
     VoterHistory,
     VoterSet,
     majority,
-    reached_by_majority,
+    majority_value,
 )
 from tests.support.raft_quorum import key, voter_set
 
 
 @pytest.mark.parametrize(("voters", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4)])
-def test_a_majority_is_more_than_half(voters: int, needed: int) -> None:
+def test_majority_is_more_than_half(voters: int, needed: int) -> None:
     assert majority(voters) == needed
 
 
@@ -24,10 +24,10 @@ def test_a_majority_is_more_than_half(voters: int, needed: int) -> None:
     [([7], 7), ([7, 3], 3), ([7, 3, 5], 5), ([9, 1, 1, 9], 1), ([9, 1, 1, 9, 4], 4), ([-1, -1, 8], -1)],
 )
 def test_reached_by_majority(offsets: list[int], reached: int) -> None:
-    assert reached_by_majority(offsets) == reached
+    assert majority_value(offsets) == reached
 
 
-def test_a_voter_set_knows_majorities_of_its_own_members_only() -> None:
+def test_voter_set_knows_majorities_of_its_own_members_only() -> None:
     voters = voter_set(1, 2, 3)
     assert voters.ids == (1, 2, 3)
     assert voters.is_majority([1, 3])
@@ -36,18 +36,18 @@ def test_a_voter_set_knows_majorities_of_its_own_members_only() -> None:
     assert voters.by_id(4) is None
 
 
-def test_a_recorded_directory_is_that_disk_and_no_other() -> None:
+def test_recorded_directory_is_that_disk_and_no_other() -> None:
     voters = voter_set(1, 2)
     assert voters.includes(key(1))
-    assert not voters.includes(key(1, life=2))
+    assert not voters.includes(key(1, incarnation=2))
     assert not voters.includes(ReplicaKey(1))
     assert not voters.includes(key(3))
 
 
-def test_a_voter_without_directory_is_known_by_its_node_id() -> None:
+def test_voter_without_directory_is_known_by_its_node_id() -> None:
     voters = VoterSet((Voter(ReplicaKey(1), ()),))
     assert voters.includes(key(1))
-    assert voters.includes(key(1, life=2))
+    assert voters.includes(key(1, incarnation=2))
     assert not voters.includes(key(2))
 
 
@@ -70,7 +70,7 @@ def test_history_gives_the_newest_and_rolls_back() -> None:
 def test_history_knows_what_stood_below_an_offset() -> None:
     first, second = VoterAssignment(voter_set(1)), VoterAssignment(voter_set(1, 2))
     history = VoterHistory([(2, first), (7, second)])
-    assert [history.below(offset) for offset in (0, 2, 3, 7, 8)] == [None, None, first, first, second]
+    assert [history.value_before(offset) for offset in (0, 2, 3, 7, 8)] == [None, None, first, first, second]
 
 
 def test_history_refuses_to_go_back() -> None:

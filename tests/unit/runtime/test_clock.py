@@ -18,7 +18,7 @@ def loop(request: pytest.FixtureRequest) -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
-def test_a_timer_is_never_early_whatever_the_fraction_of_its_deadline(
+def test_timer_is_never_early_regardless_of_the_fraction_of_its_deadline(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     clock = LoopClock(loop)
@@ -47,7 +47,7 @@ class HastyLoop:
         self.asked.append((delay, callback))
 
 
-def test_a_loop_that_calls_too_early_is_asked_again() -> None:
+def test_early_timer_is_rescheduled() -> None:
     loop = HastyLoop()
     clock = LoopClock(loop)  # type: ignore[arg-type]  # all that a timer needs of a loop
     calls: list[str] = []
@@ -60,7 +60,7 @@ def test_a_loop_that_calls_too_early_is_asked_again() -> None:
     assert calls == []
 
 
-def test_a_deadline_in_the_past_is_called_back_and_never_from_inside_the_call(
+def test_deadline_in_the_past_is_called_back_and_never_from_inside_the_call(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     clock = LoopClock(loop)
@@ -73,7 +73,7 @@ def test_a_deadline_in_the_past_is_called_back_and_never_from_inside_the_call(
     assert sorted(calls) == ["soon", "timer"]
 
 
-def test_a_cancelled_timer_stays_silent_and_cancelling_late_does_no_harm(
+def test_cancelled_timer_stays_silent_and_cancelling_late_does_no_harm(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     clock = LoopClock(loop)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quorumd.runtime import disk_operations
-from quorumd.runtime.disk_operations import QUICK_IN_A_ROW, QUICK_S, DiskOperations
+from quorumd.runtime.disk_operations import FAST_OPERATION_S, FAST_STREAK, DiskOperations
 
 PATIENCE_S = 300.0
 
@@ -46,7 +46,7 @@ class Machine:
             callback()
 
     def warm_up(self) -> None:
-        for _ in range(QUICK_IN_A_ROW):
+        for _ in range(FAST_STREAK):
             assert self.do() == "flush"
 
     def _operation(self, takes_s: float, result: object) -> object:
@@ -62,30 +62,30 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
 
 
-def test_a_disk_quick_many_times_in_a_row_is_waited_for(machine: Machine) -> None:
+def test_disk_quick_many_times_in_a_row_is_waited_for(machine: Machine) -> None:
     machine.warm_up()
     assert machine.do() == current_thread().name
-    assert machine.do(QUICK_S / 2) == current_thread().name
+    assert machine.do(FAST_OPERATION_S / 2) == current_thread().name
     machine.operations.close()
 
 
 def test_one_slow_operation_sends_the_next_to_the_flush_thread(machine: Machine) -> None:
     machine.warm_up()
-    assert machine.do(QUICK_S * 2) == current_thread().name
+    assert machine.do(FAST_OPERATION_S * 2) == current_thread().name
     machine.warm_up()
     assert machine.do() == current_thread().name
     machine.operations.close()
 
 
-def test_a_slow_disk_is_never_waited_for(machine: Machine) -> None:
-    assert {machine.do(QUICK_S * 2) for _ in range(QUICK_IN_A_ROW * 2)} == {"flush"}
+def test_slow_disk_is_never_waited_for(machine: Machine) -> None:
+    assert {machine.do(FAST_OPERATION_S * 2) for _ in range(FAST_STREAK * 2)} == {"flush"}
     machine.operations.close()
 
 
 def test_begins_after_submit_has_returned_and_keeps_the_order(machine: Machine) -> None:
     machine.warm_up()
     del machine.results[:]
-    machine.submit(QUICK_S * 2, result=1)
+    machine.submit(FAST_OPERATION_S * 2, result=1)
     machine.submit(result=2)
     assert machine.results == []
     machine.turn()
@@ -102,7 +102,7 @@ def test_what_was_raised_is_handed_over(machine: Machine) -> None:
     machine.operations.close()
 
 
-def test_close_runs_what_waits_for_its_turn_and_the_turn_finds_nothing(machine: Machine) -> None:
+def test_close_runs_pending_operations(machine: Machine) -> None:
     machine.warm_up()
     machine.submit(result="done")
     machine.operations.close()

@@ -6,8 +6,8 @@ from quorumd.runtime.entropy import SystemEntropy
 
 def test_below_stays_below_and_reaches_everything() -> None:
     entropy = SystemEntropy()
-    assert {entropy.below(3) for _ in range(200)} == {0, 1, 2}
-    assert entropy.below(1) == 0
+    assert {entropy.randrange(3) for _ in range(200)} == {0, 1, 2}
+    assert entropy.randrange(1) == 0
 
 
 def test_uuids_differ_are_not_reserved_and_never_look_like_an_option() -> None:

@@ -7,14 +7,14 @@ from http.client import HTTPConnection
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from quorumd.runtime.http_endpoint import HttpEndpoint, Report
+from quorumd.runtime.http_endpoint import HttpEndpoint, ProbeResult
 
 PATIENCE_S = 300.0
 
 
 class Reports:
-    health = Report(True, "ok")
-    readiness = Report(False, "not ready: no leader known")
+    health = ProbeResult(True, "ok")
+    readiness = ProbeResult(False, "not ready: no leader known")
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def test_metrics_in_the_format_that_is_asked_for(endpoint: HttpEndpoint) -> None
     assert text.endswith("# EOF\n")
 
 
-def test_reports_are_asked_anew_each_time(endpoint: HttpEndpoint, reports: Reports) -> None:
+def test_probes_are_evaluated_per_request(endpoint: HttpEndpoint, reports: Reports) -> None:
     assert get(endpoint, "/healthz")[::2] == (200, "ok\n")
     assert get(endpoint, "/readyz")[::2] == (503, "not ready: no leader known\n")
-    reports.health, reports.readiness = Report(False, "stalled"), Report(True, "ready")
+    reports.health, reports.readiness = ProbeResult(False, "stalled"), ProbeResult(True, "ready")
     assert get(endpoint, "/healthz")[::2] == (503, "stalled\n")
     assert get(endpoint, "/readyz")[::2] == (200, "ready\n")
 
@@ -63,11 +63,11 @@ def test_another_path_names_the_paths_there_are(endpoint: HttpEndpoint) -> None:
     assert get(endpoint, "/")[::2] == (404, "/metrics /healthz /readyz\n")
 
 
-def test_a_client_that_says_nothing_blocks_nobody(endpoint: HttpEndpoint) -> None:
+def test_silent_client_does_not_block_others(endpoint: HttpEndpoint) -> None:
     with socket.create_connection(("127.0.0.1", endpoint.port)):
         assert get(endpoint, "/healthz")[0] == 200
 
 
-def test_a_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
+def test_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
     with pytest.raises(OSError, match="in use"):
         HttpEndpoint(("127.0.0.1", endpoint.port), CollectorRegistry(), Reports, Reports)  # type: ignore[arg-type]  # never asked

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.node.readiness import Standing
+from quorumd.node.readiness import NodeStatus
 from quorumd.runtime import monitor as monitor_module
 from quorumd.runtime.monitor import STALLED_AFTER_S, Monitor
 
-STANDING = Standing(1, "follower", 4, 2, 0.0, 2500.0, 42, 42, 10, True, True)
+STANDING = NodeStatus(1, "follower", 4, 2, 0.0, 2500.0, 42, 42, 10, True, True)
 
 
 class Loop:
@@ -50,9 +50,9 @@ def make_node(**engine: Any) -> Any:
     return SimpleNamespace(
         engine=SimpleNamespace(**(state | engine)),
         log=SimpleNamespace(has_room=lambda: True),
-        watch=SimpleNamespace(standing=lambda: STANDING),
+        watch=SimpleNamespace(node_status=lambda: STANDING),
         state_machine=SimpleNamespace(image=ClusterImage(), applied_offset=42),
-        image_is_ahead=False,
+        has_pending_proposals=False,
     )
 
 
@@ -68,45 +68,45 @@ def test_the_idle_ratio_is_the_share_of_time_without_cpu(cpu_used: float, idle: 
     monitor, _ = make_monitor(make_node(), clocks)
     clocks.now_s += 2.0
     clocks.cpu_s += cpu_used
-    monitor.look()
-    assert monitor.gathered.idle_ratio == pytest.approx(idle)
+    monitor.sample()
+    assert monitor.sampled.idle_ratio == pytest.approx(idle)
 
 
 def test_figures_of_the_image_are_those_of_the_last_look() -> None:
     node = make_node()
     monitor, _ = make_monitor(node, Clocks())
-    assert monitor.gathered.image.applied_offset == 0
-    monitor.look()
-    assert monitor.gathered.image.applied_offset == 42
+    assert monitor.sampled.image.applied_offset == 0
+    monitor.sample()
+    assert monitor.sampled.image.applied_offset == 42
 
 
 def test_observers_are_counted_where_the_node_leads() -> None:
     description = SimpleNamespace(observers=("a", "b"))
     node = make_node(is_leader=True, describe=lambda now_ms: description)
     monitor, _ = make_monitor(node, Clocks())
-    monitor.look()
-    assert monitor.gathered.observers == 2
+    monitor.sample()
+    assert monitor.sampled.observers == 2
     node.engine.is_leader = False
-    monitor.look()
-    assert monitor.gathered.observers == 0
+    monitor.sample()
+    assert monitor.sampled.observers == 0
 
 
-def test_a_loop_that_does_not_turn_is_not_healthy() -> None:
+def test_loop_that_does_not_turn_is_not_healthy() -> None:
     clocks = Clocks()
     monitor, _ = make_monitor(make_node(), clocks)
-    monitor.look()
+    monitor.sample()
     clocks.now_s += STALLED_AFTER_S
     assert monitor.health() == (True, "ok")
     clocks.now_s += 1
     assert monitor.health() == (False, "the event loop has not turned for 11 s")
 
 
-def test_a_full_disk_is_not_healthy() -> None:
+def test_full_disk_is_not_healthy() -> None:
     node = make_node()
     monitor, _ = make_monitor(node, Clocks())
     node.log.has_room = lambda: False
-    good, text = monitor.health()
-    assert not good
+    ok, text = monitor.health()
+    assert not ok
     assert "disk is full" in text
 
 
@@ -114,7 +114,7 @@ def test_readiness_is_the_decision_of_the_event_thread(monkeypatch: pytest.Monke
     node = make_node()
     monitor, loop = make_monitor(node, Clocks())
     assert monitor.readiness() == (True, "ready: follower in epoch 4, leader is node 2")
-    node.watch.standing = lambda: replace(STANDING, leader_id=-1, contact_ms=inf)
+    node.watch.node_status = lambda: replace(STANDING, leader_id=-1, contact_ms=inf)
     assert monitor.readiness() == (
         False,
         "not ready: follower in epoch 4, no leader known\nno leader is known",
@@ -124,9 +124,7 @@ def test_readiness_is_the_decision_of_the_event_thread(monkeypatch: pytest.Monke
     assert monitor.readiness() == (False, "not ready: the event loop has not turned for 0 s")
 
 
-def test_systemd_is_told_of_changes_and_that_the_daemon_lives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_systemd_is_notified_of_status_and_watchdog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(tmp_path / "notify"))
@@ -134,8 +132,8 @@ def test_systemd_is_told_of_changes_and_that_the_daemon_lives(
         node = make_node()
         monitor, loop = make_monitor(node, Clocks(), watchdog_s=0.25)
         searching = replace(STANDING, role="unattached", leader_id=-1, contact_ms=inf)
-        for standing in (searching, STANDING, STANDING, searching, replace(STANDING, epoch=5)):
-            node.watch.standing = lambda standing=standing: standing
+        for node_status in (searching, STANDING, STANDING, searching, replace(STANDING, epoch=5)):
+            node.watch.node_status = lambda node_status=node_status: node_status
             monitor.start()
         told = [receiver.recv(1000).decode() for _ in range(11)]
     ready = f"READY=1\nMAINPID={os.getpid()}"
@@ -153,7 +151,7 @@ def test_systemd_is_told_of_changes_and_that_the_daemon_lives(
     assert loop.cancelled
 
 
-def test_a_slow_watchdog_does_not_slow_the_look() -> None:
+def test_slow_watchdog_does_not_slow_the_look() -> None:
     monitor, loop = make_monitor(make_node(), Clocks(), watchdog_s=inf)
     monitor.start()
     assert loop.delays == [1.0]

@@ -27,7 +27,7 @@ def test_one_datagram_a_message(manager: socket.socket) -> None:
     assert manager.recv(1000) == b"STOPPING=1"
 
 
-def test_a_name_outside_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_outside_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"quorumd-test-{os.getpid()}"
     monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
@@ -38,7 +38,7 @@ def test_a_name_outside_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("address", ["", "relative", "/nowhere/at/all"])
-def test_nobody_listens(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_without_listener(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", address)
     assert not notify("READY=1")
 

@@ -16,8 +16,8 @@ import pytest
 
 from quorumd.ports import Disk
 from quorumd.runtime.disk import OsDisk, OsFile
-from quorumd.simulator.disk import SimulatedDisk
-from quorumd.simulator.event_heap import EventHeap, Process
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 PATIENCE_S = 300.0
 
@@ -78,7 +78,7 @@ class TestFileContract:
         file.allocate(3)
         assert file.size() == 5
 
-    def test_a_removed_or_replaced_file_lives_on_while_it_is_open(self, disk: Disk, folder: str) -> None:
+    def test_removed_or_replaced_file_lives_on_while_it_is_open(self, disk: Disk, folder: str) -> None:
         file = disk.open(f"{folder}/file", create=True)
         file.write_at(0, b"ab")
         disk.remove(f"{folder}/file")
@@ -144,7 +144,7 @@ class TestLock:
         held.close()
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
-    def test_a_lock_that_is_refused_leaves_no_descriptor(self, os_disk: OsDisk, folder: str) -> None:
+    def test_lock_that_is_refused_leaves_no_descriptor(self, os_disk: OsDisk, folder: str) -> None:
         os_disk.lock(f"{folder}/lock")
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
@@ -171,7 +171,7 @@ class TestSystemCalls:
         file.allocate(1 << 20)
         assert os.stat(f"{folder}/file").st_blocks * 512 >= 1 << 20
 
-    def test_a_file_system_without_allocation_gets_the_size(
+    def test_file_system_without_allocation_gets_the_size(
         self, os_disk: OsDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*arguments: int) -> None:
@@ -182,7 +182,7 @@ class TestSystemCalls:
         file.allocate(5000)
         assert file.read_at(0, 9999) == bytes(5000)
 
-    def test_a_full_disk_shows_when_allocating(
+    def test_full_disk_shows_when_allocating(
         self, os_disk: OsDisk, folder: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*arguments: int) -> None:
@@ -244,7 +244,7 @@ class TestSubmit:
         assert failure.errno == 5
         assert results.get(timeout=PATIENCE_S) == "fine"
 
-    def test_goes_on_when_nobody_listens_any_more(self) -> None:
+    def test_continues_after_event_loop_is_gone(self) -> None:
         ran: list[int] = []
 
         def gone(callback: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from scripts.bench import partition_image
-from scripts.bench.partitions import MOST_HEARTBEATS, Daemon, PartitionReport, fence_broker
+from scripts.bench.partitions import MAX_HEARTBEATS, Daemon, PartitionReport, fence_broker
 from scripts.bench.processes import BenchError
 
 MEASURED = {
@@ -105,4 +105,4 @@ def test_a_broker_that_is_not_fenced_fails_the_benchmark(response: BrokerHeartbe
     controller = Responses(response)
     with pytest.raises(BenchError):
         asyncio.run(fence_broker(controller.send))
-    assert controller.sent == (1 if response.error_code else MOST_HEARTBEATS)
+    assert controller.sent == (1 if response.error_code else MAX_HEARTBEATS)

@@ -35,9 +35,11 @@ def test_the_hot_packages_are_named_and_there() -> None:
     files = build_backend.compiled_files()
     assert all(Path(file).is_file() and file.endswith(".py") for file in files)
     assert len(set(files)) == len(files)
-    assert {"quorumd/raft/engine.py", "quorumd/log/segmented_log.py", "quorumd/node/raft_runner.py"} <= set(
-        files
-    )
+    assert {
+        "quorumd/raft/engine.py",
+        "quorumd/log/segmented_log.py",
+        "quorumd/node/consensus/raft_runner.py",
+    } <= set(files)
 
 
 def test_compiling_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

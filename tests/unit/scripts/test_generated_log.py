@@ -1,4 +1,4 @@
-"""scripts/generated_log.py: what it writes is a real log with a history that holds together."""
+"""scripts/log_generator.py: what it writes is a real log with a history that holds together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import records, validate
-from scripts.generated_log import LogShape, chunks, generate
+from scripts.log_generator import LogShape, chunks, generate
 
 SMALL = LogShape(
     records=6_000, batch_records=8, segment_bytes=50_000, nodes=2, brokers=6, topics=5, partitions=4

@@ -8,8 +8,8 @@ import pytest
 
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.simulator.disk import PowerLost
-from quorumd.simulator.folders import DATA_FOLDER
+from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.environment.disk import PowerLost
 from tests.support.simulated_cluster import elect, make_cluster, run
 
 NEVER_COMMITTED = encode_record(NoOpRecord(), 0)
@@ -21,7 +21,7 @@ def test_a_process_that_ends_while_it_starts_leaves_what_it_was_to_find() -> Non
     cluster.kill(machine.node_id)
     before = list(machine.kept)
     assert before
-    machine.unlucky_calls = 1
+    machine.calls_to_power_loss = 1
     with suppress(PowerLost):
         cluster.boot(machine.node_id)
     run(cluster, 10_000.0, lambda: cluster.counters["power losses"] > 0)
@@ -30,22 +30,22 @@ def test_a_process_that_ends_while_it_starts_leaves_what_it_was_to_find() -> Non
     assert machine.kept == before[: len(machine.kept)]
 
 
-@pytest.mark.parametrize("is_rotten", [False, True])
+@pytest.mark.parametrize("is_corrupted", [False, True])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_what_a_failed_sync_dropped_need_not_be_found(is_rotten: bool, is_killed: bool) -> None:
+def test_what_a_failed_sync_dropped_need_not_be_found(is_corrupted: bool, is_killed: bool) -> None:
     """Whether the process hears of it or is killed first, and whatever else is wrong with the disk."""
-    assert sum(fails_to_sync(seed, is_rotten, is_killed) for seed in range(1, 9)) > 0
+    assert sum(fails_to_sync(seed, is_corrupted, is_killed) for seed in range(1, 9)) > 0
 
 
-def fails_to_sync(seed: int, is_rotten: bool, is_killed: bool) -> bool:
+def fails_to_sync(seed: int, is_corrupted: bool, is_killed: bool) -> bool:
     """Whether what was appended last is gone; the next process finds all that it must."""
     cluster = make_cluster(voters=1, seed=seed)
     machine = elect(cluster)
     assert machine.node is not None
     run(cluster, 100.0)
     before = len(machine.mirror.batches)
-    if is_rotten:
-        machine.disk.rot(f"{DATA_FOLDER}/meta.properties", 0, 1)
+    if is_corrupted:
+        machine.disk.corrupt(f"{DATA_FOLDER}/meta.properties", 0, 1)
     machine.disk.fail_sync()
     machine.node._append_batch([NEVER_COMMITTED])
     run(cluster, 1000.0, lambda: machine.disk.syncs_failed > 0)

@@ -15,7 +15,7 @@ SELECT topic, partition, topic_id,
 FROM (
     SELECT *,
            -- In their order. Of a reassignment that replaces another one only the set is known.
-           coalesce(settled_replicas, array_except(replicas, adding)) AS old,
+           coalesce(current_replicas, array_except(replicas, adding)) AS old,
            lead(cause) OVER steps AS end_cause,
            lead(is_moving) OVER steps AS ends_with_another,
            lead(from_ts) OVER steps AS end_ts,
@@ -24,7 +24,7 @@ FROM (
         SELECT *,
                size(adding) + size(removing) > 0 AS is_moving,
                lag(adding) OVER states <=> adding AND lag(removing) OVER states <=> removing AS is_as_before,
-               lag(IF(size(adding) + size(removing) = 0, replicas, NULL)) OVER states AS settled_replicas
+               lag(IF(size(adding) + size(removing) = 0, replicas, NULL)) OVER states AS current_replicas
         FROM partition_states
         WINDOW states AS (PARTITION BY topic_id, partition ORDER BY from_offset)
     )

@@ -9,10 +9,10 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange, Registration
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
-from quorumd.simulator.brokers.scene import Registration, RowChange, Scene, SeenBroker
-from quorumd.simulator.checkers.base import Broken
+from quorumd.simulator.checkers.base import InvariantViolation
 
 
 class BrokerChecker:
@@ -22,76 +22,83 @@ class BrokerChecker:
     to X15 those that an implementation needs besides, R1 to R26 the races that were found.
     """
 
-    promise = ""
+    invariant = ""
 
     # The committed metadata
 
-    def row_changed(self, scene: Scene, change: RowChange) -> None:
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         """One record of one partition; the rest of its batch may still come."""
 
-    def registered(self, scene: Scene, registration: Registration) -> None:
+    def registered(self, view: ClusterView, registration: Registration) -> None:
         """A record that registers a broker; the rest of its batch may still come."""
 
-    def fenced(self, scene: Scene, broker: SeenBroker, leader_epoch: int) -> None:
+    def fenced(self, view: ClusterView, broker: BrokerView, leader_epoch: int) -> None:
         """A record that fences a broker, of the leader of this epoch."""
 
-    def batch_committed(self, scene: Scene, changed: Sequence[PartitionId]) -> None:
+    def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
         """A batch, whole; `changed` are its partitions, all there are if it changed brokers."""
 
     # Brokers
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
         """A partition after an event that may have changed it at some broker or at the controller."""
 
     def metadata_applied(
-        self, scene: Scene, broker: SeenBroker, committed: bytes | None, applied: bytes
+        self, view: ClusterView, broker: BrokerView, committed: bytes | None, applied: bytes
     ) -> None:
         """A broker applied a batch; `committed` is what is committed at its offset, None for nothing."""
 
-    def high_watermark_moved(self, scene: Scene, broker: SeenBroker, replica: Replica, before: int) -> None:
+    def high_watermark_moved(
+        self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
+    ) -> None:
         """Of a leader, upwards."""
 
-    def leads(self, scene: Scene, broker: SeenBroker, replica: Replica) -> None:
+    def leads(self, view: ClusterView, broker: BrokerView, replica: Replica) -> None:
         """A broker leads a partition in another epoch."""
 
-    def settled(self, scene: Scene, where: PartitionId, value: int, outcome: Outcome) -> None:
+    def settled(self, view: ClusterView, where: PartitionId, value: int, outcome: Outcome) -> None:
         """A producer was told what became of its record."""
 
-    def proposed(self, scene: Scene, broker: SeenBroker, proposal: Proposal) -> None:
+    def proposed(self, view: ClusterView, broker: BrokerView, proposal: Proposal) -> None:
         """A leader asks for another ISR."""
 
-    def lost(self, scene: Scene, where: PartitionId) -> None:
+    def lost(self, view: ClusterView, where: PartitionId) -> None:
         """A log became shorter, or was removed."""
 
-    def consumed(self, scene: Scene, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
+    def consumed(self, view: ClusterView, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         """A consumer has read this."""
 
     # Answers of the controller
 
-    def proposal_answered(
-        self, scene: Scene, broker: SeenBroker, proposal: Proposal, error: ErrorCode, answer: Partition | None
+    def proposal_completed(
+        self,
+        view: ClusterView,
+        broker: BrokerView,
+        proposal: Proposal,
+        error: ErrorCode,
+        answer: Partition | None,
     ) -> None: ...
 
-    def registration_answered(self, scene: Scene, broker: SeenBroker) -> None: ...
+    def registration_completed(self, view: ClusterView, broker: BrokerView) -> None: ...
 
-    def heartbeat_answered(
-        self, scene: Scene, broker: SeenBroker, answer: BrokerHeartbeatResponse
+    def heartbeat_completed(
+        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
     ) -> None: ...
 
-    def admin_answered(self, scene: Scene, request: Message, answer: Message) -> None:
+    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
         """An administrator, or a broker in need of producer ids, was answered."""
 
-    def metadata_answered(self, scene: Scene, answer: MetadataResponse) -> None:
+    def metadata_received(self, view: ClusterView, answer: MetadataResponse) -> None:
         """A client was told of all topics."""
 
-    def metadata_missing(self, scene: Scene, requests: int) -> None:
+    def metadata_lost(self, view: ClusterView, requests: int) -> None:
         """So many requests of a client on one connection got no answer, though nothing fails."""
 
-    def broken(self, text: str) -> Broken:
-        return Broken(self.promise, text)
+    def violation(self, text: str) -> InvariantViolation:
+        return InvariantViolation(self.invariant, text)
 
 
-def named(scene: Scene, where: PartitionId) -> str:
+def named(view: ClusterView, where: PartitionId) -> str:
     """A partition, for people."""
-    topic = scene.image.topics.get(where.topic_id)
+    topic = view.image.topics.get(where.topic_id)
     return f"{topic.name if topic is not None else where.topic_id}-{where.number}"

@@ -6,27 +6,27 @@ from typing import Final
 
 from quorumd.controller.broker import Broker
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
-from quorumd.simulator.brokers.scene import RowChange, Scene
+from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
 
-LEAST_PROBABILITY: Final = 1e-12
+MIN_PROBABILITY: Final = 1e-12
 """Of what still passes for chance: one false alarm in some ten billion topics."""
 
 
-class NewTopicsBeginAnywhere(BrokerChecker):
+class FirstLeadersAreSpread(BrokerChecker):
     """The first partition of a topic is led by any active broker with equal probability: so one topic after the other
     cannot be led in the same rack, or by the same broker, for very long."""
 
-    promise = "new topics are led by any broker, in any rack"
+    invariant = "first leaders of new topics are spread over brokers and racks"
 
     def __init__(self) -> None:
         self._broker = _Streak()
         self._rack = _Streak()
 
-    def row_changed(self, scene: Scene, change: RowChange) -> None:
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         if change.before is not None or change.after is None or change.where.number:
             return
-        active = [broker for broker in scene.image.brokers.values() if broker.is_active]
-        leader = scene.image.brokers.get(change.after.leader)
+        active = [broker for broker in view.image.brokers.values() if broker.is_active]
+        leader = view.image.brokers.get(change.after.leader)
         if leader is None or leader not in active:
             return
         in_rack: list[Broker] = [broker for broker in active if broker.rack == leader.rack]
@@ -34,27 +34,27 @@ class NewTopicsBeginAnywhere(BrokerChecker):
             ("broker", self._broker.seen(leader.id, 1 / len(active))),
             ("rack", self._rack.seen(leader.rack, len(in_rack) / len(active))),
         ):
-            if probability < LEAST_PROBABILITY:
-                raise self.broken(
-                    f"{named(scene, change.where)} is led by broker {leader.id} of rack {leader.rack!r}, one of "
+            if probability < MIN_PROBABILITY:
+                raise self.violation(
+                    f"{named(view, change.where)} is led by broker {leader.id} of rack {leader.rack!r}, one of "
                     f"{len(active)} active ones: so many topics in a row are led by the same {what} by chance with "
                     f"a probability of {probability:.0e} only"
                 )
 
 
-class CordonedBrokersGetNothingNew(BrokerChecker):
+class CordonedBrokersGetNoReplicas(BrokerChecker):
     """KIP-1066: placement, assignments and reassignments leave out brokers whose directories are all cordoned."""
 
-    promise = "no new replica is placed on a cordoned broker"
+    invariant = "no new replica is placed on a cordoned broker"
 
-    def row_changed(self, scene: Scene, change: RowChange) -> None:
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         if change.after is None:
             return
         before = change.before.replicas if change.before is not None else ()
         for replica in change.after.replicas:
-            broker = scene.image.brokers.get(replica)
+            broker = view.image.brokers.get(replica)
             if replica not in before and broker is not None and broker.is_cordoned:
-                raise self.broken(f"{named(scene, change.where)} gets a replica on {broker!r}")
+                raise self.violation(f"{named(view, change.where)} gets a replica on {broker!r}")
 
 
 class _Streak:

@@ -10,45 +10,45 @@ from collections.abc import Sequence
 
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
-from quorumd.simulator.brokers.checkers.rows import was_eligible
+from quorumd.simulator.brokers.checkers.metadata import was_eligible
+from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.replica import Outcome, Proposal, Replica
-from quorumd.simulator.brokers.scene import RowChange, Scene, SeenBroker
 
 
-class LeadersHaveWhatIsCommitted(BrokerChecker):
+class LeadersHaveCommittedRecords(BrokerChecker):
     """S1, LeaderCompleteness."""
 
-    promise = "who leads has every committed record"
+    invariant = "a leader has every committed record"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        row, ledger = scene.row(where), scene.ledger(where)
-        if row is None or not ledger.holds or not ledger.consumed or not scene.is_up(row.leader):
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        row, history = view.row(where), view.history(where)
+        if row is None or not history.holds or not history.consumed or not view.is_up(row.leader):
             return
-        log = scene.brokers[row.leader].log(where)
-        if log is None or log.records[: ledger.high_watermark] != ledger.consumed:
-            raise self.broken(
-                f"broker {row.leader} of {named(scene, where)}: {_missing(log, ledger.consumed)}"
+        log = view.brokers[row.leader].log(where)
+        if log is None or log.records[: history.high_watermark] != history.consumed:
+            raise self.violation(
+                f"broker {row.leader} of {named(view, where)}: {_missing(log, history.consumed)}"
             )
 
 
-class CandidatesHaveWhatIsCommitted(BrokerChecker):
+class EligibleReplicasHaveCommittedRecords(BrokerChecker):
     """Everybody in ISR and ELR whose incarnation is the registered one (S2, LeaderCandidateCompleteness)."""
 
-    promise = "who may lead has every committed record"
+    invariant = "an eligible replica has every committed record"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        row, ledger = scene.row(where), scene.ledger(where)
-        if row is None or not ledger.holds or not ledger.consumed:
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        row, history = view.row(where), view.history(where)
+        if row is None or not history.holds or not history.consumed:
             return
         for member in (*row.isr, *row.elr):
-            if scene.is_up(member):
-                log = scene.brokers[member].log(where)
-                if log is None or log.records[: ledger.high_watermark] != ledger.consumed:
+            if view.is_up(member):
+                log = view.brokers[member].log(where)
+                if log is None or log.records[: history.high_watermark] != history.consumed:
                     text = (
-                        f"{named(scene, where)}: broker {member} of {row!r}: {_missing(log, ledger.consumed)}"
+                        f"{named(view, where)}: broker {member} of {row!r}: {_missing(log, history.consumed)}"
                     )
-                    raise self.broken(text)
+                    raise self.violation(text)
 
 
 class LeadersKnowTheirIsr(BrokerChecker):
@@ -56,294 +56,300 @@ class LeadersKnowTheirIsr(BrokerChecker):
     one of the partition epoch that it knows, whether from the metadata or from an answer (S3,
     ReplicationQuorumSuperset)."""
 
-    promise = "without a proposal, a leader waits for the ISR that is committed"
+    invariant = "a leader without a pending proposal waits for the committed ISR"
 
     def __init__(self) -> None:
         self._committed: dict[tuple[PartitionId, int], frozenset[int]] = {}
 
-    def row_changed(self, scene: Scene, change: RowChange) -> None:
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         if change.after is not None:
             self._committed[change.where, change.after.partition_epoch] = frozenset(change.after.isr)
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        for seen, replica in scene.leaders(where):
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        for seen, replica in view.leaders(where):
             assert replica.leadership is not None
             if replica.leadership.proposal is not None or replica.known is None:
                 continue
             epoch = replica.known.partition_epoch
             committed = self._committed.get((where, epoch))
             if committed != frozenset(replica.maximal_isr):
-                raise self.broken(
-                    f"broker {seen.id} of {named(scene, where)} waits for {replica.maximal_isr}, committed with "
+                raise self.violation(
+                    f"broker {seen.id} of {named(view, where)} waits for {replica.maximal_isr}, committed with "
                     f"partition epoch {epoch} is {sorted(committed) if committed is not None else None}"
                 )
 
 
-class LeadersWaitForAllCandidates(BrokerChecker):
+class LeadersWaitForEligibleReplicas(BrokerChecker):
     """With enough in sync: otherwise the high watermark does not move at all (S4, ReplicationQuorumSuperset)."""
 
-    promise = "a leader waits for everybody whom the controller may elect"
+    invariant = "a leader waits for every replica that may be elected"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        row = scene.row(where)
-        if row is None or not scene.ledger(where).holds:
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        row = view.row(where)
+        if row is None or not view.history(where).holds:
             return
-        for seen, replica in scene.leaders(where):
+        for seen, replica in view.leaders(where):
             if len(replica.isr) < replica.min_isr:
                 continue
             missing = {*row.isr, *row.elr} - set(replica.maximal_isr)
             if missing:
-                raise self.broken(
-                    f"broker {seen.id} leads {named(scene, where)} and does not wait for {sorted(missing)}: it has "
+                raise self.violation(
+                    f"broker {seen.id} leads {named(view, where)} and does not wait for {sorted(missing)}: it has "
                     f"{replica.known!r}, committed is {row!r}"
                 )
 
 
-class CommittedRecordsAreTheSame(BrokerChecker):
+class CommittedRecordsAgree(BrokerChecker):
     """Each log is compared with what was read when a high watermark first passed (S5, LogMatching)."""
 
-    promise = "logs are the same below their high watermarks"
+    invariant = "logs agree below their high watermarks"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        ledger = scene.ledgers.get(where)
-        if ledger is None or not ledger.holds:
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        history = view.histories.get(where)
+        if history is None or not history.holds:
             return
-        for seen, replica in scene.replicas(where):
+        for seen, replica in view.replicas(where):
             end = min(replica.high_watermark, replica.log.end_offset)
-            if replica.log.records[:end] != ledger.consumed[:end]:
-                text = _missing(replica.log, ledger.consumed[:end])
-                raise self.broken(f"broker {seen.id} of {named(scene, where)}, high watermark {end}: {text}")
+            if replica.log.records[:end] != history.consumed[:end]:
+                text = _missing(replica.log, history.consumed[:end])
+                raise self.violation(
+                    f"broker {seen.id} of {named(view, where)}, high watermark {end}: {text}"
+                )
 
 
 class AppliedMetadataIsCommitted(BrokerChecker):
     """S6, MetadataLogMatching."""
 
-    promise = "brokers apply what is committed"
+    invariant = "brokers apply only committed metadata"
 
     def metadata_applied(
-        self, scene: Scene, broker: SeenBroker, committed: bytes | None, applied: bytes
+        self, view: ClusterView, broker: BrokerView, committed: bytes | None, applied: bytes
     ) -> None:
         if committed != applied:
-            raise self.broken(f"broker {broker.id} applied {applied!r}, committed is {committed!r}")
+            raise self.violation(f"broker {broker.id} applied {applied!r}, committed is {committed!r}")
 
 
 class NewestLeadersAreConsistent(BrokerChecker):
     """S7, ConsistentRead."""
 
-    promise = "the newest leader has what consumers have read"
+    invariant = "the newest leader has every consumed record"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        ledger = scene.ledgers.get(where)
-        if ledger is None or not ledger.holds or not ledger.consumed:
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        history = view.histories.get(where)
+        if history is None or not history.holds or not history.consumed:
             return
-        for seen, replica in scene.leaders(where):
-            if replica.log.records[: ledger.high_watermark] != ledger.consumed:
-                text = _missing(replica.log, ledger.consumed)
-                raise self.broken(f"broker {seen.id} leads {named(scene, where)}: {text}")
+        for seen, replica in view.leaders(where):
+            if replica.log.records[: history.high_watermark] != history.consumed:
+                text = _missing(replica.log, history.consumed)
+                raise self.violation(f"broker {seen.id} leads {named(view, where)}: {text}")
 
 
 class ConsumersSeeOneLog(BrokerChecker):
     """The same as consumers see it, whoever they read from (S7)."""
 
-    promise = "consumers read one log"
+    invariant = "consumers read one log"
 
     def __init__(self) -> None:
         self._read: dict[PartitionId, dict[int, Record]] = {}
 
-    def consumed(self, scene: Scene, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
+    def consumed(self, view: ClusterView, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         read = self._read.setdefault(where, {})
         for number, record in enumerate(records, offset):
-            if read.setdefault(number, record) != record and scene.ledger(where).holds:
-                raise self.broken(f"{named(scene, where)} had {read[number]} at {number}, and now {record}")
+            if read.setdefault(number, record) != record and view.history(where).holds:
+                raise self.violation(f"{named(view, where)} had {read[number]} at {number}, and now {record}")
 
 
-class NothingAcknowledgedIsLost(BrokerChecker):
+class AcknowledgedRecordsSurvive(BrokerChecker):
     """It is in some log, be the broker up or down (S8, NoCommittedRecordLostGlobally)."""
 
-    promise = "no acknowledged record is lost"
+    invariant = "no acknowledged record is lost"
 
-    def lost(self, scene: Scene, where: PartitionId) -> None:
-        row, ledger = scene.row(where), scene.ledgers.get(where)
-        if row is None or ledger is None or not ledger.holds:
+    def lost(self, view: ClusterView, where: PartitionId) -> None:
+        row, history = view.row(where), view.histories.get(where)
+        if row is None or history is None or not history.holds:
             return
-        logs = [seen.log(where) for seen in scene.brokers.values()]
+        logs = [seen.log(where) for seen in view.brokers.values()]
         left = {record.value for log in logs if log is not None for record in log.records}
-        gone = [value for value in ledger.acknowledged if value not in left]
+        gone = [value for value in history.acknowledged if value not in left]
         if gone:
-            raise self.broken(f"{named(scene, where)}: {gone[:5]} and so on are in no log; {row!r}")
+            raise self.violation(f"{named(view, where)}: {gone[:5]} and so on are in no log; {row!r}")
 
 
 class ReplicasAreValid(BrokerChecker):
     """S12, ValidReplicaState."""
 
-    promise = "who leads was told so, and epochs in logs never go down"
+    invariant = "a leader was elected, and epochs in logs never decrease"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        for seen, replica in scene.replicas(where):
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        for seen, replica in view.replicas(where):
             known = replica.known
             if replica.leadership is not None and (known is None or known.leader != seen.id):
-                raise self.broken(f"broker {seen.id} leads {named(scene, where)} and knows {known!r}")
+                raise self.violation(f"broker {seen.id} leads {named(view, where)} and knows {known!r}")
             epochs = [epoch for epoch, _ in replica.log.epochs]
             if epochs != sorted(set(epochs)):
-                raise self.broken(
-                    f"broker {seen.id} has the epochs {replica.log.epochs} of {named(scene, where)}"
+                raise self.violation(
+                    f"broker {seen.id} has the epochs {replica.log.epochs} of {named(view, where)}"
                 )
 
 
 class FollowersFetch(BrokerChecker):
     """S13, ValidFetcherState."""
 
-    promise = "who follows a leader fetches from it"
+    invariant = "a follower fetches from its leader"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        for seen, replica in scene.replicas(where):
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        for seen, replica in view.replicas(where):
             known = replica.known
             follows = known is not None and replica.leadership is None and known.leader >= 0
             if seen.is_published and follows and known is not None and known.leader not in seen.fetchers:
-                raise self.broken(
-                    f"broker {seen.id} does not fetch {named(scene, where)} from {known.leader}"
+                raise self.violation(
+                    f"broker {seen.id} does not fetch {named(view, where)} from {known.leader}"
                 )
 
 
 class OneLeaderPerEpoch(BrokerChecker):
     """One incarnation of one broker, as far as brokers ever came to know of the epoch (X1)."""
 
-    promise = "one broker leads a partition in an epoch"
+    invariant = "at most one leader per partition and leader epoch"
 
     def __init__(self) -> None:
         self._leaders: dict[tuple[PartitionId, int], tuple[int, int]] = {}
 
-    def leads(self, scene: Scene, broker: SeenBroker, replica: Replica) -> None:
+    def leads(self, view: ClusterView, broker: BrokerView, replica: Replica) -> None:
         key = replica.where, replica.leader_epoch
         leader = self._leaders.setdefault(key, (broker.id, broker.epoch))
         if leader != (broker.id, broker.epoch):
-            raise self.broken(
-                f"{named(scene, replica.where)} is led in epoch {replica.leader_epoch} by broker {leader[0]} with "
+            raise self.violation(
+                f"{named(view, replica.where)} is led in epoch {replica.leader_epoch} by broker {leader[0]} with "
                 f"epoch {leader[1]}, and by broker {broker.id} with epoch {broker.epoch}"
             )
 
 
-class WhatBrokersKnowGrows(BrokerChecker):
+class KnownEpochsIncrease(BrokerChecker):
     """Partition epoch and leader epoch, within one life (X2)."""
 
-    promise = "what a broker knows of a partition never gets older"
+    invariant = "a broker's view of a partition never goes back"
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, PartitionId], tuple[int, int]] = {}
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        for seen, replica in scene.replicas(where):
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        for seen, replica in view.replicas(where):
             if replica.known is None:
                 continue
             key = seen.id, seen.epoch, where
             now = replica.known.partition_epoch, replica.known.leader_epoch
             before = self._known.get(key, now)
             if now[0] < before[0] or now[1] < before[1]:
-                raise self.broken(f"broker {seen.id} knew {before} of {named(scene, where)}, and now {now}")
+                raise self.violation(f"broker {seen.id} knew {before} of {named(view, where)}, and now {now}")
             self._known[key] = now
 
 
 class HighWatermarksAreValid(BrokerChecker):
     """Within one leadership of one broker (X3)."""
 
-    promise = "no high watermark is above its log, and no leader's goes down"
+    invariant = "a high watermark is within its log, and a leader's never decreases"
 
     def __init__(self) -> None:
         self._reached: dict[tuple[int, int, PartitionId, int], int] = {}
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        for seen, replica in scene.replicas(where):
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        for seen, replica in view.replicas(where):
             high_watermark = replica.high_watermark
             if high_watermark > replica.log.end_offset:
-                raise self.broken(
-                    f"broker {seen.id} has {high_watermark} of {named(scene, where)}, its log ends at "
+                raise self.violation(
+                    f"broker {seen.id} has {high_watermark} of {named(view, where)}, its log ends at "
                     f"{replica.log.end_offset}"
                 )
             if replica.leadership is not None:
                 key = seen.id, seen.epoch, where, replica.leader_epoch
                 if high_watermark < self._reached.get(key, 0):
-                    raise self.broken(f"broker {seen.id} had {self._reached[key]} of {named(scene, where)}")
+                    raise self.violation(f"broker {seen.id} had {self._reached[key]} of {named(view, where)}")
                 self._reached[key] = high_watermark
 
 
-class CommitsNeedEnoughInSync(BrokerChecker):
+class CommitsNeedMinIsr(BrokerChecker):
     """In the committed ISR, not with those who are proposed (X4, race R15, KIP-966)."""
 
-    promise = "the high watermark moves only with enough replicas in sync"
+    invariant = "the high watermark advances only with min.insync.replicas in sync"
 
-    def high_watermark_moved(self, scene: Scene, broker: SeenBroker, replica: Replica, before: int) -> None:
+    def high_watermark_moved(
+        self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
+    ) -> None:
         if len(replica.isr) < replica.min_isr:
-            raise self.broken(
-                f"broker {broker.id} of {named(scene, replica.where)}: from {before} to {replica.high_watermark} "
+            raise self.violation(
+                f"broker {broker.id} of {named(view, replica.where)}: from {before} to {replica.high_watermark} "
                 f"with {replica.isr} of at least {replica.min_isr} in sync"
             )
 
 
-class WhoJoinsHasWhatIsCommitted(BrokerChecker):
+class IsrJoinersHaveCommittedRecords(BrokerChecker):
     """Who joins an ISR is the incarnation that the leader has seen fetching, and has every committed record."""
 
-    promise = "who joins an ISR is who fetched, and has every committed record"
+    invariant = "a replica that joins an ISR fetched every committed record"
 
     def __init__(self) -> None:
         self._proposals: dict[tuple[PartitionId, int], list[Proposal]] = {}
 
-    def proposed(self, scene: Scene, broker: SeenBroker, proposal: Proposal) -> None:
+    def proposed(self, view: ClusterView, broker: BrokerView, proposal: Proposal) -> None:
         self._proposals.setdefault((proposal.where, proposal.partition_epoch), []).append(proposal)
 
-    def row_changed(self, scene: Scene, change: RowChange) -> None:
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         before, after = change.before, change.after
         if before is None or after is None or after.recovery or was_eligible(before, after):
             return
         for member in after.isr:
             if member not in before.isr:
-                self._check(scene, change.where, before, member)
+                self._check(view, change.where, before, member)
 
-    def _check(self, scene: Scene, where: PartitionId, before: Partition, member: int) -> None:
+    def _check(self, view: ClusterView, where: PartitionId, before: Partition, member: int) -> None:
         proposals = self._proposals.get((where, before.partition_epoch), [])
         epochs = [epoch for each in proposals for broker_id, epoch in each.isr if broker_id == member]
-        broker = scene.image.brokers.get(member)
+        broker = view.image.brokers.get(member)
         if broker is None or broker.epoch not in epochs:
-            raise self.broken(
-                f"{named(scene, where)}: broker {member} joins after {before!r}; it is {broker!r}, and was proposed "
+            raise self.violation(
+                f"{named(view, where)}: broker {member} joins after {before!r}; it is {broker!r}, and was proposed "
                 f"with the epochs {epochs}"
             )
-        ledger = scene.ledger(where)
-        if not ledger.holds or not ledger.consumed or not scene.is_up(member):
+        history = view.history(where)
+        if not history.holds or not history.consumed or not view.is_up(member):
             return
-        log = scene.brokers[member].log(where)
-        if log is None or log.records[: ledger.high_watermark] != ledger.consumed:
-            raise self.broken(
-                f"{named(scene, where)}: broker {member} joins after {before!r}: {_missing(log, ledger.consumed)}"
+        log = view.brokers[member].log(where)
+        if log is None or log.records[: history.high_watermark] != history.consumed:
+            raise self.violation(
+                f"{named(view, where)}: broker {member} joins after {before!r}: {_missing(log, history.consumed)}"
             )
 
 
-class RemovedReplicasHoldNothing(BrokerChecker):
+class RemovedReplicasHaveNoLog(BrokerChecker):
     """X13."""
 
-    promise = "who is no replica any more, and knows it, has no log"
+    invariant = "a replica that knows it was removed has no log"
 
-    def looked(self, scene: Scene, where: PartitionId) -> None:
-        for seen in scene.brokers.values():
+    def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
+        for seen in view.brokers.values():
             replica = seen.replicas.get(where)
             if replica is not None and replica.known is not None and seen.id not in replica.known.replicas:
-                raise self.broken(f"broker {seen.id} has a log of {named(scene, where)}: {replica.known!r}")
+                raise self.violation(f"broker {seen.id} has a log of {named(view, where)}: {replica.known!r}")
 
 
-class RefusedRecordsAreNowhere(BrokerChecker):
+class RejectedRecordsAreDropped(BrokerChecker):
     """X9."""
 
-    promise = "a refused record is in no log, and nobody acknowledges it"
+    invariant = "a rejected record is in no log and is never acknowledged"
 
-    def settled(self, scene: Scene, where: PartitionId, value: int, outcome: Outcome) -> None:
-        ledger = scene.ledger(where)
-        if value in ledger.acknowledged and value in ledger.refused:
-            raise self.broken(f"{value} of {named(scene, where)} was acknowledged and refused")
+    def settled(self, view: ClusterView, where: PartitionId, value: int, outcome: Outcome) -> None:
+        history = view.history(where)
+        if value in history.acknowledged and value in history.refused:
+            raise self.violation(f"{value} of {named(view, where)} was acknowledged and refused")
 
-    def high_watermark_moved(self, scene: Scene, broker: SeenBroker, replica: Replica, before: int) -> None:
-        ledger = scene.ledger(replica.where)
+    def high_watermark_moved(
+        self, view: ClusterView, broker: BrokerView, replica: Replica, before: int
+    ) -> None:
+        history = view.history(replica.where)
         for record in replica.log.records[before : replica.high_watermark]:
-            if record.value in ledger.refused:
-                raise self.broken(f"broker {broker.id} commits {record} of {named(scene, replica.where)}")
+            if record.value in history.refused:
+                raise self.violation(f"broker {broker.id} commits {record} of {named(view, replica.where)}")
 
 
 def _missing(log: object, consumed: Sequence[Record]) -> str:

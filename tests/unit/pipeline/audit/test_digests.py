@@ -15,7 +15,7 @@ from quorumd.pipeline.audit.digests import SegmentDigests, batch_hashes
 from quorumd.pipeline.audit.seams import add_seams
 from quorumd.pipeline.log_files import LogFolder, SegmentFile
 from quorumd.pipeline.scan import START, Batches, scan
-from scripts.generated_log import LogShape, chunks
+from scripts.log_generator import LogShape, chunks
 
 SHAPE = LogShape(records=150_000, batch_records=8, epoch_records=20_000)
 

@@ -12,7 +12,7 @@ import pytest
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
-from quorumd.node.snapshot_builder import build_snapshot
+from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.runtime.disk import OsDisk

@@ -9,7 +9,7 @@ import pytest
 
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Severity
-from scripts.generated_log import LogShape, generate
+from scripts.log_generator import LogShape, generate
 from tests.support import damaged_logs
 from tests.support.damaged_logs import segments
 from tests.support.log_files import Batch, batches

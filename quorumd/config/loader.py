@@ -1,0 +1,263 @@
+"""From a properties file and the environment to Settings: which key is which setting, what the others are, and every
+problem with its place. A value is shown only where its key is one of quorumd's and cannot hold a secret."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from quorumd.config import kafka_keys
+from quorumd.config.environment import misspelled, overrides
+from quorumd.config.properties import Property, parse_properties
+from quorumd.config.references import PROVIDERS_KEY, Providers, is_reference
+from quorumd.config.settings import INTERNAL, Settings, documentation, keys_of
+from quorumd.errors import ConfigError
+
+# Stand in for a required setting that is missing or bad, so that the rest of the file is still checked.
+PLACEHOLDERS = {
+    "node_id": "2147483647",
+    "data_directory": "placeholder",
+    "listener": "PLAINTEXT://placeholder:1",
+}
+
+MAX_FILE_BYTES = 64 * 1024
+MAX_FAULTS = 20
+"""More are not looked for: it is another kind of file then."""
+MAX_UNKNOWN_KEYS = 50
+"""Keys that neither quorumd nor Kafka knows; with more it is another kind of file."""
+SIMILARITY_CUTOFF = 0.8
+"""How much an unknown key has in common with one of quorumd's that was meant (difflib's ratio)."""
+HINT = "`quorumd config docs` lists the known keys"
+
+METADATA_LOG_DIR = "metadata.log.dir"
+"""Wins over the other keys of its setting, which a stock controller uses for the partitions of brokers."""
+
+_SECRET = re.compile(r"password|secret|jaas|credential|token|(^|\.)key(\.|$)", re.IGNORECASE)
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+def load(path: str, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read one properties file, with what the environment overrides. Raises ConfigError with one line per problem:
+    all problems of the file unless there are more than MAX_FAULTS."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        text = data.decode()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{path}: cannot be read: {reason}; give the path of a properties file") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_FILE_BYTES} bytes; give the path of a properties file")
+    return _Loader(path, parse_properties(text), environment).settings()
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    line: int
+    text: str
+    origin: str = ""
+
+
+class _Loader:
+    """One file on its way to Settings; gathers faults instead of stopping at the first."""
+
+    def __init__(self, path: str, properties: list[Property], environment: Mapping[str, str]) -> None:
+        self._path = path
+        self._field_of_key = {key: name for name in Settings.model_fields for key in keys_of(name)}
+        self._public = [key for key in self._field_of_key if not key.startswith(INTERNAL)]
+        overriding = overrides(self._public, environment)
+        overridden = {self._field_of_key[given.key] for given in overriding}
+        self._properties = [
+            *(each for each in properties if self._field_of_key.get(each.key) not in overridden),
+            *overriding,
+        ]
+        self._providers = Providers(environment)
+        self._faults: list[_Fault] = []
+        self._warnings: dict[str, str] = dict.fromkeys(misspelled(self._public, environment), "")
+        self._unknown: dict[str, Property] = {}
+        self._given: dict[str, Property] = {}
+        self._drop_broker_folders()
+
+    def settings(self) -> Settings:
+        for given, wrong, allowed in self._providers.declare(self._properties):
+            self._add_fault(given, wrong, allowed)
+        for given in self._properties:
+            if len(self._faults) >= MAX_FAULTS or len(self._unknown) > MAX_UNKNOWN_KEYS:
+                self._faults.append(_Fault(given.line, "and perhaps more: the file is not read on"))
+                raise self._error()
+            self._read(given)
+        texts = {field: given.value for field, given in self._given.items()}
+        settings = self._validate(texts)
+        if settings is None or self._faults:
+            raise self._error()
+        # A secret, or where it is kept, is not for clients that ask for the configs of this node.
+        as_given = tuple(
+            (given.key, given.value)
+            for given in self._properties
+            if given.key in self._field_of_key and not is_reference(given.value)
+        )
+        return settings.model_copy(update={"properties": as_given, "file_warnings": self._file_warnings()})
+
+    def _drop_broker_folders(self) -> None:
+        """Where the metadata has a folder of its own, the folders of a broker's partitions are not used."""
+        names = keys_of(self._field_of_key[METADATA_LOG_DIR])
+        own = {given.value for given in self._properties if given.key == METADATA_LOG_DIR}
+        if not own:
+            return
+        unused = [given for given in self._properties if given.key in names and given.key != METADATA_LOG_DIR]
+        for given in unused:
+            self._properties.remove(given)
+            if given.value not in own:
+                place = given.origin or f"{self._path}:{given.line}"
+                self._warnings[
+                    f"{self._shown(given)} is not used: {METADATA_LOG_DIR} says where the log is"
+                ] = f"{place}: "
+
+    def _read(self, given: Property) -> None:
+        field = self._field_of_key.get(given.key)
+        if given.fault:
+            self._add_fault(given, given.fault, "Java's escapes")
+        elif field is not None:
+            try:
+                value = self._providers.resolve(given.value)
+            except ValueError as error:
+                self._faults.append(_Fault(given.line, f"{given.key}: {error}", given.origin))
+                return
+            if value != given.value:
+                given = given._replace(value=value, reference=given.value)
+            self._set_field(field, given)
+        elif given.key != PROVIDERS_KEY and not given.key.startswith(PROVIDERS_KEY + "."):
+            self._read_unknown(given)
+
+    def _read_unknown(self, given: Property) -> None:
+        """A key that is no setting of quorumd."""
+        entry = kafka_keys.find(given.key)
+        if entry is None:
+            self._unknown.setdefault(given.key, given)
+            close = self._close_match(given.key)
+            if close:
+                text = f"{self._shown(given)}: unknown key; did you mean {close}?"
+                self._faults.append(_Fault(given.line, text))
+        elif entry.refuses(given.value):
+            text = f"{self._shown(given)}: {entry.reason}; remove it only if the quorum may run without"
+            self._faults.append(_Fault(given.line, text))
+        elif not entry.is_refused:
+            self._warnings.setdefault(f"{given.key} {entry.reason}", f"{self._path}:{given.line}: ")
+
+    def _file_warnings(self) -> tuple[str, ...]:
+        warnings = [f"{place}{text}" for text, place in self._warnings.items()]
+        warnings += [
+            f"{self._path}:{given.line}: {self._shown(given)} is known neither to quorumd nor to Kafka and is ignored"
+            for given in self._unknown.values()
+        ]
+        return (*warnings, HINT) if self._unknown else tuple(warnings)
+
+    def _error(self) -> ConfigError:
+        ordered = sorted(self._faults, key=lambda fault: fault.line)
+        lines = [self._with_location(fault) for fault in ordered]
+        if self._unknown:
+            lines.append(f"{self._path}: {HINT}")
+        return ConfigError("\n".join(lines))
+
+    def _set_field(self, field: str, given: Property) -> None:
+        first = self._given.setdefault(field, given)
+        if first is given or _value(field, first) == _value(field, given):
+            return
+        same_key = first.key == given.key
+        place = first.origin or f"line {first.line}"
+        wrong = f"differs from {self._shown(first)} on {place}"
+        if not same_key:
+            wrong += ", and both keys name one setting"
+        self._faults.append(
+            _Fault(given.line, f"{self._shown(given)}: {wrong}; keep one of them", given.origin)
+        )
+
+    def _validate(self, texts: dict[str, str]) -> Settings | None:
+        """The settings, or None and faults. A value that is wrong must not hide others that do not fit."""
+        try:
+            return Settings.model_validate(texts)
+        except ValidationError as error:
+            bad_fields = self._add_validation_faults(error, ignored=frozenset())
+        if bad_fields:
+            sound = {field: text for field, text in texts.items() if field not in bad_fields}
+            stand_ins = {field: text for field, text in PLACEHOLDERS.items() if field not in sound}
+            try:
+                Settings.model_validate(sound | stand_ins)
+            except ValidationError as error:
+                self._add_validation_faults(error, ignored=bad_fields)
+        return None
+
+    def _add_validation_faults(self, error: ValidationError, ignored: frozenset[str]) -> frozenset[str]:
+        """Returns the fields that are wrong by themselves. What involves an `ignored` field is not told."""
+        bad_fields = set()
+        for details in error.errors():
+            context = details.get("ctx", {})
+            if details["type"] == "dependent":
+                for problem in context["problems"]:
+                    if ignored.isdisjoint(problem.fields):
+                        self._add_field_fault(problem.fields[0], problem.wrong, problem.allowed)
+                continue
+            field = str(details["loc"][0])
+            bad_fields.add(field)
+            if details["type"] == "missing":
+                self._add_field_fault(field, "is missing", _allowed(field))
+            else:
+                self._add_field_fault(field, context["wrong"], context["allowed"])
+        return frozenset(bad_fields)
+
+    def _add_field_fault(self, field: str, wrong: str, allowed: str) -> None:
+        given = self._given.get(field)
+        if given is not None:
+            self._add_fault(given, wrong, allowed)
+        else:
+            key, *others = keys_of(field)
+            names = f"{key} (or {', '.join(others)})" if others else key
+            self._faults.append(_Fault(0, f"{names}: {wrong}; allowed: {allowed}"))
+
+    def _add_fault(self, given: Property, wrong: str, allowed: str) -> None:
+        if given.reference:
+            wrong = "what it refers to cannot be used"  # which part is wrong may be a secret
+        text = f"{self._shown(given)}: {wrong}; allowed: {allowed}"
+        self._faults.append(_Fault(given.line, text, given.origin))
+
+    def _with_location(self, fault: _Fault) -> str:
+        if fault.origin:
+            return f"environment variable {fault.origin}: {fault.text}"
+        # A setting that is not there has no line.
+        return f"{self._path}:{fault.line}: {fault.text}" if fault.line else f"{self._path}: {fault.text}"
+
+    def _close_match(self, key: str) -> str:
+        from difflib import get_close_matches  # a daemon with a correct file never needs it
+
+        close = get_close_matches(key.lower(), self._public, n=1, cutoff=SIMILARITY_CUTOFF)
+        return close[0] if close else ""
+
+    def _shown(self, given: Property) -> str:
+        """The key, with its value or reference where that cannot be a secret."""
+        if not _KEY.fullmatch(given.key):
+            return "what stands there is not a key"
+        if given.key not in self._field_of_key or _SECRET.search(given.key):
+            return given.key
+        return f"{given.key}={given.reference or given.value}"
+
+
+def _value(field: str, given: Property) -> object:
+    """The value for comparison, or the text where it is none (which is told as its own fault)."""
+    kind = next(iter(Settings.model_fields[field].metadata))
+    try:
+        return kind.read(given.value.strip())
+    except ValueError:
+        return given.value
+
+
+def _allowed(field: str) -> str:
+    keys = keys_of(field)
+    return next(row.allowed for row in documentation() if row.keys == keys)

@@ -1,0 +1,15 @@
+"""What is to be done for a request: records to append, and the answer to give once they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quorumd.protocol.wire import Message
+
+
+class ControllerResult(NamedTuple):
+    """`records` are appended together or not at all. Without records the answer is a read of the image."""
+
+    records: Sequence[Message]
+    response: Message

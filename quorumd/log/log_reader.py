@@ -1,0 +1,125 @@
+"""The batches of a log that another process may be writing, read from its files without changing anything.
+
+Only what is committed may be asked for: a log is cut above that at any time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from quorumd.errors import CorruptLog, StorageError
+from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch
+from quorumd.log.remedies import REFORMAT_REMEDY
+from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
+from quorumd.ports import Disk, File
+from quorumd.protocol.record_batch import BatchHeader, scan
+
+_WINDOW = 1024 * 1024
+
+
+def read_log(
+    disk: Disk, directory: str, start: int, end: int, seek_hint: tuple[int, int] | None = None
+) -> Iterator[tuple[bytes, BatchHeader]]:
+    """The batches from offset `start`, where one begins, to the last that ends at or below `end`.
+
+    `near` saves looking for `start`: what `SegmentedLog.near` said of it.
+
+    Each comes as (data that holds it whole, header), with CRC, offsets and epochs checked. Raises CorruptLog where
+    something else is found before `end`, StorageError where the files do not reach from `start` to `end` or cannot
+    be read.
+    """
+    if start >= end:
+        return
+    bases = _base_offsets(disk, directory)
+    first = bisect_right(bases, start) - 1
+    if first < 0:
+        begin = f"begins at offset {bases[0]}" if bases else "is empty"
+        raise StorageError(
+            f"the log in {directory} {begin}, and no snapshot reaches there: restore its files, or, "
+            f"{REFORMAT_REMEDY}"
+        )
+    offset, epoch = start, 0
+    for base in bases[first:]:
+        if base > offset:
+            break
+        path = f"{directory}/{base:020d}{LOG_SUFFIX}"
+        try:
+            file = disk.open(path)
+        except OSError as cause:
+            raise StorageError(f"{path} cannot be opened: {cause}") from cause
+        try:
+            position = (
+                0
+                if base == offset
+                else _position_of(
+                    file, path, offset, seek_hint[1] if seek_hint and seek_hint[0] == base else 0
+                )
+            )
+            for data, header in _batches(file, path, position, offset, epoch, end):
+                if header.end_offset > end:
+                    return
+                yield data, header
+                offset, epoch = header.end_offset, header.epoch
+        except OSError as cause:
+            raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
+        finally:
+            file.close()
+    if offset < end:
+        raise StorageError(
+            f"the log in {directory} ends at offset {offset}, and records up to offset {end} are committed; "
+            "start the node, which says what is wrong"
+        )
+
+
+def _base_offsets(disk: Disk, directory: str) -> list[int]:
+    try:
+        names = disk.list_directory(directory)
+    except OSError as cause:
+        raise StorageError(f"{directory} cannot be listed: {cause}") from cause
+    return [base for name in names if (base := parse_base_offset(name)) is not None]
+
+
+def _position_of(file: File, path: str, offset: int, seek_hint: int) -> int:
+    """Where the batch begins whose first offset is `offset`, or the end of what is there. Looks from `near` on, where
+    that is not beyond it."""
+    size = file.size()
+    position = seek_hint if seek_hint + EXTENT_SIZE <= size and _offset_at(file, seek_hint) <= offset else 0
+    while position + EXTENT_SIZE <= size:
+        data = file.read_at(position, _WINDOW)
+        try:
+            found = find_batch(data, offset)
+            if found + EXTENT_SIZE <= len(data):
+                if extent(data, found)[0] != offset:
+                    raise CorruptLog("no batch begins there")
+                return position + found
+        except CorruptLog as fault:
+            raise CorruptLog(f"{path}, looking for offset {offset}: {fault}") from None
+        position += found
+    return size
+
+
+def _offset_at(file: File, position: int) -> int:
+    return int.from_bytes(file.read_at(position, 8), "big")
+
+
+def _batches(
+    file: File, path: str, position: int, offset: int, epoch: int, end: int
+) -> Iterator[tuple[bytes, BatchHeader]]:
+    size, window = file.size(), _WINDOW
+    while position < size and offset < end:
+        data = file.read_at(position, window)
+        found = scan(data, 0, offset, epoch)
+        for header in found.headers:
+            yield data, header
+            offset, epoch = header.end_offset, header.epoch
+        position += found.end
+        window = _WINDOW
+        if found.incomplete and position + found.needed_bytes <= size:
+            window = max(_WINDOW, found.needed_bytes)
+        elif found.fault and offset < end:
+            # The text begins with the position within what was read, which is not the one in the file.
+            fault = found.fault.partition(": ")[2] or found.fault
+            raise CorruptLog(f"{path}, position {position} (offset {offset}): {fault}")
+        elif found.end == 0:
+            return

@@ -1,0 +1,50 @@
+"""Registered brokers as clients are told of them: quorumd's own tools are told more (DescribeCluster)."""
+
+from __future__ import annotations
+
+from quorumd.controller.broker import Broker, BrokerEndpoint
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, Listener
+
+
+def add_registered_brokers(
+    brokers_by_id: dict[int, DescribeClusterBroker],
+    image: ClusterImage,
+    include_fenced: bool,
+    include_registrations: bool,
+) -> None:
+    """Add the registered brokers to what is told by id. One that is a node of the quorum too keeps the address that
+    was found for the node, which clients look for. `include_registrations`: with what quorumd's own tools ask for."""
+    for broker_id, broker in image.brokers.items():
+        if include_fenced or not broker.is_fenced:
+            registered = broker_message(broker)
+            if include_registrations:
+                add_registration(registered, broker, image.index.leader_count(broker_id))
+            node = brokers_by_id.get(broker_id)
+            if node is not None:
+                registered.host, registered.port = node.host, node.port
+            brokers_by_id[broker_id] = registered
+
+
+def endpoint_for_clients(broker: Broker, listener_name: str) -> BrokerEndpoint | None:
+    """Where a client that asked at a listener of this name reaches the broker: at the one of the same name, or else
+    the first. None if it has none."""
+    named = (endpoint for endpoint in broker.endpoints if endpoint.name == listener_name)
+    return next(named, broker.endpoints[0] if broker.endpoints else None)
+
+
+def broker_message(broker: Broker) -> DescribeClusterBroker:
+    """One registered broker, at the first of its listeners."""
+    first = broker.endpoints[0] if broker.endpoints else None
+    host, port = (first.host, first.port) if first is not None else ("", -1)
+    return DescribeClusterBroker(broker.id, host, port, broker.rack, broker.is_fenced)
+
+
+def add_registration(brokers_by_id: DescribeClusterBroker, broker: Broker, leader_count: int) -> None:
+    """What no public answer can carry, in tagged fields of quorumd's own."""
+    brokers_by_id.broker_epoch = broker.epoch
+    brokers_by_id.in_controlled_shutdown = broker.in_controlled_shutdown
+    brokers_by_id.leader_count = leader_count
+    brokers_by_id.listeners = [
+        Listener(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints
+    ]

@@ -1,0 +1,265 @@
+"""What any node can tell of the cluster: ApiVersions, Metadata, DescribeCluster, and the gossip of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from quorumd.controller.cluster_image import KRAFT_VERSION
+from quorumd.controller.features import KRAFT_VERSION_LEVEL
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE
+from quorumd.node.api.broker_messages import add_registered_brokers, endpoint_for_clients
+from quorumd.node.api.topic_listing import TopicEntry
+from quorumd.node.api.topics import TopicApis
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.peers.discovery import Discovery
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.state.proposals import CommitCallback
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request, VersionRanges
+from quorumd.protocol.messages import (
+    api_versions_response,
+    describe_cluster_response,
+    metadata_response,
+)
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
+from quorumd.protocol.wire import Message
+from quorumd.raft.engine import RaftEngine
+
+Node = tuple[int, str, int]
+"""Id, host and port."""
+
+BROKERS, CONTROLLERS = 1, 2
+"""DescribeCluster's endpoint types (KIP-919)."""
+MIN_ZERO_FEATURES_VERSION = 4
+"""ApiVersions below this cannot carry a supported feature whose minimum is 0 (KAFKA-17492)."""
+
+
+class ClusterApis:
+    """Answers from what this node knows. What is told of topics may wait, see `TopicApis`, and so may
+    DescribeCluster; whoever looks for the leader does not.
+
+    `when_committed`: as that of `TopicApis`. `listener_name`: of the listener that clients ask at; they are told
+    the listeners of brokers that have its name.
+    """
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        identity: ClusterIdentity,
+        discovery: Discovery,
+        state_machine: StateMachine,
+        topics: TopicApis,
+        when_committed: Callable[[CommitCallback], None],
+        spoken: VersionRanges,
+        listener_name: str,
+    ) -> None:
+        self._engine = engine
+        self._identity = identity
+        self._discovery = discovery
+        self._state_machine = state_machine
+        self._topics = topics
+        self._when_committed = when_committed
+        self._spoken = spoken
+        self._listener_name = listener_name
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return (
+            (ApiKey.API_VERSIONS, self.api_versions),
+            (ApiKey.METADATA, self.metadata),
+            (ApiKey.DESCRIBE_CLUSTER, self.describe_cluster),
+        )
+
+    def api_versions(self, session: Session, request: Request) -> None:
+        """Private APIs are told to quorumd only: kafka-python's `api_versions()` fails on a key it does not know.
+
+        A client that means another cluster or node (KIP-1242) is answered all the same, as Kafka's controllers do:
+        only brokers send clients back to their bootstrap servers (REBOOTSTRAP_REQUIRED).
+        """
+        message: Any = request.message
+        wire = api_versions_response
+        if (message.cluster_id is None) != (message.node_id == NO_NODE):
+            session.respond(request, wire.ApiVersionsResponse(int(ErrorCode.INVALID_REQUEST)))
+            return
+        features = self._state_machine.image.features
+        is_ours = message.client_software_name == CLIENT_SOFTWARE_NAME
+        response = wire.ApiVersionsResponse(
+            0,
+            [
+                wire.ApiVersion(key, low, high)
+                for key, (low, high) in sorted(self._spoken.items())
+                if is_ours or not APIS[key].private
+            ],
+        )
+        if request.api_version >= 3:
+            response.supported_features = [
+                wire.SupportedFeatureKey(name, low, high)
+                for name, low, high in SUPPORTED_FEATURES
+                if low > 0 or request.api_version >= MIN_ZERO_FEATURES_VERSION
+            ]
+            machine = self._state_machine
+            response.finalized_features_epoch = min(machine.applied_offset, machine.committed_offset)
+            response.finalized_features = [
+                wire.FinalizedFeatureKey(name, level, level)
+                for name, level in sorted(self._finalized(features))
+            ]
+        session.respond(request, response)
+
+    def metadata(self, session: Session, request: Request) -> None:
+        """Brokers are the nodes of the quorum and the registered brokers that are not fenced. The metadata log is a
+        topic only for those who name it. Nothing is created."""
+        message: Any = request.message
+        requested: list[MetadataRequestTopic] | None = message.topics
+        if requested is None or (not requested and request.api_version == 0):
+            self._topics.respond_with_topics(session, request, self._topics.all_topics, self._metadata)
+        elif all(_is_metadata_log(topic) for topic in requested):
+            # Of the quorum, which looks for its leader so: that must not wait for anything to be committed.
+            session.respond(request, self._metadata([self._metadata_log() for _ in requested]))
+        else:
+            self._topics.respond_with_topics(
+                session, request, lambda: self._requested_entries(requested), self._metadata
+            )
+
+    def _requested_entries(self, requested: list[MetadataRequestTopic]) -> Iterator[TopicEntry]:
+        if any(_is_metadata_log(topic) for topic in requested):
+            yield TopicEntry(self._metadata_log(), {})
+        yield from self._topics.requested_topics(topic for topic in requested if not _is_metadata_log(topic))
+
+    def _metadata(
+        self, topics: list[metadata_response.MetadataResponseTopic]
+    ) -> metadata_response.MetadataResponse:
+        wire = metadata_response
+        nodes = self._nodes()
+        brokers = {node_id: wire.MetadataResponseBroker(node_id, host, port) for node_id, host, port in nodes}
+        for broker in self._state_machine.image.brokers.values():
+            endpoint = endpoint_for_clients(broker, self._listener_name)
+            if endpoint is not None and not broker.is_fenced:
+                brokers.setdefault(
+                    broker.id,
+                    wire.MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack),
+                )
+        return wire.MetadataResponse(
+            0,
+            [broker for _, broker in sorted(brokers.items())],
+            self._identity.cluster_id or None,
+            self._controller_among(nodes),
+            topics,
+        )
+
+    def describe_cluster(self, session: Session, request: Request) -> None:
+        """Endpoint type 1: all nodes and registered brokers, as brokers (KIP-1073: fenced ones if asked for), once
+        that is committed. Type 2: the registered controllers, and voters that have not registered yet; the leader is
+        active."""
+        message: Any = request.message
+        wire = describe_cluster_response
+        if message.endpoint_type not in (BROKERS, CONTROLLERS):
+            error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            text = f"Endpoint type {message.endpoint_type} is neither 1 (brokers) nor 2 (controllers)."
+            session.respond(request, wire.DescribeClusterResponse(0, int(error), text))
+            return
+        if message.endpoint_type == CONTROLLERS:
+            session.is_controller_client = True
+            session.respond(request, self._controllers())
+            return
+        response = self._brokers(message)
+
+        def on_commit(committed: bool) -> None:
+            if committed:
+                session.respond(request, response)
+            else:
+                self.describe_cluster(session, request)
+
+        self._when_committed(on_commit)
+
+    def _brokers(self, message: DescribeClusterRequest) -> Message:
+        nodes = self._nodes()
+        brokers = _by_id(nodes)
+        add_registered_brokers(
+            brokers,
+            self._state_machine.image,
+            message.include_fenced_brokers,
+            message.include_registrations,
+        )
+        return self._cluster(BROKERS, self._controller_among(nodes), brokers)
+
+    def _controllers(self) -> Message:
+        leader_id, voters = self._engine.leader_id, self._engine.voters.current.ids
+        nodes = {node[0]: node for node in self._nodes() if node[0] in voters or node[0] == leader_id}
+        for registered in self._state_machine.image.controllers.values():
+            for listener in registered.listeners:
+                if listener.name == self._listener_name:
+                    nodes[registered.id] = (registered.id, listener.host, listener.port)
+        described = list(nodes.values())
+        return self._cluster(CONTROLLERS, self._leader_among(described), _by_id(described))
+
+    def _cluster(
+        self,
+        endpoint_type: int,
+        controller_id: int,
+        brokers: dict[int, describe_cluster_response.DescribeClusterBroker],
+    ) -> Message:
+        return describe_cluster_response.DescribeClusterResponse(
+            0,
+            0,
+            None,
+            endpoint_type,
+            self._identity.cluster_id or "",
+            controller_id,
+            [broker for _, broker in sorted(brokers.items())],
+        )
+
+    def _finalized(self, features: dict[str, int]) -> list[tuple[str, int]]:
+        """Level 0 means off. The quorum's own level is said by the voter records, not by a feature record."""
+        found = [(name, level) for name, level in features.items() if level > 0 and name != KRAFT_VERSION]
+        if self._engine.voters.current.voters and self._identity.cluster_id is not None:
+            found.append((KRAFT_VERSION, KRAFT_VERSION_LEVEL))
+        return found
+
+    def _leader_among(self, nodes: list[Node]) -> int:
+        """The leader's id if its address is told too: clients fail on a controller that is not in the list."""
+        leader_id = self._engine.leader_id
+        return leader_id if any(node_id == leader_id for node_id, _, _ in nodes) else NO_NODE
+
+    def _controller_among(self, nodes: list[Node]) -> int:
+        """For clients of brokers: the leader, else this node, which forwards to the next one.
+
+        Never nobody, and not a leader whose connection just broke: librdkafka does not ask again while it waits
+        for a controller. Kafka's brokers name one of themselves, too.
+        """
+        leader_id = self._leader_among(nodes)
+        is_there = leader_id != NO_NODE and self._discovery.is_reachable(leader_id)
+        return leader_id if is_there else self._discovery.own_id
+
+    def _nodes(self) -> list[Node]:
+        """Those that can be reached as far as is known; the leader in any case, since clients look for it."""
+        leader_id = self._engine.leader_id
+        return [
+            (node_id, address.host, address.port)
+            for node_id, address in self._discovery.addresses()
+            if node_id == leader_id or self._discovery.is_reachable(node_id)
+        ]
+
+    def _metadata_log(self) -> metadata_response.MetadataResponseTopic:
+        """The log of the quorum as a topic: its leader and its voters."""
+        wire = metadata_response
+        leader_id = self._leader_among(self._nodes())
+        voters = list(self._engine.voters.current.ids)
+        error = ErrorCode.NONE if leader_id != NO_NODE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition = wire.MetadataResponsePartition(
+            int(error), METADATA_PARTITION, leader_id, self._engine.epoch, voters, voters, []
+        )
+        return wire.MetadataResponseTopic(0, METADATA_TOPIC, METADATA_TOPIC_ID, True, [partition])
+
+
+def _by_id(nodes: list[Node]) -> dict[int, describe_cluster_response.DescribeClusterBroker]:
+    wire = describe_cluster_response
+    return {node_id: wire.DescribeClusterBroker(node_id, host, port) for node_id, host, port in nodes}
+
+
+def _is_metadata_log(requested: MetadataRequestTopic) -> bool:
+    return requested.name == METADATA_TOPIC or requested.topic_id == METADATA_TOPIC_ID

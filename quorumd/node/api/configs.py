@@ -1,0 +1,232 @@
+"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs: linearizable, answered once committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from quorumd.controller.cluster_image import ALL_BROKERS, Resource, ResourceType
+from quorumd.controller.config_effects import plan_effects
+from quorumd.controller.config_table import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from quorumd.controller.configs import (
+    ApiError,
+    check_resource,
+    plan_incremental,
+    plan_replacement,
+)
+from quorumd.controller.controller import Controller
+from quorumd.controller.effective_configs import (
+    ConfigSource,
+    EffectiveConfig,
+    effective_topic_configs,
+    merge_layers,
+)
+from quorumd.errors import ErrorCode
+from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.state.metadata_writer import MetadataWriter
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import (
+    alter_configs_response,
+    describe_configs_response,
+    incremental_alter_configs_response,
+)
+from quorumd.protocol.messages.config_record import ConfigRecord
+
+_OTHER_RESOURCES = {
+    ResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
+    ResourceType.GROUP: (ConfigSource.GROUP, GROUP_CONFIGS),
+}
+_ALTERED = (int(ErrorCode.NONE), None)
+
+
+class ConfigApis:
+    """Plans changes against the image, proposes their records, and reads the image linearizably."""
+
+    def __init__(
+        self,
+        node_id: int,
+        static_configs: Sequence[tuple[str, str]],
+        is_leader: Callable[[], bool],
+        state_machine: StateMachine,
+        controller: Controller,
+        statistics: NodeStatistics,
+        writer: MetadataWriter,
+        purgatory: ResponsePurgatory,
+    ) -> None:
+        self._own_name = str(node_id)
+        self._static_configs = static_configs
+        self._is_leader = is_leader
+        self._state_machine = state_machine
+        self._controller = controller
+        self._statistics = statistics
+        self._writer = writer
+        self._purgatory = purgatory
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return (
+            (ApiKey.DESCRIBE_CONFIGS, self.describe_configs),
+            (ApiKey.INCREMENTAL_ALTER_CONFIGS, self.incremental_alter_configs),
+            (ApiKey.ALTER_CONFIGS, self.alter_configs),
+        )
+
+    def incremental_alter_configs(self, session: Session, request: Request) -> None:
+        wire = incremental_alter_configs_response
+        self._alter(
+            session,
+            request,
+            _plan_incremental,
+            wire.IncrementalAlterConfigsResponse,
+            wire.AlterConfigsResourceResponse,
+        )
+
+    def alter_configs(self, session: Session, request: Request) -> None:
+        """The older form: what is not named is deleted."""
+        wire = alter_configs_response
+        self._alter(
+            session,
+            request,
+            _plan_replacement,
+            wire.AlterConfigsResponse,
+            wire.AlterConfigsResourceResponse,
+        )
+
+    def _alter(
+        self,
+        session: Session,
+        request: Request,
+        plan: Callable[[Any, Resource, Any, bool], list[ConfigRecord] | ApiError],
+        response_class: Callable[[int, list[Any]], Any],
+        resource_class: Callable[..., Any],
+    ) -> None:
+        purgatory = self._purgatory
+        if not self._is_leader():
+            purgatory.not_leader(session, request)
+            return
+        message: Any = request.message
+        if not self._writer.has_room():
+            purgatory.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        image = self._state_machine.image
+        has_remote_storage = self._controller.settings.remote_storage
+        responses: list[Any] = []
+        planned: list[ConfigRecord] = []
+        named: set[Resource] = set()
+        for requested in message.resources:
+            resource = (requested.resource_type, requested.resource_name)
+            outcome = (
+                _DUPLICATE
+                if resource in named
+                else plan(image, resource, requested.configs, has_remote_storage)
+            )
+            named.add(resource)
+            error, text = _ALTERED
+            if isinstance(outcome, ApiError):
+                error, text = int(outcome.error), outcome.message
+                self._statistics.count_error(request.api_key, error)
+            else:
+                planned += outcome
+            responses.append(resource_class(error, text, requested.resource_type, requested.resource_name))
+        response = response_class(0, responses)
+        if not planned or message.validate_only:
+            purgatory.respond_after_read(session, request, response)
+            return
+        records = [*planned, *plan_effects(self._controller, planned)]
+        if not self._writer.write_batch(records, purgatory.on_commit_respond(session, request, response)):
+            purgatory.refuse(session, request, ErrorCode.MESSAGE_TOO_LARGE)
+
+    def describe_configs(self, session: Session, request: Request) -> None:
+        purgatory = self._purgatory
+        hook: ResponseHook | None = None if session.is_controller_client else self._add_static_configs
+        if not self._is_leader():
+            purgatory.not_leader(session, request, hook)
+            return
+
+        def on_read_confirmed(confirmed: bool) -> None:
+            if not confirmed:
+                purgatory.not_leader(session, request, hook)
+                return
+            message: Any = request.message
+            wire = describe_configs_response
+            response = wire.DescribeConfigsResponse(
+                0, [self._describe(message, r) for r in message.resources]
+            )
+            purgatory.respond_on_commit(session, request, response, hook)
+
+        purgatory.confirm_read(on_read_confirmed)
+
+    def _describe(self, message: Any, requested: Any) -> describe_configs_response.DescribeConfigsResult:
+        wire = describe_configs_response
+        resource: Resource = (requested.resource_type, requested.resource_name)
+        refused = check_resource(self._state_machine.image, resource)
+        if refused is not None:
+            return wire.DescribeConfigsResult(int(refused.error), refused.message, *resource)
+        entries = [
+            _entry(config, message.include_synonyms)
+            for config in self._effective(resource)
+            if requested.configuration_keys is None or config.name in requested.configuration_keys
+        ]
+        return wire.DescribeConfigsResult(0, None, *resource, entries)
+
+    def _effective(self, resource: Resource) -> list[EffectiveConfig]:
+        image = self._state_machine.image
+        kind, name = resource
+        own = image.config(resource)
+        if kind == ResourceType.TOPIC:
+            return effective_topic_configs(image, own)
+        if kind != ResourceType.BROKER:
+            source, definitions = _OTHER_RESOURCES[ResourceType(kind)]
+            return merge_layers(definitions, (source, own))
+        if name == "":
+            return merge_layers(BROKER_CONFIGS, (ConfigSource.ALL_BROKERS, own))
+        layers = [(ConfigSource.BROKER, own), (ConfigSource.ALL_BROKERS, image.config(ALL_BROKERS))]
+        if name == self._own_name:
+            layers.append((ConfigSource.PROPERTIES_FILE, dict(self._static_configs)))
+        return merge_layers(BROKER_CONFIGS, *layers)
+
+    def _add_static_configs(self, response: Any) -> None:
+        """The leader does not know the properties file of this node: add what it could not tell."""
+        for result in response.results:
+            if (result.resource_type, result.resource_name) != (ResourceType.BROKER, self._own_name):
+                continue
+            returned = {entry.name for entry in result.configs}
+            layer = (ConfigSource.PROPERTIES_FILE, dict(self._static_configs))
+            static = merge_layers(BROKER_CONFIGS, layer)
+            result.configs += [_entry(config, False) for config in static if config.name not in returned]
+
+
+_DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "The same resource is named twice in one request.")
+
+
+def _plan_incremental(
+    image: Any, resource: Resource, configs: Any, has_remote_storage: bool
+) -> list[ConfigRecord] | ApiError:
+    operations = [(c.name, c.config_operation, c.value) for c in configs]
+    return plan_incremental(image, resource, operations, has_remote_storage)
+
+
+def _plan_replacement(
+    image: Any, resource: Resource, configs: Any, has_remote_storage: bool
+) -> list[ConfigRecord] | ApiError:
+    return plan_replacement(image, resource, [(c.name, c.value) for c in configs], has_remote_storage)
+
+
+def _entry(
+    config: EffectiveConfig, with_synonyms: bool
+) -> describe_configs_response.DescribeConfigsResourceResult:
+    wire = describe_configs_response
+    is_sensitive = config.is_sensitive
+    source = config.values[0].source
+    synonyms = [
+        wire.DescribeConfigsSynonym(each.name, None if is_sensitive else each.value, int(each.source))
+        for each in (config.values if with_synonyms else ())
+    ]
+    value = None if is_sensitive else config.values[0].value
+    is_read_only = source is ConfigSource.PROPERTIES_FILE
+    return wire.DescribeConfigsResourceResult(
+        config.name, value, is_read_only, int(source), is_sensitive, synonyms, int(config.type), None
+    )

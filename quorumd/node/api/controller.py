@@ -1,0 +1,151 @@
+"""What brokers and clients ask of the controller: planned against the image, answered once it is committed.
+
+All such APIs are alike from here: `controller_apis` says what each of them plans and who may ask.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.controller_result import ControllerResult
+from quorumd.errors import ErrorCode
+from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.api.response_errors import errors_in
+from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
+from quorumd.node.sessions.request_splitting import SplitRequestTask, split
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.state.metadata_writer import MetadataWriter
+from quorumd.node.statistics import NodeStatistics
+from quorumd.protocol.connection import Request
+
+logger = logging.getLogger("quorumd.controller")
+
+Planner = Callable[[Controller, Any, int], ControllerResult]
+"""(controller, request message, its version) -> what is to be done and answered."""
+
+
+class ControllerApi(NamedTuple):
+    """How one API is handled.
+
+    `is_authorized(session)`: whether it is allowed. `too_large_error`: the error where the records are more than one
+    batch takes, None where they may be appended in several (see `MetadataWriter.write_batches`). `on_request`: what
+    the leader notes of every request, whatever comes of it. `needs_read_confirmation`: whether an answer without
+    records is a read, for which this node makes sure that it still leads. `is_connection_ordered`: whether requests
+    count in the order in which their broker sent them (see `alter_partition_order`). `records_offset`: whether the
+    records tell at which offset they are, so that nothing may come before them that was not seen when they were
+    planned.
+    """
+
+    plan: Planner
+    is_authorized: Callable[[Session], bool]
+    too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION
+    on_request: Callable[[Controller, Any], None] | None = None
+    needs_read_confirmation: bool = True
+    is_connection_ordered: bool = False
+    records_offset: bool = False
+
+
+class ControllerApis:
+    """Answers every API of a table while this node leads; otherwise the leader does, for whom brokers look by
+    themselves and clients need not."""
+
+    def __init__(
+        self,
+        apis: Mapping[int, ControllerApi],
+        controller: Controller,
+        order: AlterPartitionOrder,
+        is_leader: Callable[[], bool],
+        writer: MetadataWriter,
+        purgatory: ResponsePurgatory,
+        statistics: NodeStatistics,
+        scheduler: SliceScheduler,
+    ) -> None:
+        self._apis = apis
+        self._controller = controller
+        self._order = order
+        self._is_leader = is_leader
+        self._writer = writer
+        self._purgatory = purgatory
+        self._statistics = statistics
+        self._scheduler = scheduler
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return [(api_key, self.handle) for api_key in self._apis]
+
+    def handle(self, session: Session, request: Request) -> None:
+        """Carry the request out: at once, or a large one in parts, while what comes behind it waits."""
+        parts = split(request)
+        if len(parts) == 1:
+            self._execute(session, request)
+            return
+        purgatory = self._purgatory
+
+        def not_leader(no_effect: bool) -> None:
+            if no_effect:
+                purgatory.not_leader(session, request)
+            else:
+                purgatory.refuse(session, request, ErrorCode.NOT_CONTROLLER)
+
+        session.block(request)
+        self._scheduler.begin(
+            SplitRequestTask(
+                session,
+                request,
+                parts,
+                self._execute,
+                lambda response: session.respond(request, response),
+                not_leader,
+            )
+        )
+
+    def _execute(self, session: Session, request: Request) -> None:
+        api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
+        if not self._is_leader():
+            purgatory.not_leader(session, request)
+            return
+        if not api.is_authorized(session):
+            purgatory.refuse(session, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return
+        if api.is_connection_ordered and not self._is_in_order(session, request):
+            return
+        if api.on_request is not None:
+            api.on_request(self._controller, request.message)
+        plan = api.plan(self._controller, request.message, request.api_version)
+        response = plan.response
+        for error in errors_in(response):
+            self._statistics.count_error(request.api_key, error)
+        if not plan.records:
+            if api.needs_read_confirmation:
+                purgatory.respond_after_read(session, request, response)
+            else:
+                purgatory.respond_deferred(session, request, response)
+        elif not writer.has_room():
+            purgatory.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif api.too_large_error is None:
+            writer.write_batches(plan.records, purgatory.on_commit_respond(session, request, response))
+            if api.records_offset:
+                writer.flush_pending()
+        elif not writer.write_batch(plan.records, purgatory.on_commit_respond(session, request, response)):
+            purgatory.refuse(session, request, api.too_large_error)
+
+    def _is_in_order(self, session: Session, request: Request) -> bool:
+        """Whether the request of a broker counts. One of a start that is not registered is no matter: its planner
+        refuses it."""
+        message: Any = request.message
+        broker = self._controller.image.brokers.get(message.broker_id)
+        if broker is None or broker.epoch != message.broker_epoch:
+            return True
+        order = self._order.check(session.number, broker.id, broker.epoch)
+        if order is ConnectionOrder.BEFORE_LEADERSHIP:
+            self._purgatory.not_leader(session, request)
+        elif order is ConnectionOrder.SUPERSEDED:
+            logger.info(
+                "closing the connection from %s: broker %d asks on a newer one", session.peer, broker.id
+            )
+            session.close()
+        return order is ConnectionOrder.CURRENT

@@ -1,0 +1,70 @@
+"""DescribeNode: how this node sees itself and its quorum. It needs no leader, and asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import TYPE_CHECKING
+
+from quorumd.ids import NO_NODE
+from quorumd.node.readiness import readiness
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import describe_node_response as wire
+
+if TYPE_CHECKING:
+    from quorumd.node.request_handlers import NodeContext
+
+
+class NodeApis:
+    """Responds from what the parts of the node know."""
+
+    def __init__(self, context: NodeContext) -> None:
+        self._context = context
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return ((ApiKey.DESCRIBE_NODE, self.describe_node),)
+
+    def describe_node(self, session: Session, request: Request) -> None:
+        context = self._context
+        engine, log, node_status = context.engine, context.log, context.watch.node_status()
+        decision = readiness(node_status)
+        voted = engine.voted
+        session.respond(
+            request,
+            wire.DescribeNodeResponse(
+                0,
+                node_status.node_id,
+                context.watch.own.directory_id,
+                context.identity.cluster_id or "",
+                node_status.role,
+                node_status.epoch,
+                node_status.leader_id,
+                NO_NODE if voted is None else voted.id,
+                node_status.is_voter,
+                list(engine.voters.current.ids),
+                node_status.high_watermark,
+                log.start_offset,
+                log.end_offset,
+                node_status.applied_offset,
+                -1 if node_status.contact_ms == inf else int(node_status.contact_ms),
+                log.free_bytes(),
+                log.has_room(),
+                context.statistics.snapshot_end_offset,
+                decision.is_ready,
+                list(decision.lacks),
+                [wire.SilentPeer(p.node_id, int(p.silent_ms), p.reason) for p in node_status.silent_peers],
+                self._nodes(),
+            ),
+        )
+
+    def _nodes(self) -> list[wire.KnownNode]:
+        engine, discovery = self._context.engine, self._context.discovery
+        wanted = {*engine.voters.current.ids, engine.leader_id, discovery.own_id}
+        return [
+            wire.KnownNode(node_id, address.host, address.port)
+            for node_id, address in discovery.addresses()
+            if node_id in wanted
+        ]

@@ -1,0 +1,282 @@
+"""Requests that reached a node which cannot answer them go to the leader in an Envelope (KIP-590).
+
+A request waits here while there is no leader. It is sent again only where it certainly had no effect: when it
+never left, when the envelope itself came back with NOT_CONTROLLER, or when it only reads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+
+from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.sessions.decoding_task import DecodingTask
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey, response_class, response_header_version
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.connection import (
+    LARGE_REQUEST,
+    Request,
+    VersionRanges,
+    encode_response,
+    read_request,
+)
+from quorumd.protocol.messages.default_principal_data import DefaultPrincipalData
+from quorumd.protocol.messages.envelope_request import EnvelopeRequest
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
+from quorumd.protocol.primitives import skip_tagged_fields
+from quorumd.protocol.wire import Message
+
+logger = logging.getLogger("quorumd.forwarding")
+
+LEADER_WAIT_MS = 10_000.0
+"""How long a request waits for a leader before its client is told to try again."""
+RETRY_MS = 50.0
+
+READ_ONLY_APIS = frozenset(
+    {ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS}
+)
+"""APIs whose requests change nothing, however often they are carried out."""
+
+UNSUPPORTED_ENVELOPE_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
+"""What a leader says of an envelope with a request that it takes out of none."""
+
+ResponseHook = Callable[[Any], None]
+"""May add to the leader's answer before the client gets it."""
+
+
+class Forwarder:
+    """Sends requests of clients to the leader and its answers back.
+
+    `call_leader(call) -> bool` sends to the current leader; False when none is known. A request that waited
+    while this node itself became the leader (`leads()`) goes to its handler again (`route`).
+    `error_response(request, code)` makes the answer that tells a client about a failure in its own API's fields.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        call_leader: Callable[[Call], bool],
+        leads: Callable[[], bool],
+        route: Handler,
+        error_response: Callable[[Request, ErrorCode], Message],
+        request_timeout_ms: float,
+    ) -> None:
+        self._clock = clock
+        self._leads = leads
+        self._route = route
+        self._call_leader = call_leader
+        self._error_response = error_response
+        self._request_timeout_ms = request_timeout_ms
+        principal = encode(DefaultPrincipalData("User", "ANONYMOUS", False), 0)
+        self._principal = (0).to_bytes(2, "big") + principal
+
+    def forward(self, session: Session, request: Request, hook: ResponseHook | None = None) -> None:
+        """Have the leader answer; at the latest after LEADER_WAIT_MS without one the client gets an error."""
+        self._attempt(session, request, hook, self._clock.now_ms() + LEADER_WAIT_MS)
+
+    def _attempt(
+        self, session: Session, request: Request, hook: ResponseHook | None, deadline_ms: float
+    ) -> None:
+        if self._leads():
+            self._route(session, request)
+            return
+        envelope = EnvelopeRequest(request.frame, self._principal, _address_bytes(session.peer))
+
+        def retry() -> None:
+            if self._clock.now_ms() >= deadline_ms:
+                self._fail(session, request, ErrorCode.NOT_CONTROLLER)
+            else:
+                self._clock.call_at(
+                    self._clock.now_ms() + RETRY_MS,
+                    lambda: self._attempt(session, request, hook, deadline_ms),
+                )
+
+        def on_failure(failure: Failure) -> None:
+            if failure.unsent or request.api_key in READ_ONLY_APIS:
+                retry()
+            else:
+                self._fail(session, request, ErrorCode.REQUEST_TIMED_OUT)
+
+        def on_response(message: Any) -> None:
+            if message.error_code == ErrorCode.NOT_CONTROLLER:
+                retry()
+            elif message.error_code in UNSUPPORTED_ENVELOPE_ERRORS:
+                self._send_directly(session, request, hook, on_failure)
+            elif message.error_code or not is_response_to(request, message.response_data):
+                self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                self._return_response(session, request, hook, message.response_data)
+
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+        call = Call(ApiKey.ENVELOPE, lambda version: envelope, on_response, on_failure, deadline)
+        if not self._call_leader(call):
+            retry()
+
+    def _send_directly(
+        self,
+        session: Session,
+        request: Request,
+        hook: ResponseHook | None,
+        on_failure: Callable[[Failure], None],
+    ) -> None:
+        """A stock controller that leads takes fewer APIs out of envelopes than quorumd does. What only reads is asked
+        of it as its own clients ask; nothing else is, as it would not know whose request it is."""
+        if request.api_key not in READ_ONLY_APIS:
+            self._fail(session, request, ErrorCode.UNSUPPORTED_VERSION)
+            return
+
+        def on_response(response: Any) -> None:
+            if hook is not None:
+                hook(response)
+            session.respond(request, response)
+
+        message = request.message
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+        call = Call(request.api_key, lambda version: message, on_response, on_failure, deadline)
+        if not self._call_leader(call):
+            on_failure(Failure("there is no leader any more", unsent=True))
+
+    def _return_response(
+        self, session: Session, request: Request, hook: ResponseHook | None, data: bytes
+    ) -> None:
+        if hook is None:
+            session.respond_encoded(request, data)
+            return
+        try:
+            response = decode_response(request, data)
+        except MalformedMessage:
+            self._fail(session, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        hook(response)
+        session.respond(request, response)
+
+    def _fail(self, session: Session, request: Request, error: ErrorCode) -> None:
+        session.respond(request, self._error_response(request, error))
+
+
+class EnvelopeSession:
+    """Where the request inside an Envelope gets its answer: around it goes an EnvelopeResponse."""
+
+    is_controller_client = True
+
+    def __init__(self, outer: Session, envelope: Request, peer: str) -> None:
+        self.peer = peer
+        self.number = outer.number
+        self._outer = outer
+        self._envelope = envelope
+
+    def respond(self, request: Request, message: Message) -> None:
+        try:
+            response = encode_response(request, message)
+        except (UnsupportedVersion, ValueError) as error:
+            logger.error("%r of %s cannot be answered: %s", request, self.peer, error)
+            self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.UNKNOWN_SERVER_ERROR)))
+            return
+        self.respond_encoded(request, response)
+
+    def block(self, request: Request) -> None:
+        del request
+        self._outer.block(self._envelope)
+
+    def close(self) -> None:
+        self._outer.close()
+
+    def respond_not_leader(self, request: Request, message: Message) -> None:
+        """In the envelope's own field: that is where whoever forwarded it looks for a reason to send it again."""
+        del request, message
+        self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+
+    def respond_immediately(self, request: Request, message: Message) -> None:
+        self.respond(request, message)
+
+    def respond_encoded(self, request: Request, response: bytes) -> None:
+        del request
+        self._outer.respond(self._envelope, EnvelopeResponse(response))
+
+
+class EnvelopeApis:
+    """The leader's side: takes requests out of their envelopes."""
+
+    def __init__(
+        self,
+        is_leader: Callable[[], bool],
+        route: Callable[[Session, Request], None],
+        forwardable: frozenset[int],
+        spoken: VersionRanges,
+        scheduler: SliceScheduler,
+    ) -> None:
+        self._is_leader = is_leader
+        self._route = route
+        self._forwardable = forwardable
+        self._spoken = spoken
+        self._scheduler = scheduler
+
+    def envelope(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        if not self._is_leader():
+            session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+            return
+        try:
+            inner = read_request(message.request_data, self._spoken, LARGE_REQUEST)
+        except (MalformedMessage, UnsupportedVersion):
+            session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
+            return
+        if inner.api_key not in self._forwardable:
+            session.respond(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+            return
+        inner_session = EnvelopeSession(session, request, session.peer)
+        if inner.is_whole:
+            self._route(inner_session, inner)
+            return
+        inner_session.block(inner)
+        faults: list[MalformedMessage] = []
+
+        def continue_decoding(inner: Request, steps: int) -> int:
+            try:
+                return inner.continue_decoding(steps)
+            except MalformedMessage as fault:
+                faults.append(fault)
+                inner.decoding = None
+                return steps
+
+        def decoded() -> None:
+            if faults:
+                session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
+            elif self._is_leader():
+                self._route(inner_session, inner)
+            else:
+                session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+
+        self._scheduler.begin(DecodingTask(inner, continue_decoding, decoded))
+
+
+def is_response_to(request: Request, data: bytes | None) -> bool:
+    """Whether `data` begins as the answer to `request` does, with its correlation id."""
+    return data is not None and data[:4] == request.correlation_id.to_bytes(4, "big", signed=True)
+
+
+def decode_response(request: Request, data: bytes) -> Message:
+    """The response to `request` in `data`, which begins with the response header. Raises MalformedMessage."""
+    position = 4
+    if response_header_version(request.api_key, request.api_version) == 1:
+        try:
+            position = skip_tagged_fields(data, position)
+        except IndexError:
+            raise MalformedMessage("the header of a forwarded answer is cut off") from None
+    return decode(response_class(request.api_key), request.api_version, data, position)
+
+
+def _address_bytes(peer: str) -> bytes:
+    """The client's address as 4 or 16 bytes; of an unknown one, the unspecified address."""
+    host = peer.rsplit(":", 1)[0].strip("[]")
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return bytes(4)

@@ -1,0 +1,339 @@
+"""Requests of the quorum itself: Vote, BeginQuorumEpoch, EndQuorumEpoch, the fetches, DescribeQuorum."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Any
+
+from quorumd.errors import ErrorCode, StorageError
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import (
+    begin_quorum_epoch_request,
+    begin_quorum_epoch_response,
+    describe_quorum_response,
+    end_quorum_epoch_response,
+    fetch_quorum_records_response,
+    fetch_response,
+    fetch_snapshot_response,
+    vote_response,
+)
+from quorumd.raft.description import ReplicaDescription
+from quorumd.raft.effects import Respond
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import Event, RequestReceived
+from quorumd.raft.messages import BeginEpochRequest, Response, SnapshotResponse
+
+logger = logging.getLogger("quorumd.node")
+
+DIRECTORY_ID_VERSION = 2
+"""DescribeQuorum tells directory ids, error messages and endpoints from here on."""
+
+
+class PendingResponse:
+    """How an answer of the engine finds its way back: what `RequestReceived.reply` is."""
+
+    __slots__ = ("request", "session", "to_wire")
+
+    def __init__(self, session: Session, request: Request, to_wire: Callable[[Any], Any]) -> None:
+        self.session = session
+        self.request = request
+        self.to_wire = to_wire
+
+
+class QuorumApis:
+    """Checks the cluster id and the partition, asks the engine, and writes its answers."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        log: SegmentedLog,
+        clock: Clock,
+        identity: ClusterIdentity,
+        statistics: NodeStatistics,
+        step: Callable[[Event], None],
+        leader_endpoint: Callable[[int], Endpoint | None],
+        learn_leader: Callable[[BeginEpochRequest, int], None],
+        leads: Callable[[], bool],
+        forward: Handler,
+    ) -> None:
+        self._engine = engine
+        self._log = log
+        self._clock = clock
+        self._identity = identity
+        self._statistics = statistics
+        self._step = step
+        self._leader_endpoint = leader_endpoint
+        self._learn_leader = learn_leader
+        self._leads = leads
+        self._forward = forward
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return (
+            (ApiKey.VOTE, self.vote),
+            (ApiKey.BEGIN_QUORUM_EPOCH, self.begin_quorum_epoch),
+            (ApiKey.END_QUORUM_EPOCH, self.end_quorum_epoch),
+            (ApiKey.FETCH_QUORUM_RECORDS, self.fetch_quorum_records),
+            (ApiKey.FETCH, self.fetch),
+            (ApiKey.FETCH_SNAPSHOT, self.fetch_snapshot),
+            (ApiKey.DESCRIBE_QUORUM, self.describe_quorum),
+        )
+
+    def respond(self, answer: Respond) -> None:
+        """Write an answer of the engine to whoever asked."""
+        reply: PendingResponse = answer.reply
+        if answer.response.error is not ErrorCode.NONE:
+            self._statistics.count_error(reply.request.api_key, int(answer.response.error))
+        reply.session.respond_immediately(reply.request, reply.to_wire(answer.response))
+
+    def vote(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, vote_response.VoteResponse)
+            return
+        partition = quorum_messages.only_partition(message.topics)
+        if partition is None:
+            topics = quorum_messages.error_topics(
+                vote_response, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            session.respond(request, vote_response.VoteResponse(0, topics))
+            return
+        self._step_engine(
+            session,
+            request,
+            quorum_messages.vote_from_wire(message, partition),
+            lambda response: quorum_messages.vote_response_to_wire(
+                response, self._endpoint(request, response, 1)
+            ),
+        )
+
+    def begin_quorum_epoch(self, session: Session, request: Request) -> None:
+        self._leader_request(
+            session,
+            request,
+            begin_quorum_epoch_response,
+            begin_quorum_epoch_response.BeginQuorumEpochResponse,
+            self._begin_request,
+        )
+
+    def _begin_request(
+        self,
+        message: begin_quorum_epoch_request.BeginQuorumEpochRequest,
+        partition: begin_quorum_epoch_request.PartitionData,
+    ) -> BeginEpochRequest:
+        """What a leader says of itself. Where it is counts before the engine fetches from it."""
+        announced = quorum_messages.begin_from_wire(message, partition)
+        if self._engine.accepts_leader(announced):
+            self._learn_leader(announced, self._log.end_offset)
+        return announced
+
+    def end_quorum_epoch(self, session: Session, request: Request) -> None:
+        self._leader_request(
+            session,
+            request,
+            end_quorum_epoch_response,
+            end_quorum_epoch_response.EndQuorumEpochResponse,
+            quorum_messages.end_from_wire,
+        )
+
+    def fetch_quorum_records(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        if not self._identity.accepts(message.cluster_id):
+            response = fetch_quorum_records_response.FetchQuorumRecordsResponse
+            self._refuse_cluster(session, request, response)
+            return
+        self._step_engine(
+            session,
+            request,
+            fetch_messages.fetch_from_wire(message),
+            lambda response: fetch_messages.fetch_response_to_wire(
+                response, self._read(response), self._endpoint(request, response, 0)
+            ),
+        )
+
+    def fetch(self, session: Session, request: Request) -> None:
+        """Stock Fetch of the metadata log: what observers and consumers of stock Kafka speak."""
+        message: Any = request.message
+        version = request.api_version
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, _fetch_error)
+            return
+        engine_request = fetch_messages.stock_fetch_from_wire(message, version)
+        if engine_request is None:
+            session.respond(request, fetch_messages.stock_fetch_error(message, version))
+            return
+        self._step_engine(
+            session,
+            request,
+            engine_request,
+            lambda response: fetch_messages.stock_fetch_response_to_wire(
+                response, self._read(response), self._endpoint(request, response, 0), version
+            ),
+        )
+
+    def fetch_snapshot(self, session: Session, request: Request) -> None:
+        """A piece of a snapshot (KIP-630): of a quorumd follower or a stock observer."""
+        message: Any = request.message
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, _fetch_snapshot_error)
+            return
+        engine_request = snapshot_messages.snapshot_request_from_wire(message)
+        if engine_request is None:
+            session.respond(request, snapshot_messages.snapshot_error(message))
+            return
+        self._step_engine(
+            session, request, engine_request, lambda response: self._snapshot_chunk(request, response)
+        )
+
+    def describe_quorum(self, session: Session, request: Request) -> None:
+        """Only the leader knows: a broker-type client is forwarded there, others are told who leads.
+
+        A leader on its way out does not lead here: stock tools fail where the leader is none of the voters.
+        """
+        leads = self._leads()
+        if not leads and not session.is_controller_client:
+            self._forward(session, request)
+            return
+        message: Any = request.message
+        wire = describe_quorum_response
+        if quorum_messages.only_partition(message.topics) is None:
+            topics = quorum_messages.error_topics(wire, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            session.respond(request, wire.DescribeQuorumResponse(0, None, topics))
+            return
+        engine = self._engine
+        partition = wire.PartitionData(
+            METADATA_PARTITION,
+            0,
+            None,
+            engine.leader_id,
+            engine.epoch,
+            engine.high_watermark,
+        )
+        nodes = []
+        if leads:
+            description = engine.describe(self._clock.now_ms())
+            version = request.api_version
+            partition.current_voters = [self._replica_state(r, version) for r in description.voters]
+            partition.observers = [self._replica_state(r, version) for r in description.observers]
+            target = engine.voters.target
+            partition.target_voters = None if target is None else [wire.TargetVoter(v) for v in target]
+            nodes = self._voter_nodes()
+        else:
+            partition.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if request.api_version >= DIRECTORY_ID_VERSION:
+                partition.error_message = "This node is not the leader of the quorum."
+        topics = [wire.TopicData(METADATA_TOPIC, [partition])]
+        if request.api_version < DIRECTORY_ID_VERSION:
+            nodes = []
+        session.respond(request, wire.DescribeQuorumResponse(0, None, topics, nodes))
+
+    def _replica_state(
+        self, replica: ReplicaDescription, version: int
+    ) -> describe_quorum_response.ReplicaState:
+        now = self._clock.wall_ms()
+        fetched, caught_up = replica.last_fetch_ms_ago, replica.last_caught_up_ms_ago
+        return describe_quorum_response.ReplicaState(
+            replica.key.id,
+            replica.key.directory_id if version >= DIRECTORY_ID_VERSION else ZERO_UUID,
+            replica.log_end_offset,
+            -1 if fetched == inf else now - int(fetched),
+            -1 if caught_up == inf else now - int(caught_up),
+        )
+
+    def _voter_nodes(self) -> list[describe_quorum_response.Node]:
+        wire = describe_quorum_response
+        return [
+            wire.Node(voter.key.id, [wire.Listener(e.name, e.host, e.port) for e in voter.endpoints])
+            for voter in self._engine.voters.current.voters
+        ]
+
+    def _leader_request(
+        self,
+        session: Session,
+        request: Request,
+        module: Any,
+        response_class: Callable[..., Any],
+        from_wire: Callable[[Any, Any], Any],
+    ) -> None:
+        """BeginQuorumEpoch and EndQuorumEpoch differ only in what the engine makes of them."""
+        message: Any = request.message
+        if not self._identity.accepts(message.cluster_id):
+            self._refuse_cluster(session, request, response_class)
+            return
+        partition = quorum_messages.only_partition(message.topics)
+        if partition is None:
+            topics = quorum_messages.error_topics(
+                module, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            session.respond(request, response_class(0, topics))
+            return
+        self._step_engine(
+            session,
+            request,
+            from_wire(message, partition),
+            lambda response: quorum_messages.leader_response_to_wire(
+                module, response, self._endpoint(request, response, 1), request.api_version
+            ),
+        )
+
+    def _step_engine(
+        self, session: Session, request: Request, engine_request: Any, to_wire: Callable[[Any], Any]
+    ) -> None:
+        self._step(RequestReceived(PendingResponse(session, request, to_wire), engine_request))
+
+    def _read(self, response: Any) -> bytes:
+        """The records of a fetch answer, read as late as possible: just before they leave."""
+        if response.read_start_offset < 0:
+            return b""
+        max_offset = response.read_max_offset if response.read_max_offset >= 0 else None
+        return self._log.read(response.read_start_offset, response.read_limit, max_offset=max_offset)
+
+    def _snapshot_chunk(
+        self, request: Request, response: SnapshotResponse
+    ) -> fetch_snapshot_response.FetchSnapshotResponse:
+        """The answer of the engine with what the files say, read just before it leaves."""
+        error, size, data = response.error, 0, b""
+        if error is ErrorCode.NONE:
+            found = chunk = None
+            try:
+                found = self._log.snapshots.size(response.snapshot)
+                chunk = self._log.snapshots.read(response.snapshot, response.position, response.read_limit)
+            except StorageError as fault:
+                logger.warning("%s; this snapshot is not served", fault)
+            if found is None or chunk is None:
+                error = ErrorCode.SNAPSHOT_NOT_FOUND
+            elif response.position >= found:
+                error = ErrorCode.POSITION_OUT_OF_RANGE
+            else:
+                size, data = found, chunk
+        leader = self._leader_endpoint(response.leader_id)
+        return snapshot_messages.snapshot_response_to_wire(
+            response, error, size, data, leader, request.api_version
+        )
+
+    def _endpoint(self, request: Request, response: Response, min_version: int) -> Endpoint | None:
+        if request.api_version < min_version:
+            return None
+        return self._leader_endpoint(response.leader_id)
+
+    def _refuse_cluster(self, session: Session, request: Request, response: Callable[..., Any]) -> None:
+        self._statistics.count_error(request.api_key, int(ErrorCode.INCONSISTENT_CLUSTER_ID))
+        session.respond(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
+
+
+def _fetch_snapshot_error(error_code: int) -> fetch_snapshot_response.FetchSnapshotResponse:
+    return fetch_snapshot_response.FetchSnapshotResponse(error_code=error_code)
+
+
+def _fetch_error(error_code: int) -> fetch_response.FetchResponse:
+    return fetch_response.FetchResponse(error_code=error_code)

@@ -1,0 +1,112 @@
+"""An answer to Metadata in slices: a topic may have more partitions than one turn has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import Partition
+from quorumd.node.api.encoded_topics import EncodedTopics
+from quorumd.node.api.topic_messages import SharedLists, metadata_partitions
+from quorumd.node.state.proposals import CommitCallback
+from quorumd.protocol.messages.metadata_response import MetadataResponseTopic
+from quorumd.protocol.wire import Message
+
+
+class TopicEntry(NamedTuple):
+    """A topic without its partitions, and these."""
+
+    head: MetadataResponseTopic
+    partitions: Mapping[int, Partition]
+
+
+class TopicListingTask:
+    """Satisfies `sliced_work.Work`: a unit is a topic or a partition.
+
+    A topic is told as it is when its turn comes, whatever changes while its partitions are encoded. `image()` is that
+    of this node now, `when_committed` as that of `TopicApis`. `make(topics)` makes the answer at the last slice:
+    of all topics if that is the only slice, else of none, since they are in `encoded`. `ended(answer)` is called when
+    all of it is committed; `lost()` instead if it may never be.
+    """
+
+    def __init__(
+        self,
+        topics: Iterator[TopicEntry],
+        image: Callable[[], ClusterImage],
+        encoded: EncodedTopics,
+        build: Callable[[list[MetadataResponseTopic]], Message],
+        when_committed: Callable[[CommitCallback], None],
+        on_complete: Callable[[Message], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.is_done = False
+        self._topics = topics
+        self._image = image
+        self._encoded = encoded
+        self._build = build
+        self._when_committed = when_committed
+        self._on_complete = on_complete
+        self._on_lost = on_lost
+        self._shared: SharedLists = {}
+        self._described: list[MetadataResponseTopic] = []
+        self._partitions: Mapping[int, Partition] = {}
+        """Of the topic that is too large for one slice."""
+        self._numbers: list[int] = []
+        self._next = 0
+        self._uncommitted_slices = 0
+        self._is_lost = False
+        self._answer: Message | None = None
+
+    def advance(self, budget: int) -> int:
+        left = budget
+        while left > 0 and not self.is_done:
+            left -= self._large_slice(left) if self._next < len(self._numbers) else self._next_topic(left)
+        if not self.is_done or len(self._encoded):
+            self._encode_described()
+        if self.is_done:
+            self._answer = self._build(self._described)
+        # Each slice is of its own moment: what it tells must be committed, not only what the last one does.
+        self._uncommitted_slices += 1
+        self._when_committed(self._on_slice_committed)
+        return budget - left
+
+    def _next_topic(self, budget: int) -> int:
+        topic = None if self._is_lost else next(self._topics, None)
+        if topic is None:
+            self.is_done = True
+            return 0
+        head, partitions = topic
+        if len(partitions) < budget:
+            head.partitions += metadata_partitions(
+                self._image(), partitions, sorted(partitions), self._shared
+            )
+            self._described.append(head)
+            return 1 + len(partitions)
+        self._encode_described()
+        self._encoded.begin_topic(head, len(partitions))
+        self._partitions, self._numbers, self._next = dict(partitions), sorted(partitions), 0
+        return 1
+
+    def _large_slice(self, budget: int) -> int:
+        numbers = self._numbers[self._next : self._next + budget]
+        self._encoded.add_partitions(
+            metadata_partitions(self._image(), self._partitions, numbers, self._shared)
+        )
+        self._next += len(numbers)
+        return len(numbers)
+
+    def _encode_described(self) -> None:
+        if self._described:
+            self._encoded.add(self._described)
+            self._described = []
+
+    def _on_slice_committed(self, committed: bool) -> None:
+        self._uncommitted_slices -= 1
+        self._is_lost = self._is_lost or not committed
+        if self._answer is None or self._uncommitted_slices:
+            return
+        if self._is_lost:
+            self._on_lost()
+        else:
+            self._on_complete(self._answer)

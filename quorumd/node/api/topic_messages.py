@@ -1,0 +1,111 @@
+"""Topics of the image as answers to clients tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage, Topic
+from quorumd.controller.partition import NO_LEADER, Partition, Replicas
+from quorumd.controller.topic_names import invalid_name_reason
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponsePartition,
+)
+from quorumd.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics of Kafka's own, that clients leave out of lists."""
+
+
+class _Reachability(NamedTuple):
+    """Who can be reached for a partition: its leader, NO_LEADER if that cannot be, and the replicas that cannot."""
+
+    leader: int
+    offline: Replicas
+
+
+SharedLists = dict[Replicas, list[int]]
+"""Replicas as a message has them: a list for each that differ, whatever many partitions have them."""
+
+
+def metadata_head(topic: Topic) -> MetadataResponseTopic:
+    """A topic without its partitions."""
+    return MetadataResponseTopic(0, topic.name, topic.id, topic.name in INTERNAL_TOPICS)
+
+
+def missing_topic_error(name: str) -> ErrorCode:
+    """The error for the name of a topic that is not there."""
+    return (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if invalid_name_reason(name) is None else ErrorCode.INVALID_TOPIC
+    )
+
+
+def metadata_partitions(
+    image: ClusterImage, partitions: Mapping[int, Partition], numbers: Iterable[int], shared: SharedLists
+) -> list[MetadataResponsePartition]:
+    """Those of the partitions that have these numbers, which are all there."""
+    described: list[MetadataResponsePartition] = []
+    for number in numbers:
+        partition = partitions[number]
+        leader, offline = _reachability(image, partition)
+        described.append(
+            MetadataResponsePartition(
+                int(ErrorCode.NONE if leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE),
+                number,
+                leader,
+                partition.leader_epoch,
+                _shared_list(shared, partition.replicas),
+                _shared_list(shared, partition.isr),
+                _shared_list(shared, offline),
+            )
+        )
+    return described
+
+
+def _shared_list(shared: SharedLists, replicas: Replicas) -> list[int]:
+    known = shared.get(replicas)
+    if known is None:
+        known = shared[replicas] = list(replicas)
+    return known
+
+
+def described_partitions(
+    image: ClusterImage, topic: Topic, numbers: range
+) -> list[DescribeTopicPartitionsResponsePartition]:
+    """Those of these partitions that there are."""
+    described: list[DescribeTopicPartitionsResponsePartition] = []
+    for number in numbers:
+        partition = topic.partitions.get(number)
+        if partition is None:
+            continue
+        leader, offline = _reachability(image, partition)
+        described.append(
+            DescribeTopicPartitionsResponsePartition(
+                0,
+                number,
+                leader,
+                partition.leader_epoch,
+                list(partition.replicas),
+                list(partition.isr),
+                list(partition.elr),
+                list(partition.last_known_elr),
+                list(offline),
+            )
+        )
+    return described
+
+
+def _reachability(image: ClusterImage, partition: Partition) -> _Reachability:
+    brokers, directories = image.brokers, partition.directories
+    offline: list[int] = []
+    for position, replica in enumerate(partition.replicas):
+        broker = brokers.get(replica)
+        if (
+            broker is None
+            or broker.is_fenced
+            or (position < len(directories) and not broker.has_online_dir(directories[position]))
+        ):
+            offline.append(replica)
+    leader = partition.leader
+    return _Reachability(leader if leader in brokers else NO_LEADER, tuple(offline))

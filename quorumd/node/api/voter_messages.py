@@ -1,0 +1,105 @@
+"""Flat values of the engine <-> AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter as they travel.
+
+An answer that a stock client parses never holds a private error code; `text` is for people, "" for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
+from quorumd.node.peers.address_book import Address, is_valid
+from quorumd.node.wire.fetch_messages import REPLICA_DIRECTORY_VERSION
+from quorumd.node.wire.quorum_messages import public_error
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages import alter_quorum_request, alter_quorum_response
+from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
+from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
+from quorumd.protocol.messages.update_raft_voter_response import CurrentLeader, UpdateRaftVoterResponse
+from quorumd.raft.events import SetTargetVoters
+
+MAX_LISTENERS = 16
+MAX_LISTENER_NAME_LENGTH = 255
+"""Characters of a listener's name."""
+
+
+def target_from_wire(partition: alter_quorum_request.PartitionData) -> SetTargetVoters:
+    """Null cancels."""
+    requested = partition.target_voters
+    return SetTargetVoters(None if requested is None else tuple(target.voter_id for target in requested))
+
+
+def key_from_wire(message: Any) -> ReplicaKey | None:
+    """The voter that a request names; None where it does not say which (KIP-853: both parts are needed)."""
+    if message.voter_id < 0 or message.voter_directory_id == ZERO_UUID:
+        return None
+    return ReplicaKey(message.voter_id, message.voter_directory_id)
+
+
+def endpoints_from_wire(message: Any) -> tuple[Endpoint, ...] | None:
+    """The listeners of a request; None if one of them cannot be: what they say goes into the log."""
+    listeners = message.listeners
+    names = {listener.name.upper() for listener in listeners}
+    if len(names) < len(listeners) or len(listeners) > MAX_LISTENERS:
+        return None
+    if not all(_is_valid_listener_name(e.name) and is_valid(Address(e.host, e.port)) for e in listeners):
+        return None
+    return tuple(Endpoint(e.name.upper(), e.host, e.port) for e in listeners)
+
+
+def _is_valid_listener_name(text: str) -> bool:
+    return 0 < len(text) <= MAX_LISTENER_NAME_LENGTH and text.isascii() and text.isprintable()
+
+
+def supports_feature(features: Sequence[Any], name: str, level: int) -> bool:
+    """Whether an ApiVersions answer lists a feature at that level."""
+    return any(f.name == name and f.min_version <= level <= f.max_version for f in features)
+
+
+def is_followable(spoken: Sequence[Any]) -> bool:
+    """Whether a node that tells these API keys can lead: others fetch from it, and tell which replica fetches."""
+    newest = {api.api_key: api.max_version for api in spoken}
+    return ApiKey.FETCH_QUORUM_RECORDS in newest or newest.get(ApiKey.FETCH, -1) >= REPLICA_DIRECTORY_VERSION
+
+
+def alter_quorum_response_of(
+    request: alter_quorum_request.AlterQuorumRequest,
+    error: ErrorCode,
+    text: str = "",
+    leader_id: int = NO_NODE,
+    epoch: int = -1,
+) -> alter_quorum_response.AlterQuorumResponse:
+    """The draft has no place for an error but each partition. An error tells who leads, where known (hole 4)."""
+    wire = alter_quorum_response
+    if error is ErrorCode.NONE or leader_id == NO_NODE:
+        leader_id = epoch = -1
+    return wire.AlterQuorumResponse(
+        [
+            wire.TopicData(
+                topic.topic_name,
+                [
+                    wire.PartitionData(p.partition_index, public_error(error), leader_id, epoch, text or None)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def add_voter_response(error: ErrorCode, text: str = "") -> AddRaftVoterResponse:
+    return AddRaftVoterResponse(0, public_error(error), text or None)
+
+
+def remove_voter_response(error: ErrorCode, text: str = "") -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(0, public_error(error), text or None)
+
+
+def update_voter_response(
+    error: ErrorCode, leader_id: int, epoch: int, leader: Endpoint | None
+) -> UpdateRaftVoterResponse:
+    """This one has no room for a text; it always tells who leads."""
+    where = (leader.host, leader.port) if leader else ("", 0)
+    return UpdateRaftVoterResponse(0, public_error(error), CurrentLeader(leader_id, epoch, *where))

@@ -1,0 +1,277 @@
+"""Requests for other voters: AlterQuorum (KIP-595 draft), Add-, Remove- and UpdateRaftVoter (KIP-853).
+
+The engine decides about the voters. What is decided here: who may ask, which cluster is meant, whether this node
+is the one to ask, whether a new voter can be reached and speaks kraft.version 1, and how long a client waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from quorumd.controller.cluster_image import KRAFT_VERSION
+from quorumd.errors import ErrorCode
+from quorumd.ids import Endpoint
+from quorumd.node.api import voter_messages
+from quorumd.node.api.error_responses import message_of
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.wire import quorum_messages
+from quorumd.node.wire.fetch_messages import REPLICA_DIRECTORY_VERSION
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.wire import Message
+from quorumd.raft.effects import VoterChangeResult
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import AddVoter, Event, RemoveVoter, UpdateVoter, VoterChange, VoterChangeRequested
+from quorumd.raft.voters import Voter
+
+KRAFT_VERSION_OF_VOTERS = 1
+"""Voters that change need this level of kraft.version (KIP-853)."""
+
+
+class VoterApis:
+    """`leads()` says whether requests for the leader are for this node, `may_alter` who may change voters.
+
+    `call(host, port, call)` sends to any address, `forward` to the leader. `listener_name` is the listener by
+    which voters reach each other.
+    """
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        clock: Clock,
+        identity: ClusterIdentity,
+        statistics: NodeStatistics,
+        listener_name: str,
+        request_timeout_ms: float,
+        leads: Callable[[], bool],
+        may_alter: Callable[[Session], bool],
+        step: Callable[[Event], None],
+        call: Callable[[str, int, Call], None],
+        leader_endpoint: Callable[[int], Endpoint | None],
+        forward: Handler,
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._identity = identity
+        self._statistics = statistics
+        self._listener_name = listener_name
+        self._request_timeout_ms = request_timeout_ms
+        self._leads = leads
+        self._may_alter = may_alter
+        self._step = step
+        self._call = call
+        self._leader_endpoint = leader_endpoint
+        self._forward = forward
+
+    def handlers(self) -> Iterable[tuple[int, Handler]]:
+        return (
+            (ApiKey.ALTER_QUORUM, self.alter_quorum),
+            (ApiKey.ADD_RAFT_VOTER, self.add_raft_voter),
+            (ApiKey.REMOVE_RAFT_VOTER, self.remove_raft_voter),
+            (ApiKey.UPDATE_RAFT_VOTER, self.update_raft_voter),
+        )
+
+    def alter_quorum(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        pending = self._pending(
+            session, request, self._alter_quorum_response(request), self._request_timeout_ms
+        )
+        if not self._is_local(pending):
+            return
+        partition = quorum_messages.only_partition(message.topics)
+        if partition is None:
+            pending.finish(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            self._request_change(pending, voter_messages.target_from_wire(partition))
+
+    def add_raft_voter(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        timeout_ms = message.timeout_ms if message.timeout_ms > 0 else self._request_timeout_ms
+        pending = self._pending(session, request, voter_messages.add_voter_response, timeout_ms)
+        if not self._is_local(pending):
+            return
+        key = voter_messages.key_from_wire(message)
+        endpoints = voter_messages.endpoints_from_wire(message)
+        if key is None or endpoints is None:
+            pending.finish(
+                ErrorCode.INVALID_REQUEST,
+                "A new voter needs an id of at least 0, a directory id, and listeners with host and port.",
+            )
+            return
+        reached_at = next((e for e in endpoints if e.name == self._listener_name), None)
+        if reached_at is None:
+            text = f"Voters reach each other by their listener {self._listener_name}; this one has none."
+            pending.finish(ErrorCode.INVALID_REQUEST, text)
+            return
+        change = AddVoter(Voter(key, endpoints), message.ack_when_committed)
+        self._check_new_voter(pending, reached_at, change)
+
+    def remove_raft_voter(self, session: Session, request: Request) -> None:
+        message: Any = request.message
+        pending = self._pending(
+            session, request, voter_messages.remove_voter_response, self._request_timeout_ms
+        )
+        if not self._is_local(pending):
+            return
+        key = voter_messages.key_from_wire(message)
+        if key is None:
+            pending.finish(
+                ErrorCode.INVALID_REQUEST, "A voter is named by an id of at least 0 and a directory id."
+            )
+        else:
+            self._request_change(pending, RemoveVoter(key))
+
+    def update_raft_voter(self, session: Session, request: Request) -> None:
+        """Between voters, as Vote is: it is not forwarded, and the engine compares the epochs before all else."""
+        message: Any = request.message
+        pending = self._pending(session, request, self._update_voter_response, self._request_timeout_ms)
+        if not self._identity.accepts(message.cluster_id):
+            pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID)
+            return
+        key = voter_messages.key_from_wire(message)
+        endpoints = voter_messages.endpoints_from_wire(message)
+        versions = message.kraft_version_feature
+        is_supported = (
+            versions.min_supported_version <= KRAFT_VERSION_OF_VOTERS <= versions.max_supported_version
+        )
+        if key is None or not endpoints or not is_supported:
+            pending.finish(ErrorCode.INVALID_REQUEST)
+        else:
+            self._request_change(pending, UpdateVoter(Voter(key, endpoints), message.current_leader_epoch))
+
+    def _is_local(self, pending: _PendingRequest) -> bool:
+        """Whether what an administrator asks for goes on here; if not, it is answered or forwarded."""
+        message: Any = pending.request.message
+        if not self._may_alter(pending.session):
+            pending.finish(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Changing voters needs ALTER on CLUSTER.")
+        elif not self._identity.accepts(message.cluster_id):
+            text = f"This is cluster {self._identity.cluster_id}, another one was meant."
+            pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
+        elif self._leads():
+            return True
+        elif pending.session.is_controller_client:
+            pending.respond_not_leader()
+        else:
+            pending.release()
+            self._forward(pending.session, pending.request)
+        return False
+
+    def _check_new_voter(self, pending: _PendingRequest, reached_at: Endpoint, change: AddVoter) -> None:
+        """A voter that nobody can reach, or that does not know of changing voters, would only cost a majority."""
+        where = f"Node {change.voter.key.id} at {reached_at.host}:{reached_at.port}"
+
+        def on_response(response: Any) -> None:
+            features = response.supported_features
+            if response.error_code != ErrorCode.NONE or not voter_messages.supports_feature(
+                features, KRAFT_VERSION, KRAFT_VERSION_OF_VOTERS
+            ):
+                text = f"{where} does not support {KRAFT_VERSION} {KRAFT_VERSION_OF_VOTERS}."
+                pending.finish(ErrorCode.INVALID_REQUEST, text)
+            elif not voter_messages.is_followable(response.api_keys):
+                text = (
+                    f"{where} could not be followed when it leads: it speaks neither FetchQuorumRecords nor Fetch "
+                    f"v{REPLICA_DIRECTORY_VERSION}; upgrade it to Kafka 3.9 or later."
+                )
+                pending.finish(ErrorCode.UNSUPPORTED_VERSION, text)
+            else:
+                self._request_change(pending, change)
+
+        def on_failure(failure: Failure) -> None:
+            pending.finish(ErrorCode.REQUEST_TIMED_OUT, f"{where} cannot be reached: {failure.reason}.")
+
+        api_versions_request = ApiVersionsRequest(CLIENT_SOFTWARE_NAME, "1")
+        deadline = min(pending.deadline_ms, self._clock.now_ms() + self._request_timeout_ms)
+        call = Call(
+            ApiKey.API_VERSIONS, lambda version: api_versions_request, on_response, on_failure, deadline
+        )
+        self._call(reached_at.host, reached_at.port, call)
+
+    def _request_change(self, pending: _PendingRequest, change: VoterChange) -> None:
+        if not pending.is_done:
+            self._step(VoterChangeRequested(pending.on_voters_response, change))
+
+    def _pending(
+        self,
+        session: Session,
+        request: Request,
+        to_wire: Callable[[ErrorCode, str], Message],
+        timeout_ms: float,
+    ) -> _PendingRequest:
+        return _PendingRequest(session, request, to_wire, self._clock, timeout_ms, self._statistics)
+
+    def _alter_quorum_response(self, request: Request) -> Callable[[ErrorCode, str], Message]:
+        message: Any = request.message
+        engine = self._engine
+        return lambda error, text: voter_messages.alter_quorum_response_of(
+            message, error, text, engine.leader_id, engine.epoch
+        )
+
+    def _update_voter_response(self, error: ErrorCode, text: str) -> Message:
+        del text
+        leader_id = self._engine.leader_id
+        return voter_messages.update_voter_response(
+            error, leader_id, self._engine.epoch, self._leader_endpoint(leader_id)
+        )
+
+
+class _PendingRequest:
+    """One request under way: answered once, at the latest when its client's patience ends.
+
+    Its outcome is not known then, nor when leadership is lost: neither says that nothing was done, so neither
+    makes a forwarding node send it again.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        request: Request,
+        to_wire: Callable[[ErrorCode, str], Message],
+        clock: Clock,
+        timeout_ms: float,
+        statistics: NodeStatistics,
+    ) -> None:
+        self.session = session
+        self.request = request
+        self.deadline_ms = clock.now_ms() + timeout_ms
+        self.is_done = False
+        self._to_wire = to_wire
+        self._statistics = statistics
+        self._timer = clock.call_at(self.deadline_ms, self._on_timeout)
+
+    def on_voters_response(self, response: VoterChangeResult) -> None:
+        """What the engine says: the token of VoterChangeRequested."""
+        self.finish(response.error, response.message)
+
+    def finish(self, error: ErrorCode, text: str = "") -> None:
+        """Answer, if that has not happened yet."""
+        if not self.is_done:
+            self.session.respond(self.request, self._response(error, text))
+
+    def respond_not_leader(self) -> None:
+        """Another node leads, and nothing has been done."""
+        self.session.respond_not_leader(self.request, self._response(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
+
+    def release(self) -> None:
+        """Somebody else answers."""
+        self.is_done = True
+        self._timer.cancel()
+
+    def _response(self, error: ErrorCode, text: str) -> Message:
+        self.release()
+        if error is not ErrorCode.NONE:
+            self._statistics.count_error(self.request.api_key, int(error))
+            text = text or message_of(error)
+        return self._to_wire(error, text)
+
+    def _on_timeout(self) -> None:
+        self.finish(
+            ErrorCode.REQUEST_TIMED_OUT,
+            "The voters have not committed it in time; the change may or may not be made.",
+        )

@@ -1,0 +1,41 @@
+"""Whether this version knows all that a log holds, before anything of it is used or written."""
+
+from __future__ import annotations
+
+from quorumd.errors import CorruptLog, MalformedMessage, UnknownRecord, UnsupportedVersion
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.protocol.known_records import check_known
+from quorumd.protocol.record_batch import headers
+
+_READ_BYTES = 1024 * 1024
+
+
+def validate_log(log: SegmentedLog, start_offset: int) -> None:
+    """Check what a log holds from an offset on, where a batch begins. Blocks. Raises UnknownRecord, CorruptLog."""
+    offset = start_offset
+    while offset < log.end_offset:
+        data = log.read(offset, _READ_BYTES)
+        _validate(data, "the log", "Nothing was changed")
+        for header in headers(data):
+            offset = header.end_offset
+
+
+def validate_fetched(data: bytes) -> None:
+    """Check batches that a leader sent. Raises UnknownRecord, CorruptLog."""
+    _validate(data, "the leader's log", "Nothing of it was written here")
+
+
+def _validate(data: bytes, source: str, consequence: str) -> None:
+    try:
+        for header in headers(data):
+            if not header.is_control:
+                check_known(data, header)
+    except UnsupportedVersion as fault:
+        raise UnknownRecord(
+            f"{source} cannot be applied {fault}; run the version that wrote it here too. {consequence}"
+        ) from None
+    except MalformedMessage as fault:
+        raise CorruptLog(
+            f"{source} cannot be applied {fault}; if a newer version wrote it, run that version here too. "
+            f"{consequence}"
+        ) from None

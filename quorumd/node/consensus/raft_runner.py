@@ -1,0 +1,417 @@
+"""Steps the engine and does what it says, in the order of the contract in `quorumd.raft`.
+
+Disk work runs beside the event thread: one save or flush after the other. Flushes gather: while one is running,
+appends pile up and the next flush covers them all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from quorumd.errors import (
+    CorruptSnapshot,
+    DiskFull,
+    FlushFailed,
+    MalformedMessage,
+    StorageError,
+    UnknownRecord,
+)
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.snapshot_file import SnapshotSummary
+from quorumd.node.consensus.durability_gate import DurabilityGate, Message
+from quorumd.node.consensus.log_validation import validate_fetched
+from quorumd.node.consensus.voter_records import VoterRecord, snapshot_voters
+from quorumd.node.deadline_timer import DeadlineTimer
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.tick import Tick
+from quorumd.ports import Clock, Disk, Timer
+from quorumd.raft.effects import (
+    ControlBatch,
+    Effects,
+    ReadReady,
+    Respond,
+    Send,
+    SnapshotChunk,
+    VoterChangeResult,
+    VoteRefused,
+)
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import (
+    Event,
+    FlushCompleted,
+    PeerRequestFailed,
+    Propose,
+    SnapshotChecked,
+    StallDetected,
+    StorageAvailable,
+    StorageFull,
+    TimerFired,
+)
+from quorumd.raft.quorum_state import QuorumState
+
+logger = logging.getLogger("quorumd.node")
+
+FREE_SPACE_CHECK_MS = 1000.0
+NEVER = 1 << 62
+
+
+class RunnerOwner(Protocol):
+    """What the runner hands on to the rest of the node."""
+
+    def respond(self, answer: Respond) -> None:
+        """Send the answer to whoever asked; records of a fetch answer are still to be read."""
+
+    def send(self, send: Send) -> None:
+        """Send a request to a peer; `ResponseReceived` or `PeerRequestFailed` must be stepped later, once."""
+
+    def prepare(self, send: Send) -> None:
+        """`send` of this request follows, probably soon: do now what can be done for it."""
+
+    def save(self, state: QuorumState) -> Callable[[], None]:
+        """An operation for the disk that makes the state durable."""
+
+    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes: ...
+
+    def truncated(self, end_offset: int) -> None: ...
+
+    def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
+        """The log is empty and begins where this snapshot ends, whose voters these are."""
+
+    def committed(self, high_watermark: int) -> None: ...
+
+    def on_flush_completed(self) -> None:
+        """A flush ended: the turn of what was gathered meanwhile."""
+
+    def leadership_changed(self) -> None: ...
+
+    def record_needed(self) -> None: ...
+
+    def read_ready(self, ready: ReadReady) -> None: ...
+
+    def read_failed(self, token: Any) -> None: ...
+
+    def voter_change_results(self, answer: VoterChangeResult) -> None:
+        """What came of a request for other voters."""
+
+    def vote_refused(self, refused: VoteRefused) -> None:
+        """A candidate did not get the vote of this node."""
+
+    def storage_full(self) -> None: ...
+
+    def on_fatal_error(self, error: BaseException | str) -> None:
+        """The node must stop at once: a flush failed, or the engine saw a broken promise."""
+
+
+class RaftRunner:
+    """Owns the engine's time, its disk work and the order of its effects."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        log: SegmentedLog,
+        disk: Disk,
+        clock: Clock,
+        statistics: NodeStatistics,
+        tick: Tick,
+        owner: RunnerOwner,
+    ) -> None:
+        self._engine = engine
+        self._log = log
+        self._disk = disk
+        self._clock = clock
+        self._statistics = statistics
+        self._tick = tick
+        self._owner = owner
+        self._gate = DurabilityGate(self._deliver, log.end_offset, self._prepare)
+        self._timer = DeadlineTimer(clock, self._on_timer, lambda late_ms: self.step(StallDetected(late_ms)))
+        self._is_flushing = False
+        self._flush_started_ms = 0.0
+        self._flush_ceiling = NEVER
+        self._flush_again = False
+        self._flush_unreported = False
+        self._latest_save: QuorumState | None = None
+        self._saves_in_flight = 0
+        self._space_timer: Timer | None = None
+        self._stopped = False
+        self._checked_voters: VoterRecord | None = None
+        """Of the snapshot that was fetched last."""
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush of the log is under way."""
+        return self._is_flushing
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether the disk is busy with a quorum-state; one that it refused for want of room waits and is not."""
+        return self._saves_in_flight > 0
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything of the log below it is durable."""
+        return self._gate.durable_offset
+
+    def start(self) -> None:
+        """Begin: the engine's first effects. What recovery found in the log is durable."""
+        self._apply_effects(self._engine.start(self._clock.now_ms()))
+        self.step(FlushCompleted(self._gate.durable_offset))
+
+    def step(self, event: Event) -> None:
+        """Tell the engine and do what it answers."""
+        if self._stopped:
+            return
+        try:
+            self._apply_effects(self._engine.step(event, self._clock.now_ms()))
+        except StorageError as error:
+            # The disk failed in the middle of the effects: what the log holds is not known any more.
+            self._stopped = True
+            self._owner.on_fatal_error(error)
+
+    def stop(self) -> None:
+        """Do nothing more; what the disk is doing now is not waited for."""
+        self._stopped = True
+        self._timer.cancel()
+        if self._space_timer is not None:
+            self._space_timer.cancel()
+
+    def propose(self, batch: bytes, end_offset: int) -> bool:
+        """Append one data batch as leader. False when there was no room for it."""
+        before = self._log.end_offset
+        self.step(Propose(batch, end_offset))
+        return self._log.end_offset > before
+
+    def _apply_effects(self, effects: Effects) -> None:
+        if effects.fatal is not None:
+            self._owner.on_fatal_error(effects.fatal)
+            return
+        if effects.save is not None:
+            self._save(effects.save)
+        if effects.truncate_to is not None:
+            self._truncate(effects.truncate_to)
+        if effects.reset_to_snapshot is not None:
+            self._restart(effects.reset_to_snapshot)
+        if effects.snapshot_chunk is not None:
+            self._write_snapshot_chunk(effects.snapshot_chunk)
+        appended = True
+        if effects.append is not None:
+            appended = self._append(effects.append, effects.append_end_offset)
+        # Followers work while this node flushes: what can leave now leaves before the disk is asked.
+        self._gate.release_after(effects.send)
+        if appended:
+            if effects.append is not None:
+                self._flush()
+            self._gate.release_after(effects.send_after_flush, self._log.end_offset)
+        else:
+            self._withdraw(effects.send_after_flush)
+        if effects.leadership_changed:
+            # A new leader has announced itself before it begins to work.
+            self._owner.leadership_changed()
+        if effects.new_high_watermark is not None:
+            # A full disk may have refused records that the engine thought committed by now.
+            self._owner.committed(min(effects.new_high_watermark, self._log.end_offset))
+        if effects.record_needed:
+            self._owner.record_needed()
+        if effects.vote_refused is not None:
+            self._owner.vote_refused(effects.vote_refused)
+        for ready in effects.reads_ready:
+            self._owner.read_ready(ready)
+        for token in effects.reads_failed:
+            self._owner.read_failed(token)
+        for answered in effects.voter_change_results:
+            self._owner.voter_change_results(answered)
+        if not appended:
+            self._on_storage_full()
+        self._arm_timer()
+
+    def _deliver(self, message: Message) -> None:
+        if isinstance(message, Respond):
+            self._owner.respond(message)
+        else:
+            self._owner.send(message)
+
+    def _prepare(self, message: Message) -> None:
+        if isinstance(message, Send):
+            self._owner.prepare(message)
+
+    def _withdraw(self, messages: Sequence[Message]) -> None:
+        """What promised records that are not in the log: answers still leave, requests fail."""
+        self._gate.release_after([message for message in messages if isinstance(message, Respond)])
+        for message in messages:
+            if isinstance(message, Send):
+                self._fail_later(message)
+
+    def _fail_later(self, send: Send) -> None:
+        self._clock.call_soon(lambda: self.step(PeerRequestFailed(send.peer, send.request)))
+
+    def _save(self, state: QuorumState) -> None:
+        self._latest_save = state
+        self._gate.save_started()
+        self._submit_save(state)
+
+    def _submit_save(self, state: QuorumState) -> None:
+        self._saves_in_flight += 1
+        self._disk.submit(self._owner.save(state), self._on_saved)
+
+    def _retry_save(self) -> None:
+        if not self._stopped and self._latest_save is not None:
+            self._submit_save(self._latest_save)
+
+    def _on_saved(self, outcome: object) -> None:
+        self._saves_in_flight -= 1
+        if self._stopped:
+            return
+        if isinstance(outcome, DiskFull):
+            # Nothing leaves until the state is durable, so waiting for room is safe; so is writing what is
+            # newest then, since a later state never takes back a promise of an earlier one.
+            self._owner.storage_full()
+            self._clock.call_at(self._clock.now_ms() + FREE_SPACE_CHECK_MS, self._retry_save)
+            return
+        if isinstance(outcome, BaseException):
+            self._stopped = True
+            self._owner.on_fatal_error(outcome)
+            return
+        self._tick.begin()
+        self._gate.save_completed()
+        self._report_flushed()
+        self._tick.end()
+
+    def _truncate(self, end_offset: int) -> None:
+        self._log.truncate(end_offset)
+        self._flush_ceiling = min(self._flush_ceiling, end_offset)
+        for send in self._gate.truncated(end_offset):
+            self._fail_later(send)
+        self._owner.truncated(end_offset)
+        self._flush()
+
+    def _restart(self, snapshot: OffsetAndEpoch) -> None:
+        self._log.reset_to_snapshot(snapshot)
+        self._flush_ceiling = min(self._flush_ceiling, snapshot.offset)
+        for send in self._gate.restarted(snapshot.offset):
+            self._fail_later(send)
+        self._owner.restarted(snapshot, self._checked_voters)
+
+    def _write_snapshot_chunk(self, part: SnapshotChunk) -> None:
+        """Bytes of a snapshot that is fetched; once it is whole it is checked beside the event thread."""
+        snapshot, snapshots = part.snapshot, self._log.snapshots
+        try:
+            snapshots.write_part(snapshot, part.position, part.data)
+        except StorageError as error:
+            logger.warning("%s; it is fetched again", error)
+            self._clock.call_soon(lambda: self.step(SnapshotChecked(snapshot, None)))
+            return
+        if part.position + len(part.data) == part.size:
+            self._disk.submit(
+                lambda: snapshots.finish_part(snapshot),
+                lambda outcome: self._on_snapshot_checked(snapshot, outcome),
+            )
+
+    def _on_snapshot_checked(
+        self, snapshot: OffsetAndEpoch, outcome: SnapshotSummary | BaseException
+    ) -> None:
+        if self._stopped:
+            return
+        try:
+            voters = self._snapshot_voters(snapshot, outcome)
+        except (FlushFailed, UnknownRecord) as fault:
+            self._stopped = True
+            self._owner.on_fatal_error(fault)
+            return
+        except StorageError as fault:
+            logger.warning("%s; it is fetched again", fault)
+            voters = None
+        self._checked_voters = voters
+        self.step(SnapshotChecked(snapshot, voters.assignment if voters is not None else None))
+
+    def _snapshot_voters(
+        self, snapshot: OffsetAndEpoch, outcome: SnapshotSummary | BaseException
+    ) -> VoterRecord:
+        """Whom a snapshot that was checked names. Raises StorageError: it is not sound, or the disk is not."""
+        if isinstance(outcome, StorageError):
+            raise outcome
+        if isinstance(outcome, BaseException):
+            raise FlushFailed(str(outcome)) from outcome
+        self._log.snapshots.rescan()
+        assert outcome.voters is not None, "finish_part refuses that"
+        try:
+            return snapshot_voters(snapshot, outcome.voters)
+        except MalformedMessage as fault:
+            kept = self._log.snapshots.quarantine(snapshot)
+            raise CorruptSnapshot(f"{fault}; the snapshot is set aside as {kept}") from fault
+
+    def _append(self, data: bytes | ControlBatch, end_offset: int) -> bool:
+        if isinstance(data, ControlBatch):
+            data = self._owner.encode_control(data, self._log.end_offset, self._engine.epoch)
+        elif not self._engine.is_leader:
+            validate_fetched(data)
+        try:
+            self._log.append(data, end_offset)
+        except DiskFull:
+            # Whoever keeps a list of what is in the log has these records in it already.
+            self._owner.truncated(self._log.end_offset)
+            return False
+        return True
+
+    def _flush(self) -> None:
+        self._flush_again = True
+        if self._is_flushing:
+            return
+        self._is_flushing, self._flush_again = True, False
+        self._flush_ceiling = NEVER
+        self._flush_started_ms = self._clock.now_ms()
+        self._disk.submit(self._log.begin_flush(), self._on_flushed)
+
+    def _on_flushed(self, outcome: int | BaseException) -> None:
+        if self._stopped:
+            return
+        if isinstance(outcome, BaseException):
+            self._stopped = True
+            self._owner.on_fatal_error(
+                outcome if isinstance(outcome, FlushFailed) else FlushFailed(str(outcome))
+            )
+            return
+        self._tick.begin()
+        self._is_flushing = False
+        started_ms = self._flush_started_ms
+        self._gate.flushed(min(outcome, self._flush_ceiling))
+        if self._flush_again:
+            self._flush()
+        self._statistics.flush_latency_ms.observe(self._clock.now_ms() - started_ms)
+        self._flush_unreported = True
+        self._report_flushed()
+        self._owner.on_flush_completed()
+        self._tick.end()
+
+    def _report_flushed(self) -> None:
+        """A leader, and nobody else, counts what is flushed: not before the epoch it leads is saved."""
+        if self._flush_unreported and self._engine.is_leader and not self._gate.is_saving:
+            self._flush_unreported = False
+            self.step(FlushCompleted(self._gate.durable_offset))
+
+    def _on_storage_full(self) -> None:
+        self._owner.storage_full()
+        self.step(StorageFull())
+        if self._space_timer is None:
+            self._schedule_space_check()
+
+    def _schedule_space_check(self) -> None:
+        self._space_timer = self._clock.call_at(
+            self._clock.now_ms() + FREE_SPACE_CHECK_MS, self._check_free_space
+        )
+
+    def _check_free_space(self) -> None:
+        if self._log.has_room():
+            self._space_timer = None
+            self.step(StorageAvailable())
+        else:
+            self._schedule_space_check()
+
+    def _arm_timer(self) -> None:
+        if not self._stopped:
+            self._timer.arm(self._engine.deadline)
+
+    def _on_timer(self) -> None:
+        self.step(TimerFired())
+        self._arm_timer()

@@ -1,0 +1,68 @@
+"""A term of office: what a node that becomes leader begins, when it may decide, and what it takes back at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.controller.runner import ControllerRunner
+from quorumd.node.state.bootstrap_records import propose_bootstrap_records
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.protocol.wire import Message
+from quorumd.raft.engine import RaftEngine
+
+
+class Leadership:
+    """`is_active`: this node leads, and its image holds all that its log held when it took office. Until then it
+    keeps its followers and its log, and decides nothing. `bootstrap`: the records that an empty log begins with.
+    `next_session()`: see `ControllerRunner.lead`."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        log: SegmentedLog,
+        state_machine: StateMachine,
+        proposals: Proposals,
+        controller: ControllerRunner,
+        bootstrap: Sequence[Message],
+        next_session: Callable[[], int],
+    ) -> None:
+        self.is_active = False
+        self._is_leading = False
+        self._is_bootstrapped = False
+        self._engine = engine
+        self._log = log
+        self._state_machine = state_machine
+        self._proposals = proposals
+        self._controller = controller
+        self._bootstrap = bootstrap
+        self._next_session = next_session
+
+    def changed(self) -> None:
+        """The role of this node may be another. Raises StorageError where the log cannot be applied."""
+        if self._engine.is_leader and not self._is_leading:
+            self._is_leading = True
+            self._controller.lead(self._next_session())
+            if self._engine.high_watermark < self._log.end_offset:
+                self._proposals.await_inherited(self._log.end_offset)
+            self._state_machine.lead(self._activate)
+        elif self._is_leading and not self._engine.is_leader:
+            self._is_leading = self.is_active = self._is_bootstrapped = False
+            self._controller.on_leadership_lost()
+            self._proposals.lost()
+            self._state_machine.on_leadership_lost()
+
+    def committed(self) -> None:
+        """The high watermark has moved: once it did so in this epoch, propose what the image of a leader lacks."""
+        if self.is_active and not self._is_bootstrapped and self._engine.high_watermark >= 0:
+            self._is_bootstrapped = True
+            min_insync_replicas = self._controller.controller.settings.min_insync_replicas
+            propose_bootstrap_records(
+                self._state_machine, self._bootstrap, min_insync_replicas, self._proposals
+            )
+
+    def _activate(self) -> None:
+        self.is_active = True
+        self._controller.activate()
+        self.committed()

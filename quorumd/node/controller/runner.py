@@ -1,0 +1,202 @@
+"""The controller inside a node: it decides while the node leads, and fences brokers that fell silent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from quorumd.controller.broker import Broker
+from quorumd.controller.broker_lifecycle import completes_fencing, elect_broker, fence
+from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.elections import (
+    MAX_SWEEP_RECORDS,
+    UNCLEAN_ELECTION_INTERVAL_MS,
+    UncleanElection,
+    elect_unclean_leaders,
+)
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
+from quorumd.node.controller.leader_balancer import LeaderBalancer
+from quorumd.node.controller.no_op_writer import NoOpWriter
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.state.metadata_writer import MetadataWriter
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.node.statistics import NodeStatistics
+from quorumd.ports import Clock, Entropy, Timer
+
+logger = logging.getLogger("quorumd.controller")
+
+SESSION_CHECKS_PER_TIMEOUT = 8
+MAX_CHECK_INTERVAL_MS = 500.0
+"""Silent brokers are looked for so many times a session, and at least so often."""
+MAX_LOGGED_ELECTIONS = 10
+"""Unclean elections of one batch that the log names."""
+
+
+class ControllerRunner:
+    """`controller` is for planning while the node may decide (`decides()`), `writer` for what is planned; `order`
+    says which AlterPartition requests count."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        clock: Clock,
+        entropy: Entropy,
+        identity: ClusterIdentity,
+        log: SegmentedLog,
+        state_machine: StateMachine,
+        proposals: Proposals,
+        statistics: NodeStatistics,
+        is_active_controller: Callable[[], bool],
+    ) -> None:
+        self.controller = Controller(
+            settings,
+            lambda: identity.cluster_id,
+            clock.now_ms,
+            lambda: log.end_offset + proposals.pending_records,
+            entropy.uuid,
+        )
+        self.order = AlterPartitionOrder()
+        self.writer = MetadataWriter(log.has_room, state_machine, proposals, self._on_unclean_elections)
+        self._clock = clock
+        self._state_machine = state_machine
+        self._statistics = statistics
+        self._is_active_controller = is_active_controller
+        self._check_interval_ms = min(
+            settings.broker_session_timeout_ms / SESSION_CHECKS_PER_TIMEOUT, MAX_CHECK_INTERVAL_MS
+        )
+        self._balancer = LeaderBalancer(self.controller, clock, self.writer, statistics, self.may_write)
+        self._no_op_writer = NoOpWriter(
+            settings.max_idle_interval_ms, clock, proposals, self.writer, self.may_write
+        )
+        self._session_timer: Timer | None = None
+        self._sweep_timer: Timer | None = None
+
+    def lead(self, next_session: int) -> None:
+        """This node became leader. `next_session`: number of the next connection that is accepted."""
+        self.order.begin(next_session)
+
+    def activate(self) -> None:
+        """The image is that of the whole log now. Every broker begins a whole session: nobody knows when the leader
+        before this one heard of it."""
+        controller = self.controller
+        controller.image = self._state_machine.image
+        unfenced = [broker for broker in controller.image.brokers.values() if not broker.is_fenced]
+        controller.sessions.begin(unfenced, self._clock.now_ms())
+        self._schedule_session_check(self._check_interval_ms)
+        self._schedule_sweep(UNCLEAN_ELECTION_INTERVAL_MS)
+        self._balancer.begin()
+        self._no_op_writer.begin()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node decides."""
+        return self._is_active_controller()
+
+    def may_write(self) -> bool:
+        """Whether records can be written now: this node leads, and the log has room."""
+        return self._is_active_controller() and self.writer.has_room()
+
+    def on_leadership_lost(self) -> None:
+        """Decide nothing more."""
+        for timer in (self._session_timer, self._sweep_timer):
+            if timer is not None:
+                timer.cancel()
+        self._balancer.stop()
+        self._no_op_writer.stop()
+
+    def _schedule_session_check(self, wait_ms: float) -> None:
+        due = self._clock.now_ms() + wait_ms
+        self._session_timer = self._clock.call_at(due, lambda: self._check_sessions(due))
+
+    def _schedule_sweep(self, wait_ms: float) -> None:
+        self._sweep_timer = self._clock.call_at(self._clock.now_ms() + wait_ms, self._sweep_unclean_elections)
+
+    def _check_sessions(self, due: float) -> None:
+        """Fence who was not heard of: one broker a turn, the one that is silent for longest first."""
+        controller = self.controller
+        now = self._clock.now_ms()
+        if now - due > self._check_interval_ms:
+            controller.sessions.extend_all(now - due)
+        has_more = False
+        if self.may_write():
+            expired = self._expired_brokers(now)
+            has_more = self._fence(expired[0]) or len(expired) > 1 if expired else self._elect_pending()
+        self._schedule_session_check(0.0 if has_more else self._check_interval_ms)
+
+    def _expired_brokers(self, now: float) -> list[Broker]:
+        brokers = self.controller.image.brokers
+        found = [brokers.get(broker_id) for broker_id in self.controller.sessions.expired(now)]
+        return [broker for broker in found if broker is not None and not broker.is_fenced]
+
+    def _fence(self, broker: Broker) -> bool:
+        """Returns whether it takes another step, in which it may be heard of after all."""
+        records = fence(self.controller, broker, self.controller.step)
+        self.writer.write_batches(records, _ignore_commit)
+        if not completes_fencing(records):
+            return True
+        logger.warning(
+            "broker %d (epoch %d) was not heard of for %d ms and is fenced",
+            broker.id,
+            broker.epoch,
+            self.controller.settings.broker_session_timeout_ms,
+        )
+        self._statistics.sessions_expired += 1
+        return False
+
+    def _elect_pending(self) -> bool:
+        """Let one broker that came lead what is left to it: where its unfencing, or the leader that planned that, did
+        not get to the end. Returns whether there is more to do."""
+        controller = self.controller
+        brokers = controller.image.brokers
+        pending = [
+            (brokers[broker_id], session)
+            for broker_id, session in controller.sessions.with_unchecked_elections()
+            if broker_id in brokers and not brokers[broker_id].is_fenced
+        ]
+        if not controller.image.index.leaderless:
+            for _, session in pending:
+                session.elections_checked = True
+            return False
+        if not pending:
+            return False
+        broker, session = pending[0]
+        records = elect_broker(controller, broker, controller.step)
+        session.elections_checked = len(records) < controller.step
+        if records:
+            self.writer.write_batches(records, _ignore_commit)
+        return len(pending) > 1 or not session.elections_checked
+
+    def _on_unclean_elections(self, elections: Sequence[UncleanElection]) -> None:
+        """Tell operators what may have been lost: some partitions by name, however many there are."""
+        for election in elections:
+            if election.is_last_known:
+                self._statistics.last_known_leader_elections += 1
+            else:
+                self._statistics.unclean_elections += 1
+        for election in elections[:MAX_LOGGED_ELECTIONS]:
+            reason = (
+                "it led last, and every eligible replica is lost"
+                if election.is_last_known
+                else "unclean.leader.election.enable allows it, or an administrator asked for it"
+            )
+            logger.warning(
+                "broker %d was elected leader of %s-%d and may lack committed records: %s",
+                election.leader,
+                election.topic,
+                election.number,
+                reason,
+            )
+        if len(elections) > MAX_LOGGED_ELECTIONS:
+            logger.warning("the same of %d more partitions", len(elections) - MAX_LOGGED_ELECTIONS)
+
+    def _sweep_unclean_elections(self) -> None:
+        records = elect_unclean_leaders(self.controller) if self.may_write() else []
+        if records:
+            self.writer.write_batches(records, _ignore_commit)
+        self._schedule_sweep(0.0 if len(records) >= MAX_SWEEP_RECORDS else UNCLEAN_ELECTION_INTERVAL_MS)
+
+
+def _ignore_commit(committed: bool) -> None:
+    del committed

@@ -1,0 +1,6 @@
+"""Which node and which cluster a data directory belongs to.
+
+`identity_files` reads and checks meta.properties and quorum-state before a node starts; `cluster_identity` holds
+the cluster id, adopted from the first committed voter record and validated ever after; `founding` decides who may
+found a quorum and explains why a node is not part of one.
+"""

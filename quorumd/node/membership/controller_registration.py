@@ -1,0 +1,122 @@
+"""Registering this node as a controller (KIP-919, ControllerRegistration).
+
+As stock controllers do: while the image shows no registration of this incarnation, one is requested of the active
+controller. A request of an incarnation that is dead may be carried out late, and an operator may unregister a
+controller that runs: both are seen in the image and put right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.controller_registration import plan_controller_registration
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
+from quorumd.errors import ErrorCode
+from quorumd.ids import Endpoint, KafkaUuid
+from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.leader_request import LeaderRequest
+from quorumd.node.state.metadata_writer import MetadataWriter
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.ports import Clock
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages import controller_registration_request as wire
+
+logger = logging.getLogger("quorumd.node")
+
+FIRST_WAIT_MS = 500.0
+MAX_WAIT_MS = 8_000.0
+"""Between two requests. The wait doubles from one to the next, and is the first again once a registration has stayed
+for the longest wait: two processes with one id take turns slowly."""
+PLAINTEXT = 0
+
+
+class ControllerRegistration:
+    """`decides()`: this node is the active controller. `call_leader(call) -> bool` sends to the leader; False when
+    none is known, or it is this node. `look(endpoint)` is called now and then, with where this node is reached."""
+
+    def __init__(
+        self,
+        node_id: int,
+        incarnation_id: KafkaUuid,
+        clock: Clock,
+        state_machine: StateMachine,
+        controller: Controller,
+        writer: MetadataWriter,
+        is_active_controller: Callable[[], bool],
+        call_leader: Callable[[Call], bool],
+        request_timeout_ms: float,
+    ) -> None:
+        self.incarnation_id = incarnation_id
+        self._node_id = node_id
+        self._clock = clock
+        self._state_machine = state_machine
+        self._controller = controller
+        self._writer = writer
+        self._is_active_controller = is_active_controller
+        self._to_leader = LeaderRequest(clock, call_leader, request_timeout_ms)
+        self._is_writing = False
+        self._requested_ms = -inf
+        self._wait_ms = FIRST_WAIT_MS
+
+    def update(self, endpoint: Endpoint) -> None:
+        """Request a registration, if the image lacks it and the last request was long enough ago."""
+        since_ms = self._clock.now_ms() - self._requested_ms
+        image = self._state_machine.image
+        registered = image.controllers.get(self._node_id)
+        if registered is not None and registered.incarnation_id == self.incarnation_id:
+            if since_ms > MAX_WAIT_MS:
+                self._wait_ms = FIRST_WAIT_MS
+            return
+        # Without a metadata version nobody has written the first records of the cluster yet.
+        is_pending = self._is_writing or self._to_leader.is_pending
+        if not is_pending and since_ms >= self._wait_ms and image.metadata_version:
+            self._request(endpoint)
+
+    def _request(self, endpoint: Endpoint) -> None:
+        message = wire.ControllerRegistrationRequest(
+            self._node_id,
+            self.incarnation_id,
+            False,
+            [wire.Listener(endpoint.name, endpoint.host, endpoint.port, PLAINTEXT)],
+            [wire.Feature(name, lowest, highest) for name, lowest, highest in SUPPORTED_FEATURES],
+        )
+        if self._is_active_controller():
+            is_requested = self._is_writing = self._register_locally(message)
+        else:
+            is_requested = self._to_leader.send(
+                ApiKey.CONTROLLER_REGISTRATION, lambda version: message, self._on_response, self._on_failure
+            )
+        if is_requested:
+            self._requested_ms = self._clock.now_ms()
+            self._wait_ms = min(2 * self._wait_ms, MAX_WAIT_MS)
+
+    def _register_locally(self, message: wire.ControllerRegistrationRequest) -> bool:
+        """Returns whether it was written."""
+        if not self._writer.has_room():
+            return False
+        plan = plan_controller_registration(self._controller, message, 0)
+        return bool(plan.records) and self._writer.write_batch(plan.records, self._on_commit)
+
+    def _on_commit(self, committed: bool) -> None:
+        self._is_writing = False
+        if committed:
+            self._report_registered()
+
+    def _on_response(self, response: Any) -> None:
+        if response.error_code == ErrorCode.NONE:
+            self._report_registered()
+            return
+        error = ErrorCode.describe(response.error_code)
+        level = logging.DEBUG if response.error_code == ErrorCode.NOT_CONTROLLER else logging.WARNING
+        reason = f"{error}: {response.error_message}" if response.error_message else error
+        logger.log(level, "controller %d is not registered yet and tries again: %s", self._node_id, reason)
+
+    def _on_failure(self, failure: Failure) -> None:
+        logger.debug("controller %d is not registered yet and tries again: %s", self._node_id, failure.reason)
+
+    def _report_registered(self) -> None:
+        logger.info("controller %d is registered, incarnation %s", self._node_id, self.incarnation_id)

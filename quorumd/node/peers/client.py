@@ -1,0 +1,313 @@
+"""Requests of the engine to other nodes: from flat values to the wire, and their answers back as events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+from quorumd.errors import ErrorCode, MalformedMessage
+from quorumd.ids import Endpoint
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.consensus.voter_records import VoterRecord, voter_records
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.peers.address_book import Address
+from quorumd.node.peers.connection import Call, Failure, PeerConnection, Purpose
+from quorumd.node.peers.contacts import PeerContacts
+from quorumd.node.peers.discovery import Discovery
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
+from quorumd.ports import Clock, Network
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
+from quorumd.protocol.record_batch import validate
+from quorumd.raft.effects import Send
+from quorumd.raft.events import Event, PeerRequestFailed, ResponseReceived
+from quorumd.raft.messages import (
+    BeginEpochRequest,
+    EndEpochRequest,
+    FetchedBatch,
+    FetchRequest,
+    FetchResponse,
+    Request,
+    Response,
+    SnapshotRequest,
+    VoteRequest,
+)
+
+logger = logging.getLogger("quorumd.peers")
+
+RequestPlan = tuple[int, Callable[[int], Any], Callable[[Any], Response | ErrorCode]]
+"""API, how to build the request for a version and how to read the answer."""
+
+
+class PeerClient:
+    """Sends what the engine asks for. Each request comes back to it exactly once."""
+
+    def __init__(
+        self,
+        client_id: str,
+        network: Network,
+        clock: Clock,
+        log: SegmentedLog,
+        identity: ClusterIdentity,
+        statistics: NodeStatistics,
+        step: Callable[[Event], None],
+        on_voter_records: Callable[[list[VoterRecord]], None],
+        own_endpoint: Callable[[], Endpoint],
+        request_timeout_ms: float,
+        private_apis: bool = True,
+    ) -> None:
+        self._private_apis = private_apis
+        self.contacts = PeerContacts()
+        self._client_id = client_id
+        self._network = network
+        self._clock = clock
+        self._log = log
+        self._identity = identity
+        self._statistics = statistics
+        self._step = step
+        self._on_voter_records = on_voter_records
+        self._own_endpoint = own_endpoint
+        self._request_timeout_ms = request_timeout_ms
+        self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
+        self._reported_refusals: dict[int, ErrorCode] = {}
+        """What each peer refused last; told once."""
+        self._prepared: tuple[Send, Call] | None = None
+        """A request that is encoded and waits for a flush: there is one at most, the follower's fetch."""
+        self._discovery: Discovery | None = None
+
+    def set_discovery(self, discovery: Discovery) -> None:
+        """Where addresses come from; discovery in turn sends through `call`."""
+        self._discovery = discovery
+
+    def call(self, host: str, port: int, call: Call, purpose: Purpose = Purpose.DISCOVERY) -> None:
+        """Send any request to an address."""
+        key = (host, port, purpose)
+        connection = self._connections.get(key)
+        if connection is None:
+            self._drop_idle()
+            connection = PeerConnection(
+                self._network, self._clock, host, port, self._client_id, self._private_apis
+            )
+            self._connections[key] = connection
+        connection.call(call)
+
+    def call_node(self, node_id: int, call: Call, purpose: Purpose) -> bool:
+        """Send to a node by id. False, with nothing called back, where its address is not known."""
+        assert self._discovery is not None
+        address = self._discovery.address_of(node_id)
+        if address is None:
+            return False
+        self.call(address.host, address.port, call, purpose)
+        return True
+
+    def send(self, send: Send) -> None:
+        """Send a request of the engine."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is send:
+            call = prepared[1]
+        else:
+            call = self._raft_call(send)
+        call.deadline_ms = self._deadline(send.request)
+        if not self.call_node(send.peer, call, _purpose(send.request)):
+            self.contacts.failed(send.peer, "its address is not known", self._clock.now_ms())
+            self._clock.call_soon(lambda: self._step(PeerRequestFailed(send.peer, send.request)))
+
+    def probe(self, node_id: int) -> None:
+        """Find out whether a peer responds, whatever it responds."""
+
+        def failed(failure: Failure) -> None:
+            self._record_contact(node_id, None if failure.unsupported else failure.reason)
+
+        call = Call(
+            ApiKey.DESCRIBE_NODE,
+            lambda version: DescribeNodeRequest(),
+            lambda response: self._record_contact(node_id, None),
+            failed,
+            self._clock.now_ms() + self._request_timeout_ms,
+        )
+        self.call_node(node_id, call, Purpose.DISCOVERY)
+
+    def prepare(self, send: Send) -> None:
+        """Encode a request that is about to be sent, if the connection for it is there."""
+        assert self._discovery is not None
+        address = self._discovery.address_of(send.peer)
+        if address is None:
+            return
+        connection = self._connections.get((address.host, address.port, _purpose(send.request)))
+        if connection is not None:
+            call = self._raft_call(send)
+            connection.prepare(call)
+            self._prepared = (send, call)
+
+    def _raft_call(self, send: Send) -> Call:
+        """How a request travels. A fetch goes as stock Fetch to a leader that speaks no other."""
+        peer, request = send.peer, send.request
+        fallback = None
+        if isinstance(request, FetchRequest):
+            fallback = self._make_call(peer, request, self._stock_fetch_plan(request))
+        return self._make_call(peer, request, self._request_plan(request), fallback)
+
+    def _make_call(
+        self, peer: int, request: Request, plan: RequestPlan, fallback: Call | None = None
+    ) -> Call:
+        api_key, build, from_wire = plan
+
+        def on_response(message: Any) -> None:
+            self._record_contact(peer, None)
+            response = from_wire(message)
+            if message.node_endpoints and not isinstance(response, ErrorCode):
+                self._learn_endpoints(message.node_endpoints)
+            if isinstance(response, ErrorCode):
+                self._report_refusal(peer, request, response)
+                self._step(PeerRequestFailed(peer, request))
+            elif isinstance(response, FetchResponse):
+                self._on_fetch_response(peer, request, response)
+            else:
+                self._step(ResponseReceived(peer, request, response))
+
+        def failed(failure: Failure) -> None:
+            self._record_contact(peer, None if failure.unsupported else failure.reason)
+            if failure.unsupported and isinstance(request, FetchRequest):
+                self._report_unfollowable(peer, failure.reason)
+            self._step(PeerRequestFailed(peer, request, failure.unsupported, failure.refused))
+
+        # How long it may take counts from when it is sent.
+        return Call(api_key, build, on_response, failed, inf, fallback)
+
+    def _learn_endpoints(self, endpoints: Sequence[Any]) -> None:
+        """Where the leader is that the answer names, for those whom gossip has not told yet."""
+        assert self._discovery is not None
+        for endpoint in endpoints:
+            self._discovery.learn(endpoint.node_id, Address(endpoint.host, endpoint.port))
+
+    def _deadline(self, request: Request) -> float:
+        """The peer may hold a fetch back for as long as it says."""
+        hold_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
+        return self._clock.now_ms() + self._request_timeout_ms + hold_ms
+
+    def close(self) -> None:
+        """Close all connections; what is under way is not called back."""
+        for connection in self._connections.values():
+            connection.close()
+
+    def _drop_idle(self) -> None:
+        """Nodes that come back at another address leave their old one behind."""
+        for key in [key for key, connection in self._connections.items() if connection.is_idle]:
+            del self._connections[key]
+
+    def _stock_fetch_plan(self, request: FetchRequest) -> RequestPlan:
+        cluster_id = self._identity.cluster_id
+        return (
+            ApiKey.FETCH,
+            lambda version: fetch_messages.stock_fetch_to_wire(request, cluster_id, version),
+            fetch_messages.stock_fetch_response_from_wire,
+        )
+
+    def _request_plan(self, request: Request) -> RequestPlan:
+        cluster_id = self._identity.cluster_id
+        if isinstance(request, FetchRequest):
+            message = fetch_messages.fetch_to_wire(request, cluster_id)
+            return (
+                ApiKey.FETCH_QUORUM_RECORDS,
+                lambda version: message,
+                fetch_messages.fetch_response_from_wire,
+            )
+        if isinstance(request, SnapshotRequest):
+            return (
+                ApiKey.FETCH_SNAPSHOT,
+                lambda version: snapshot_messages.snapshot_request_to_wire(request, cluster_id, version),
+                snapshot_messages.snapshot_response_from_wire,
+            )
+        if isinstance(request, VoteRequest):
+            return (
+                ApiKey.VOTE,
+                lambda version: quorum_messages.vote_to_wire(request, cluster_id, version),
+                quorum_messages.vote_response_from_wire,
+            )
+        if isinstance(request, BeginEpochRequest):
+            assert self._discovery is not None
+            request.endpoints = (self._own_endpoint(),)
+            request.boot_timestamp = self._discovery.own_boot_timestamp
+            return (
+                ApiKey.BEGIN_QUORUM_EPOCH,
+                lambda version: quorum_messages.begin_to_wire(request, cluster_id, version),
+                quorum_messages.leader_response_from_wire,
+            )
+        assert isinstance(request, EndEpochRequest)
+        return (
+            ApiKey.END_QUORUM_EPOCH,
+            lambda version: quorum_messages.end_to_wire(
+                request, cluster_id, version, (self._own_endpoint(),)
+            ),
+            quorum_messages.leader_response_from_wire,
+        )
+
+    def _report_refusal(self, peer: int, request: Request, error: ErrorCode) -> None:
+        """A node of another cluster refuses for ever, and is asked for ever: one line an error is enough."""
+        if self._reported_refusals.get(peer) is not error:
+            self._reported_refusals[peer] = error
+            logger.warning("node %d refuses %s: %s", peer, type(request).__name__, ErrorCode.describe(error))
+
+    def _report_unfollowable(self, peer: int, reason: str) -> None:
+        """It may lead all the same, and each time nobody has its records: whoever can must replace it."""
+        if self._reported_refusals.get(peer) is not ErrorCode.UNSUPPORTED_VERSION:
+            self._reported_refusals[peer] = ErrorCode.UNSUPPORTED_VERSION
+            logger.error(
+                "node %d cannot be followed: it speaks neither FetchQuorumRecords nor Fetch v%d (%s); upgrade it, or "
+                "make another node a voter in its place",
+                peer,
+                fetch_messages.REPLICA_DIRECTORY_VERSION,
+                reason,
+            )
+
+    def _record_contact(self, peer: int, failure: str | None) -> None:
+        assert self._discovery is not None
+        now, reachable = self._clock.now_ms(), failure is None
+        if failure is None:
+            self.contacts.responded(peer, now)
+        else:
+            self.contacts.failed(peer, failure, now)
+        if self._discovery.is_reachable(peer) != reachable:
+            self._discovery.mark_reachable(peer, reachable)
+
+    def _on_fetch_response(self, peer: int, request: Request, response: FetchResponse) -> None:
+        """Check what a leader sent before the engine sees it."""
+        if response.records:
+            found: list[VoterRecord] = []
+            try:
+                headers = validate(response.records)
+                batches = []
+                for header in headers:
+                    voters = list(voter_records(response.records, header)) if header.is_control else []
+                    found += voters
+                    batches.append(
+                        FetchedBatch(
+                            header.base_offset,
+                            header.end_offset,
+                            header.epoch,
+                            header.position,
+                            tuple((voter.offset, voter.assignment) for voter in voters),
+                        )
+                    )
+            except MalformedMessage as error:
+                logger.error("node %d sent records that are not sound: %s", peer, error)
+                self._step(PeerRequestFailed(peer, request))
+                return
+            response.batches = tuple(batches)
+            before = self._log.end_offset
+            self._step(ResponseReceived(peer, request, response))
+            appended = range(before, self._log.end_offset)
+            self._statistics.fetched_records += len(appended)
+            # The engine may have refused them: only what is in the log now says anything.
+            found = [record for record in found if record.offset in appended]
+            if found:
+                self._on_voter_records(found)
+        else:
+            self._step(ResponseReceived(peer, request, response))
+
+
+def _purpose(request: Request) -> Purpose:
+    return Purpose.FETCH if isinstance(request, FetchRequest | SnapshotRequest) else Purpose.QUORUM

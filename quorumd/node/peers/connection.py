@@ -1,0 +1,268 @@
+"""Outgoing connections to other nodes: one for each address and purpose.
+
+Purposes are kept apart because answers come in order: a vote must not wait behind a fetch that is parked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from typing import Any
+
+from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.node.deadline_timer import DeadlineTimer
+from quorumd.ports import Clock, Network, Transport
+from quorumd.protocol.apis import api
+from quorumd.protocol.codec import encode
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.handshake import Handshake, choose_version
+
+
+class Purpose(Enum):
+    """What a connection is for."""
+
+    FETCH = "fetch"
+    QUORUM = "quorum"
+    FORWARD = "forward"
+    DISCOVERY = "discovery"
+
+
+class Failure:
+    """Why a call got no answer. At most one of the flags is set.
+
+    `unsupported`: the peer does not speak that API. `refused`: nobody listens at the address. `unsent`: the
+    request never left, so it cannot have had an effect.
+    """
+
+    __slots__ = ("reason", "refused", "unsent", "unsupported")
+
+    def __init__(
+        self, reason: str, *, unsupported: bool = False, refused: bool = False, unsent: bool = False
+    ) -> None:
+        self.reason = reason
+        self.unsupported = unsupported
+        self.refused = refused
+        self.unsent = unsent
+
+
+class Call:
+    """One request and what to do with its end: one of the two callbacks comes, later, once.
+
+    `build(version)` makes the message for the version that both sides speak. A peer that does not speak the API gets
+    `instead`, if there is one.
+    """
+
+    __slots__ = ("api_key", "build", "deadline_ms", "encoded", "fallback", "on_failure", "on_response")
+
+    def __init__(
+        self,
+        api_key: int,
+        build: Callable[[int], Any],
+        on_response: Callable[[Any], None],
+        on_failure: Callable[[Failure], None],
+        deadline_ms: float,
+        fallback: Call | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.build = build
+        self.on_response = on_response
+        self.on_failure = on_failure
+        self.deadline_ms = deadline_ms
+        self.fallback = fallback
+        self.encoded: tuple[int, bytes] | None = None
+        """Version and message, where it was encoded ahead of being sent."""
+
+
+class PeerConnection:
+    """One connection: connects at the first call, learns what the peer speaks, sends calls in order.
+
+    Lost or late, it fails what is under way and connects anew at the next call.
+    """
+
+    def __init__(
+        self, network: Network, clock: Clock, host: str, port: int, client_id: str, private_apis: bool = True
+    ) -> None:
+        self._private_apis = private_apis
+        self._network = network
+        self._clock = clock
+        self._host = host
+        self._port = port
+        self._client_id = client_id
+        self._attempt: _ConnectionAttempt | None = None
+        self._pending: deque[Call] = deque()
+        self._timer = DeadlineTimer(clock, self._check_timeouts)
+
+    def call(self, call: Call) -> None:
+        """Send, now or once connected."""
+        if self._attempt is None:
+            self._attempt = _ConnectionAttempt(self, self._client_id, self._private_apis)
+            self._network.connect(self._host, self._port, self._attempt)
+        if self._attempt.is_ready:
+            self._attempt.send(call)
+        else:
+            self._pending.append(call)
+        self._timer.arm(call.deadline_ms)
+
+    def prepare(self, call: Call) -> None:
+        """`call` of it follows: encode it now if the version is known."""
+        if self._attempt is not None and self._attempt.is_ready:
+            with suppress(UnsupportedVersion):
+                self._attempt.encode(self._attempt.supported_call(call))
+
+    def close(self) -> None:
+        """Close without a word to the callers of calls under way."""
+        self._timer.cancel()
+        if self._attempt is not None:
+            self._attempt.abandon()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no connection and nothing to make one for."""
+        return self._attempt is None and not self._pending
+
+    def fail_unsupported(self, call: Call, reason: str) -> None:
+        """The peer does not speak what `call` needs. Its sender is in the middle of its own work: tell it later."""
+        failure = Failure(f"{self._host}:{self._port}: {reason}", unsupported=True, unsent=True)
+        self._clock.call_soon(lambda: call.on_failure(failure))
+
+    def on_ready(self) -> None:
+        """The peer told what it speaks."""
+        while self._pending and self._attempt is not None and self._attempt.is_ready:
+            self._attempt.send(self._pending.popleft())
+
+    def on_ended(self, attempt: _ConnectionAttempt, reason: str, refused: bool) -> None:
+        """The connection is gone: everything under way fails."""
+        if attempt is not self._attempt:
+            return
+        self._attempt = None
+        sent, unsent = list(attempt.in_flight.values()), list(self._pending)
+        self._pending.clear()
+        where = f"{self._host}:{self._port}: {reason}"
+        for call in sent:
+            call.on_failure(Failure(where, refused=refused))
+        for call in unsent:
+            call.on_failure(Failure(where, refused=refused, unsent=True))
+
+    def _check_timeouts(self) -> None:
+        calls = [*(self._attempt.in_flight.values() if self._attempt else ()), *self._pending]
+        if not calls:
+            return
+        earliest = min(call.deadline_ms for call in calls)
+        if earliest <= self._clock.now_ms() and self._attempt is not None:
+            attempt = self._attempt
+            attempt.abandon()
+            self.on_ended(attempt, "no answer in time", refused=False)
+        else:
+            self._timer.arm(earliest)
+
+
+class _ConnectionAttempt:
+    """One established or tried connection; a late event of an abandoned one does no harm."""
+
+    def __init__(self, owner: PeerConnection, client_id: str, private_apis: bool) -> None:
+        self._private_apis = private_apis
+        self.in_flight: dict[int, Call] = {}
+        self.is_ready = False
+        self._owner = owner
+        self._connection = ClientConnection(client_id)
+        self._handshake = Handshake(self._connection)
+        self._transport: Transport | None = None
+        self._versions: dict[int, int | None] = {}
+        """By API key, chosen once: the peer speaks the same as long as the connection lasts."""
+        self._is_abandoned = False
+
+    def connected(self, transport: Transport) -> None:
+        self._transport = transport
+        if self._is_abandoned:
+            transport.close()
+        else:
+            transport.write(self._handshake.begin())
+
+    def received(self, data: bytes) -> None:
+        if self._is_abandoned:
+            return
+        try:
+            responses = self._connection.receive(data)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            self._fail(str(error))
+            return
+        for correlation_id, response in responses:
+            if not self.is_ready:
+                self._on_handshake_response(response)
+            else:
+                call = self.in_flight.pop(correlation_id)
+                call.on_response(response)
+            if self.is_abandoned:
+                return
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Abandoned, perhaps by what an answer led to."""
+        return self._is_abandoned
+
+    def closed(self, reason: str, refused: bool) -> None:
+        if not self._is_abandoned:
+            self._owner.on_ended(self, reason or "the connection was closed", refused)
+
+    def encode(self, call: Call) -> None:
+        """Raises UnsupportedVersion where the peer does not speak what the call needs."""
+        version = self._version(call.api_key)
+        if version is None:
+            raise UnsupportedVersion(f"API {call.api_key} is not spoken there")
+        call.encoded = (version, encode(call.build(version), version))
+
+    def supported_call(self, call: Call) -> Call:
+        """The call that the peer gets in place of `call`, or `call` itself."""
+        fallback = call.fallback
+        if fallback is None or self._version(call.api_key) is not None:
+            return call
+        fallback.deadline_ms = call.deadline_ms
+        return fallback
+
+    def send(self, call: Call) -> None:
+        assert self._transport is not None
+        call = self.supported_call(call)
+        if call.encoded is None or call.encoded[0] != self._version(call.api_key):
+            try:
+                self.encode(call)
+            except UnsupportedVersion as error:
+                self._owner.fail_unsupported(call, str(error))
+                return
+        assert call.encoded is not None
+        version, body = call.encoded
+        correlation_id, data = self._connection.request_encoded(call.api_key, version, body)
+        self.in_flight[correlation_id] = call
+        self._transport.write(data)
+
+    def _version(self, api_key: int) -> int | None:
+        if api_key not in self._versions:
+            is_ours = self._private_apis or not api(api_key).private
+            self._versions[api_key] = (
+                choose_version(api_key, self._handshake.peer_ranges) if is_ours else None
+            )
+        return self._versions[api_key]
+
+    def abandon(self) -> None:
+        """Close; nothing of it is wanted any more."""
+        self._is_abandoned = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def _on_handshake_response(self, response: Any) -> None:
+        try:
+            next_request = self._handshake.answered(response)
+        except (MalformedMessage, UnsupportedVersion) as error:
+            self._fail(str(error))
+            return
+        if next_request is not None:
+            assert self._transport is not None
+            self._transport.write(next_request)
+        else:
+            self.is_ready = True
+            self._owner.on_ready()
+
+    def _fail(self, reason: str) -> None:
+        self.abandon()
+        self._owner.on_ended(self, reason, refused=False)

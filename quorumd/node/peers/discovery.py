@@ -1,0 +1,311 @@
+"""Gossip of addresses by DiscoverBrokers, and the search for a leader by Metadata (KIP-595 draft 4.5, 6.1, 6.3).
+
+All are asked at the start, then one at a time: often while addresses or the leader are missing, now and then
+otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC, NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.identity.founding import Founding
+from quorumd.node.peers.address_book import Address, AddressBook
+from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.sessions.router import Handler
+from quorumd.node.sessions.server_session import Session
+from quorumd.ports import Clock, Entropy, Timer
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.raft.events import Event, FoundingPermitted, LeaderReported, PeerDiscovered
+from quorumd.raft.messages import BeginEpochRequest
+from quorumd.raft.voters import Voter
+
+logger = logging.getLogger("quorumd.discovery")
+
+FAST_INTERVAL_MS = 100.0
+SEARCH_INTERVAL_MS = 1000.0
+STABLE_INTERVAL_MS = 30_000.0
+FAST_ROUNDS = 20
+
+
+class Discovery:
+    """Who is where. Tells the engine of each address that is new (PeerDiscovered), and of leaders heard of.
+
+    `call(host, port, call)` sends to any address. `needs_leader()` and `missing_voters()` say how eager to be;
+    `voter_ids()`: the voters of the own log, or of the configuration while it names none.
+    """
+
+    def __init__(
+        self,
+        own: ReplicaKey,
+        listener_name: str,
+        bootstrap_servers: Sequence[tuple[str, int]],
+        clock: Clock,
+        entropy: Entropy,
+        identity: ClusterIdentity,
+        call: Callable[[str, int, Call], None],
+        step: Callable[[Event], None],
+        needs_leader: Callable[[], bool],
+        voter_ids: Callable[[], Sequence[int]],
+        founding: Founding,
+        request_timeout_ms: float,
+    ) -> None:
+        self._own = own
+        self._listener_name = listener_name
+        self._bootstrap_servers = list(bootstrap_servers)
+        self._clock = clock
+        self._entropy = entropy
+        self._identity = identity
+        self._call = call
+        self._step = step
+        self._needs_leader = needs_leader
+        self._request_timeout_ms = request_timeout_ms
+        self._book = AddressBook()
+        self._own_address = Address("", 0)
+        self._voter_ids = voter_ids
+        self._founding = founding
+        self._seeds: list[tuple[str, int]] = []
+        self._recorded_addresses: list[tuple[str, int]] = []
+        self._rounds = 0
+        self._stable_until = -inf
+        self._unannounced_leader = NO_NODE
+        """The leader, until it has answered: then it knows where this node is."""
+        self._timer: Timer | None = None
+
+    def start(self, own_address: Address, seeds: Sequence[tuple[int, str, int]]) -> None:
+        """Begin to ask around. `seeds`: the other nodes of `quorum.voters`, which are asked wherever the log says
+        that they are; in the book they stand only while they vote."""
+        self._own_address = own_address
+        self._seeds = [(host, port) for _, host, port in seeds]
+        self.learn(self._own.id, own_address)
+        for node_id, host, port in seeds:
+            if node_id in self._voter_ids():
+                self.learn(node_id, Address(host, port))
+        self._poll()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def own_id(self) -> int:
+        return self._own.id
+
+    @property
+    def own_boot_timestamp(self) -> int:
+        """Unix ms of this node's start."""
+        return self._own_address.boot_timestamp
+
+    def addresses(self) -> list[tuple[int, Address]]:
+        """All known nodes in the order of their ids, this one too."""
+        return [(node_id, self._book.require(node_id)) for node_id in self._book.node_ids()]
+
+    def address_of(self, node_id: int) -> Address | None:
+        return self._book.get(node_id)
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Where a node's listener is, as answers tell it."""
+        address = self._book.get(node_id)
+        return Endpoint(self._listener_name, address.host, address.port) if address else None
+
+    def is_reachable(self, node_id: int) -> bool:
+        return self._book.is_reachable(node_id)
+
+    def mark_reachable(self, node_id: int, reachable: bool) -> None:
+        self._book.mark_reachable(node_id, reachable)
+
+    def learn(self, node_id: int, address: Address) -> None:
+        """Take over an address if it is newer than what is known."""
+        if node_id == self._own.id and address != self._own_address:
+            return
+        if self._book.learn(node_id, address):
+            key = ReplicaKey(node_id, address.directory_id)
+            self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
+
+    def learn_voters(self, voters: Sequence[Voter], offset: int) -> None:
+        """Take over what the newest voter record, at `offset`, says where nothing newer is known. A node that is no
+        voter any more is known only by what it states itself. Where the record says that a node is, it is asked all
+        the same: it may have moved since it stated its address."""
+        self._recorded_addresses = [
+            (e.host, e.port) for v in voters if v.key.id != self._own.id for e in v.endpoints
+        ]
+        if voters:
+            self._book.retain([self._own.id, *(voter.key.id for voter in voters)])
+        for voter in voters:
+            for endpoint in voter.endpoints:
+                address = Address(endpoint.host, endpoint.port, 0, voter.key.directory_id, offset)
+                self.learn(voter.key.id, address)
+
+    def learn_leader(self, announced: BeginEpochRequest, end_offset: int) -> None:
+        """Take over where a new leader says that it is. A stock leader does not say since when: its word is newer
+        than every record of the own log, which ends at `end_offset`."""
+        leader_id, boot_timestamp = announced.leader_id, announced.boot_timestamp
+        known = self._book.get(leader_id)
+        directory_id = known.directory_id if known is not None else ZERO_UUID
+        recorded_at = -1 if boot_timestamp else end_offset
+        for endpoint in announced.endpoints[:1]:
+            self.learn(
+                leader_id, Address(endpoint.host, endpoint.port, boot_timestamp, directory_id, recorded_at)
+            )
+
+    def log_truncated(self, end_offset: int) -> None:
+        """Voter records at or above `end_offset` are gone."""
+        self._book.truncate_to(end_offset)
+
+    def announce_to(self, node_id: int) -> None:
+        """Tell a new leader where this node is: it may have begun after everybody had been told, and nobody becomes
+        a voter whose address the leader does not know. At the start everybody is told anyway; who does not answer is
+        told again."""
+        self._unannounced_leader = node_id if node_id != self._own.id else NO_NODE
+        if self._rounds > 0:
+            self._announce()
+
+    def _announce(self) -> None:
+        address = self._book.get(self._unannounced_leader)
+        if address is not None:
+            self._send_discovery(address.host, address.port)
+
+    def missing_voters(self) -> list[int]:
+        """Voters whose address is not known: the KIP's number-unknown-voter-connections."""
+        return [node_id for node_id in self._voter_ids() if self._book.get(node_id) is None]
+
+    def handlers(self) -> Sequence[tuple[int, Handler]]:
+        return ((ApiKey.DISCOVER_BROKERS, self.discover_brokers),)
+
+    def discover_brokers(self, session: Session, request: Request) -> None:
+        """Anybody may ask; a node tells its own address by asking (ids below 0 are admin clients)."""
+        message: Any = request.message
+        self.learn(
+            message.replica_id,
+            Address(message.host, message.port, message.boot_timestamp, message.replica_directory_id),
+        )
+        brokers = [
+            Broker(node_id, address.boot_timestamp, address.host, address.port, address.directory_id)
+            for node_id, address in self.addresses()
+        ]
+        response = DiscoverBrokersResponse(0, self._identity.cluster_id or "", brokers)
+        self._founding.state(response)
+        session.respond(request, response)
+        host_port = (message.host, message.port)
+        if self._founding.needs_report_from(host_port, message.replica_id, self._clock.now_ms()):
+            self._send_discovery(*host_port)
+
+    def _poll(self) -> None:
+        """Ask somebody if it is time. Looks often whether it is: a leader can be lost at any moment."""
+        now = self._clock.now_ms()
+        needs_leader = self._needs_leader()
+        is_searching = needs_leader or bool(self.missing_voters())
+        if not needs_leader and self._rounds > 0:
+            self._announce()
+        if is_searching or now >= self._stable_until:
+            self._query_targets()
+            self._stable_until = now + STABLE_INTERVAL_MS
+        self._check_founding()
+        is_fast = is_searching and self._rounds < FAST_ROUNDS
+        self._timer = self._clock.call_at(
+            now + (FAST_INTERVAL_MS if is_fast else SEARCH_INTERVAL_MS), self._poll
+        )
+
+    def _query_targets(self) -> None:
+        self._rounds += 1
+        targets = self._targets()
+        if targets:
+            chosen = targets[self._entropy.randrange(len(targets))]
+            # The first time everybody: whoever found this node gone must hear that it is back. Later everybody where
+            # it matters what each of them has of a quorum.
+            query_all = self._rounds == 1 or self._founding.needs_reports
+            query_all = query_all or (self._needs_leader() and self._rounds > FAST_ROUNDS)
+            for host, port in targets if query_all else [chosen]:
+                self._send_discovery(host, port)
+            if self._needs_leader():
+                self._request_leader(*chosen)
+
+    def _targets(self) -> list[tuple[str, int]]:
+        """Every address at which another node may be."""
+        known = [(a.host, a.port) for node_id, a in self.addresses() if node_id != self._own.id]
+        return list(dict.fromkeys(self._bootstrap_servers + self._seeds + self._recorded_addresses + known))
+
+    def _send_discovery(self, host: str, port: int) -> None:
+        own = self._own_address
+        message = DiscoverBrokersRequest(
+            self._own.id, own.boot_timestamp, own.host, own.port, self._own.directory_id
+        )
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+
+        def on_response(response: Any) -> None:
+            leader = self._book.get(self._unannounced_leader)
+            if leader is not None and (leader.host, leader.port) == (host, port):
+                self._unannounced_leader = NO_NODE
+            self._mark_reachable(host, port, True)
+            self._learn_addresses(response)
+            self._founding.answered((host, port), response, self._clock.now_ms())
+            self._check_founding()
+
+        def failed(failure: Failure) -> None:
+            self._mark_reachable(host, port, False)
+            self._founding.on_unreachable((host, port), self._clock.now_ms())
+            _log_failure(failure)
+
+        self._call(
+            host, port, Call(ApiKey.DISCOVER_BROKERS, lambda version: message, on_response, failed, deadline)
+        )
+
+    def _check_founding(self) -> None:
+        now = self._clock.now_ms()
+        founders = self._founding.permitted_founders(now)
+        if founders is not None:
+            logger.info("no existing quorum was found: nodes %s may found one", founders.ids)
+            for voter in founders.voters:
+                for endpoint in voter.endpoints:
+                    self.learn(voter.key.id, Address(endpoint.host, endpoint.port, 0, voter.key.directory_id))
+            self._step(FoundingPermitted(founders))
+        obstacle = self._founding.new_obstacle(now)
+        if obstacle is not None:
+            logger.warning("%s", obstacle)
+
+    def _mark_reachable(self, host: str, port: int, reachable: bool) -> None:
+        """Whether an observer is reached shows here; the engine's own requests show it of voters."""
+        for node_id in self._book.nodes_at(host, port):
+            if node_id not in self._voter_ids():
+                self._book.mark_reachable(node_id, reachable)
+
+    def _learn_addresses(self, response: Any) -> None:
+        if response.error_code == ErrorCode.NONE and self._identity.accepts(response.cluster_id):
+            for broker in response.brokers:
+                self.learn(
+                    broker.voter_id,
+                    Address(broker.host, broker.port, broker.boot_timestamp, broker.directory_id),
+                )
+
+    def _request_leader(self, host: str, port: int) -> None:
+        message = MetadataRequest([MetadataRequestTopic(name=METADATA_TOPIC)], False)
+        deadline = self._clock.now_ms() + self._request_timeout_ms
+
+        def build(version: int) -> MetadataRequest:
+            del version
+            return message
+
+        self._call(
+            host, port, Call(ApiKey.METADATA, build, self._on_metadata_response, _log_failure, deadline)
+        )
+
+    def _on_metadata_response(self, response: Any) -> None:
+        if not self._identity.accepts(response.cluster_id):
+            return
+        for topic in response.topics:
+            for partition in topic.partitions if topic.name == METADATA_TOPIC else ():
+                if partition.leader_id != NO_NODE and self._book.get(partition.leader_id) is not None:
+                    self._step(LeaderReported(partition.leader_id, partition.leader_epoch))
+
+
+def _log_failure(failure: Failure) -> None:
+    logger.debug("a node did not answer: %s", failure.reason)

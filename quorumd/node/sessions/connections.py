@@ -1,0 +1,57 @@
+"""The connections that others opened to this node."""
+
+from __future__ import annotations
+
+from quorumd.node.sessions.router import RequestRouter
+from quorumd.node.sessions.server_session import ServerSession
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.settings import NodeSettings
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.tick import Tick
+from quorumd.ports import Clock
+
+
+class IncomingConnections:
+    """`next_number`: that of the session that is accepted next; they grow."""
+
+    def __init__(
+        self,
+        router: RequestRouter,
+        settings: NodeSettings,
+        clock: Clock,
+        statistics: NodeStatistics,
+        tick: Tick,
+    ) -> None:
+        self.next_number = 0
+        self._router = router
+        self._max_request_bytes = settings.max_request_bytes
+        self._clock = clock
+        self._statistics = statistics
+        self._tick = tick
+        self._scheduler = SliceScheduler(clock.call_soon, settings.slice_partitions)
+        self._sessions: dict[ServerSession, None] = {}
+
+    def accept(self) -> ServerSession:
+        """A session for a connection that is being accepted."""
+        session = ServerSession(
+            self._router.route,
+            self._router.spoken,
+            self._max_request_bytes,
+            self._clock,
+            self._statistics,
+            self._tick,
+            self._scheduler,
+            self._closed,
+            self.next_number,
+        )
+        self.next_number += 1
+        self._sessions[session] = None
+        return session
+
+    def close(self) -> None:
+        """Close them all."""
+        for session in list(self._sessions):
+            session.close()
+
+    def _closed(self, session: ServerSession) -> None:
+        self._sessions.pop(session, None)

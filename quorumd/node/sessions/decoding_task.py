@@ -1,0 +1,32 @@
+"""Large requests are decoded in slices: ten thousand partitions take a tenth of a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.protocol.connection import Request
+
+STEPS_PER_UNIT = 4
+"""Elements of a request that take as long to decode as a unit of other sliced work."""
+
+
+class DecodingTask:
+    """Satisfies `sliced_work.Work`. `continue_decoding` is that of the request or of its connection; `done()` is
+    called once the request is whole, or cannot be."""
+
+    def __init__(
+        self, request: Request, continue_decoding: Callable[[Request, int], int], on_done: Callable[[], None]
+    ) -> None:
+        self._request = request
+        self._decode_on = continue_decoding
+        self._on_done = on_done
+
+    @property
+    def is_done(self) -> bool:
+        return self._request.is_whole
+
+    def advance(self, budget: int) -> int:
+        taken = self._decode_on(self._request, budget * STEPS_PER_UNIT)
+        if self._request.is_whole:
+            self._on_done()
+        return taken // STEPS_PER_UNIT

@@ -1,0 +1,5 @@
+"""Building snapshots and deleting what they replace.
+
+`builder` derives a snapshot from the previous one and the log, in a subprocess; `manager` decides when one is due
+and deletes log segments and snapshots that are no longer needed.
+"""

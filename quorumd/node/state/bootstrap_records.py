@@ -1,0 +1,108 @@
+"""The records that a cluster begins with: what a stock reader needs before it publishes anything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quorumd.controller.bootstrap_metadata import check_levels, feature_levels_from, feature_records
+from quorumd.controller.cluster_image import METADATA_VERSION
+from quorumd.controller.features import default_min_isr_records
+from quorumd.controller.metadata_versions import LATEST_VERSION, default_levels
+from quorumd.controller.record_versions import encode_for_version
+from quorumd.controller.undo_log import UndoEntry
+from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.bootstrap_file import Bootstrap, load_bootstrap, load_bootstrap_snapshot
+from quorumd.node.consensus.voter_records import snapshot_voters
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.ports import Disk
+from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.wire import Message
+from quorumd.raft.voters import VoterSet
+
+logger = logging.getLogger("quorumd.node")
+
+
+class NewCluster(NamedTuple):
+    """What a node begins a new cluster with: the records of an empty log, and the voters if `format` named them."""
+
+    records: list[Message]
+    voters: VoterSet | None = None
+
+
+def load_new_cluster(disk: Disk, data_directory: str, *, log_is_empty: bool) -> NewCluster:
+    """What `format` decided; in a folder without that, the features of the newest release.
+
+    Blocks. Raises CorruptLog for a file that is damaged, or asks for what is not supported. Kafka's tools leave one
+    of the files in the folder for good: where the log has begun, that one is not needed, and no reason to stop.
+    """
+    legacy = load_bootstrap(disk, data_directory)
+    try:
+        found = load_bootstrap_snapshot(disk, data_directory)
+        voters = _voters(found) if found is not None and log_is_empty else None
+        newer = _records(found) if found is not None and found.frames and legacy is None else None
+    except CorruptLog as fault:
+        if log_is_empty:
+            raise
+        logger.info("not read, the log has begun: %s", fault)
+        voters = newer = None
+    if legacy is not None:
+        return NewCluster(_records(legacy), voters)
+    if newer is not None:
+        return NewCluster(newer, voters)
+    return NewCluster([*feature_records(default_levels(LATEST_VERSION.level))], voters)
+
+
+def _records(bootstrap: Bootstrap) -> list[Message]:
+    """Raises CorruptLog for levels that are not supported."""
+    records = [decode_record(frame) for frame in bootstrap.frames]
+    try:
+        check_levels(feature_levels_from(records))
+    except ValueError as fault:
+        raise CorruptLog(
+            f"{bootstrap.path} cannot be used: {fault}; start it with the version that wrote it, or, "
+            "in a cluster that has metadata already, remove the file"
+        ) from None
+    return records
+
+
+def _voters(bootstrap: Bootstrap) -> VoterSet | None:
+    """Raises CorruptLog for voters that are none."""
+    if bootstrap.voters is None:
+        return None
+    try:
+        return snapshot_voters(OffsetAndEpoch(0, 0), bootstrap.voters).assignment.current
+    except MalformedMessage as fault:
+        raise CorruptLog(f"{bootstrap.path}: {fault}: restore the file") from None
+
+
+def propose_bootstrap_records(
+    state_machine: StateMachine, bootstrap: Sequence[Message], min_insync_replicas: int, proposals: Proposals
+) -> None:
+    """Propose what the image of a new leader lacks: in a log without features what a new cluster begins with; with an
+    ELR the cluster's default of min.insync.replicas, which logs of earlier versions do not have.
+
+    A transaction that an earlier leader left open is aborted: what follows is no part of it (KIP-868).
+    """
+    changes: list[UndoEntry] = []
+    records: list[Message] = []
+
+    def add(*more: Message) -> None:
+        for record in more:
+            state_machine.apply(record, changes)
+            records.append(record)
+
+    image = state_machine.image
+    if image.in_transaction:
+        add(AbortTransactionRecord("another controller leads now"))
+    if METADATA_VERSION not in image.features:
+        add(*bootstrap)
+    if image.elr_enabled:
+        add(*default_min_isr_records(image, min_insync_replicas))
+    if records:
+        frames = [encode_for_version(record, image.metadata_version) for record in records]
+        proposals.propose(frames, changes, lambda committed: None)

@@ -1,0 +1,105 @@
+"""Records into the image and into the log: how a leader changes the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quorumd.controller.elections import UncleanElection, is_eligible_election, unclean_election
+from quorumd.controller.record_versions import encode_for_version
+from quorumd.controller.undo_log import UndoEntry
+from quorumd.node.state.proposals import MAX_BATCH_BYTES, CommitCallback, Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES, size_of_records
+from quorumd.protocol.wire import Message
+
+
+class MetadataWriter:
+    """`has_room()`: whether the log takes records. `on_unclean_elections`: called with such elections once committed.
+    `eligible_elections`: how many committed elections made an eligible replica leader, since none was in sync."""
+
+    def __init__(
+        self,
+        has_room: Callable[[], bool],
+        state_machine: StateMachine,
+        proposals: Proposals,
+        on_unclean_elections: Callable[[Sequence[UncleanElection]], None],
+    ) -> None:
+        self.has_room = has_room
+        self._state_machine = state_machine
+        self._proposals = proposals
+        self._on_unclean_elections = on_unclean_elections
+        self.eligible_elections = 0
+
+    def write_batch(self, records: Sequence[Message], outcome: CommitCallback) -> bool:
+        """Apply the records to the image and append them together. False, with nothing done, if they are too large
+        for one batch."""
+        level = self._state_machine.image.metadata_version
+        values = [encode_for_version(record, level) for record in records]
+        if size_of_records(values) > MAX_BATCH_BYTES:
+            return False
+        self.propose(records, values, outcome)
+        return True
+
+    def write_batches(self, records: Sequence[Message], outcome: CommitCallback) -> None:
+        """As `write_batch`, in as many batches as it takes: for records of which the first so many do no harm
+        without the rest. `outcome` is that of the last."""
+        level = self._state_machine.image.metadata_version
+        part: list[Message] = []
+        values: list[bytes] = []
+        size = 0
+        for record in records:
+            value = encode_for_version(record, level)
+            room = len(value) + RECORD_FRAMING_BYTES
+            if values and size + room > MAX_BATCH_BYTES:
+                self.propose(part, values, _ignore_commit)
+                part, values, size = [], [], 0
+            part.append(record)
+            values.append(value)
+            size += room
+        self.propose(part, values, outcome)
+
+    def write_no_op(self) -> None:
+        """See that something is appended soon, whatever it is."""
+        level = self._state_machine.image.metadata_version
+        if not self._proposals.pending_records:
+            self._proposals.propose([encode_for_version(NoOpRecord(), level)], [], _ignore_commit)
+
+    def flush_pending(self) -> None:
+        """Append what is written without gathering more: the quorum's own records, of its voters say, come between
+        otherwise."""
+        self._proposals.append_pending()
+
+    def propose(self, records: Sequence[Message], frames: Sequence[bytes], outcome: CommitCallback) -> None:
+        """Apply the records to the image and append their frames, which fit into one batch."""
+        image = self._state_machine.image
+        apply = self._state_machine.apply
+        changes: list[UndoEntry] = []
+        unclean: list[UncleanElection] = []
+        eligible = 0
+        for record, frame in zip(records, frames, strict=True):
+            if isinstance(record, PartitionChangeRecord):
+                election = unclean_election(image, record)
+                if election is not None:
+                    unclean.append(election)
+                eligible += is_eligible_election(image, record)
+            apply(record, changes, frame)
+        if unclean or eligible:
+            outcome = self._with_election_report(unclean, eligible, outcome)
+        self._proposals.propose(frames, changes, outcome)
+
+    def _with_election_report(
+        self, unclean: Sequence[UncleanElection], eligible: int, outcome: CommitCallback
+    ) -> CommitCallback:
+        def on_commit(committed: bool) -> None:
+            if committed:
+                self.eligible_elections += eligible
+                self._on_unclean_elections(unclean)
+            outcome(committed)
+
+        return on_commit
+
+
+def _ignore_commit(committed: bool) -> None:
+    del committed

@@ -1,0 +1,111 @@
+"""Which snapshot a node begins with, and how one becomes an image: read from its file, a few records at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.undo_log import UndoEntry
+from quorumd.errors import CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.remedies import REFORMAT_REMEDY
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.snapshot_file import read_batches
+from quorumd.node.consensus.log_validation import validate_log
+from quorumd.node.consensus.voter_records import VoterRecord, snapshot_voters
+from quorumd.ports import Disk
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import values
+
+logger = logging.getLogger("quorumd.node")
+
+_UNLIMITED = 1 << 62
+
+
+class StartSnapshot(NamedTuple):
+    """The snapshot that a node starts with, None for the beginning of its log, and the voters that it names."""
+
+    snapshot: OffsetAndEpoch | None = None
+    voters: VoterRecord | None = None
+
+    @property
+    def offset(self) -> int:
+        """What is below it need not be read from the log."""
+        return self.snapshot.offset if self.snapshot is not None else 0
+
+
+def find_start_snapshot(log: SegmentedLog) -> StartSnapshot:
+    """Find the newest sound snapshot of a log, and see that all in it and behind it is known. Blocks. Raises as
+    `_newest_valid` and `validate_log`."""
+    start_snapshot = _newest_valid(log)
+    validate_log(log, start_snapshot.offset)
+    return start_snapshot
+
+
+def _newest_valid(log: SegmentedLog) -> StartSnapshot:
+    """Find the newest sound snapshot of a log.
+
+    One that is not sound is set aside and told: an older one, or the whole log, does as well. Raises StorageError
+    where neither is there, UnknownRecord.
+    """
+    set_aside = ""
+    for snapshot in reversed(log.snapshots.ids):
+        if not log.start_offset <= snapshot.offset <= log.end_offset:
+            continue
+        try:
+            message = log.snapshots.check(snapshot, with_records=True).voters
+            voters = snapshot_voters(snapshot, message) if message is not None else None
+            return StartSnapshot(snapshot, voters)
+        except (CorruptSnapshot, MalformedMessage) as fault:
+            set_aside = log.snapshots.quarantine(snapshot)
+            logger.warning("%s; it is set aside as %s", fault, set_aside)
+    if log.start_offset > 0:
+        raise StorageError(
+            f"the log begins at offset {log.start_offset}, and no sound snapshot of what was before is left"
+            f" ({set_aside or 'none is there'}): restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
+        )
+    return StartSnapshot()
+
+
+def load_image(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> ClusterImage:
+    """The image of a whole snapshot. Blocks. Raises as `load_steps`."""
+    image = ClusterImage()
+    for _ in load_steps(disk, path, snapshot, image, _UNLIMITED):
+        pass
+    return image
+
+
+def load_steps(
+    disk: Disk, path: str, snapshot: OffsetAndEpoch, image: ClusterImage, records_per_step: int
+) -> Iterator[int]:
+    """Fill an empty image; yields how many records were applied since the last time, at the end too.
+
+    Raises CorruptSnapshot; StorageError where the file cannot be read, or a newer version wrote it.
+    """
+    count = 0
+    for data, header in read_batches(disk, path, snapshot):
+        if header.is_control:
+            continue
+        changes: list[UndoEntry] = []
+        offset = header.base_offset
+        try:
+            for value in values(data, header):
+                image.apply(decode_record(value), changes, value)
+                offset += 1
+                count += 1
+                if count == records_per_step:
+                    yield count
+                    count = 0
+        except MalformedMessage as error:
+            raise CorruptSnapshot(f"{path} cannot be applied at its offset {offset}: {error}") from None
+        except UnsupportedVersion as error:
+            # Not damaged: another version can use it.
+            raise StorageError(
+                f"{path} cannot be applied at its offset {offset}: {error}; run the version that "
+                "wrote it here too"
+            ) from None
+    if image.in_transaction:
+        raise CorruptSnapshot(f"{path} ends within a transaction")
+    yield count

@@ -1,0 +1,305 @@
+"""The image of the cluster as a function of the log.
+
+A node that starts loads its snapshot and applies what it knows to be committed. A follower applies what is committed
+a moment later: its image tells clients of topics, which are used to hear of them a little late, and its fetches are
+what the quorum waits for. A leader applies all that its log holds when it becomes leader, and then its own records as
+it proposes them (`Proposals` keeps how to take them back).
+
+All of that is done in slices of a few milliseconds, between which the node serves its peers: what there is to apply,
+to load or to take back may take many times as long as a leader may be silent. Readers see none of it half done
+(`is_readable`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.undo_log import UndoEntry, undo
+from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.state.batch_replay import apply_steps
+from quorumd.node.state.snapshot_loader import load_steps
+from quorumd.ports import Clock, Disk
+from quorumd.protocol.record_batch import headers
+from quorumd.protocol.wire import Message
+
+SLICE_MS = 5.0
+"""How long the loop is held at once."""
+SLICE_RECORDS = 10
+"""How many records are applied or loaded between two looks at the clock."""
+READ_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Loading:
+    """A snapshot that takes the place of the image once it is loaded."""
+
+    snapshot: OffsetAndEpoch
+    image: ClusterImage
+    steps: Iterator[int]
+    records: int = 0
+    """How many are loaded so far."""
+
+
+class Applied(NamedTuple):
+    """A batch in the image that is not known to be committed, and how to take it back."""
+
+    base_offset: int
+    end_offset: int
+    changes: list[UndoEntry]
+
+
+class StateMachine:
+    """Applies records of the log to the image, in order, each once.
+
+    `applied_offset`: the image holds everything below it. `committed_offset`: what is committed; of what the
+    image holds, that is never undone. `linger(callback)` calls back a moment later, when more may have come;
+    `schedule(callback)` in a later turn of the loop.
+    Whatever applies may raise StorageError: a log that cannot be read, or not be understood.
+    """
+
+    def __init__(
+        self,
+        log: SegmentedLog,
+        clock: Clock,
+        call_later: Callable[[Callable[[], None]], None],
+        schedule: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self.image = ClusterImage()
+        self.applied_offset = log.start_offset
+        self.committed_offset = log.start_offset
+        self._log = log
+        self._clock = clock
+        self._call_later = call_later
+        self._schedule = schedule
+        self._is_scheduled = False
+        self._loading: Loading | None = None
+        self._reading: Iterator[int] | None = None
+        """Applies what was read of the log; yields the number of records now and then."""
+        self._read_generation = 0
+        """How often what was read ahead became void: the log may hold something else there now."""
+        self._partial_batch: Applied | None = None
+        """The batch that is being applied."""
+        self._uncommitted: deque[Applied] = deque()
+        self._rolling_back: deque[Applied] = deque()
+        self._rollback_offset = 0
+        """What the image holds all of, and nothing above it, once all of `_rolling_back` is undone."""
+        self._leadership_offset = -1
+        """Where a leader's log ended when it took office; `_on_ready` is called once it is applied up to there."""
+        self._on_ready: Callable[[], None] | None = None
+        self.replay_end = 0
+        """What was known to be committed when the node started ends there."""
+        self._on_replayed: Callable[[], None] | None = None
+        """Called once the image holds all of that."""
+        self._read_waiters: list[Callable[[], None]] = []
+        """Who waits until the image is readable."""
+
+    @property
+    def needed_offset(self) -> int:
+        """Nothing of the log below it is read again. Of what is applied, the end that is not known to be committed is
+        taken back with the leadership, and what is there then is applied."""
+        needed = min(self.applied_offset, self.committed_offset)
+        return min(needed, self._rollback_offset) if self._rolling_back else needed
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the image is that of the log up to the end of a batch, holds nothing that this node applied as a
+        leader that was replaced, and all that was known to be committed when the node started."""
+        return self._partial_batch is None and not self._rolling_back and self._on_replayed is None
+
+    def when_readable(self, callback: Callable[[], None]) -> None:
+        """Call back in a later turn, at a moment at which the image is readable."""
+        self._schedule(lambda: callback() if self.is_readable else self._read_waiters.append(callback))
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether what was known to be committed when the node started is not applied yet."""
+        return self._on_replayed is not None
+
+    @property
+    def loading(self) -> Loading | None:
+        """The snapshot that is being loaded."""
+        return self._loading
+
+    def start(
+        self,
+        snapshot: OffsetAndEpoch | None,
+        committed_offset: int,
+        disk: Disk,
+        on_replayed: Callable[[], None],
+    ) -> bool:
+        """A node starts: load its snapshot, if it has one, and apply what of its log is known to be committed.
+        Returns False if that is done at once; else `on_replayed` is called when it is."""
+        if snapshot is not None:
+            self.applied_offset = 0
+            self.load(snapshot, disk)
+        self.replay_end = self.committed_offset = max(self.committed_offset, committed_offset)
+        self._run_slice()
+        if self.applied_offset >= self.replay_end:
+            return False
+        self._on_replayed = on_replayed
+        return True
+
+    def committed(self, high_watermark: int) -> None:
+        """Everything below the high watermark is committed: apply what is not applied yet, a moment later."""
+        if high_watermark > self.committed_offset:
+            self.committed_offset = high_watermark
+        while self._uncommitted and self._uncommitted[0].end_offset <= high_watermark:
+            self._uncommitted.popleft()
+        self._schedule_work(self._call_later)
+
+    def load(self, snapshot: OffsetAndEpoch, disk: Disk) -> None:
+        """The log begins at the end of this snapshot now: load it in slices. Until then the image is the old one, and
+        not readable if a batch of the old log is applied in part: whoever fetches snapshots does not lead."""
+        image = ClusterImage()
+        path = self._log.snapshots.path(snapshot)
+        self._uncommitted.clear()
+        self._reading = None
+        self._loading = Loading(snapshot, image, load_steps(disk, path, snapshot, image, SLICE_RECORDS))
+        self.committed_offset = max(self.committed_offset, snapshot.offset)
+        self._schedule_work(self._schedule)
+
+    def lead(self, on_ready: Callable[[], None]) -> None:
+        """This node became leader: its image becomes that of its whole log, committed or not. `on_ready` is called
+        then, within this call if a slice is enough."""
+        self._leadership_offset = self._log.end_offset
+        self._on_ready = on_ready
+        self._run_slice()
+
+    def apply(self, record: Message, changes: list[UndoEntry], frame: bytes | None = None) -> None:
+        """A leader is about to propose this record; note in `changes` how to take it back."""
+        self.image.apply(record, changes, frame)
+        self._clock.charge(1)
+
+    def appended(self, end_offset: int) -> None:
+        """The leader appended records that its image holds already; before it is ready only such without state, to
+        which it comes in its turn."""
+        if self._on_ready is None:
+            self.applied_offset = end_offset
+        else:
+            self._leadership_offset = end_offset
+
+    def on_leadership_lost(self) -> None:
+        """Take back what was read from the log but not committed; proposals are taken back before this."""
+        self._on_ready = None
+        self._read_generation += 1
+        if self._partial_batch is not None and self._partial_batch.end_offset > self.committed_offset:
+            self._uncommitted.append(self._partial_batch)
+            self._partial_batch = None
+        if self._partial_batch is None:
+            self._reading = None
+        if self._uncommitted:
+            self._rollback_offset = self.committed_offset
+            self.applied_offset = min(self.applied_offset, self._uncommitted[-1].end_offset)
+            self._rolling_back.extend(self._uncommitted)
+            self._uncommitted.clear()
+        elif not self._rolling_back:
+            self.applied_offset = min(self.applied_offset, self.committed_offset)
+        self._run_slice()
+
+    @property
+    def _target(self) -> int:
+        if self._on_ready is None:
+            return self.committed_offset
+        return max(self._leadership_offset, self.committed_offset)
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._rolling_back) or self._loading is not None or self.applied_offset < self._target
+
+    def _schedule_work(self, schedule: Callable[[Callable[[], None]], None]) -> None:
+        if not self._is_scheduled and self._has_work:
+            self._is_scheduled = True
+            schedule(self._next_slice)
+
+    def _next_slice(self) -> None:
+        self._is_scheduled = False
+        self._run_slice()
+
+    def _run_slice(self) -> None:
+        """One slice, and another one later if there is more to do."""
+        slice_deadline = self._clock.now_ms() + SLICE_MS
+        while self._has_work:
+            count = self._step()
+            if count < 0:
+                break
+            self._clock.charge(count)
+            if self._clock.now_ms() >= slice_deadline:
+                self._schedule_work(self._schedule)
+                break
+        if self._on_replayed is not None and self.applied_offset >= self.replay_end:
+            on_replayed, self._on_replayed = self._on_replayed, None
+            on_replayed()
+        if self._read_waiters and self.is_readable:
+            waiters, self._read_waiters = self._read_waiters, []
+            for callback in waiters:
+                self.when_readable(callback)
+        if self._on_ready is not None and not self._has_work:
+            on_ready, self._on_ready = self._on_ready, None
+            on_ready()
+
+    def _step(self) -> int:
+        """A part of a slice. Returns how many records that were, -1 where the log has no whole batch to apply yet."""
+        if self._rolling_back:
+            return self._roll_back()
+        if self._loading is not None:
+            return self._load(self._loading)
+        if self._reading is None:
+            data = self._log.read(self.applied_offset, READ_BYTES, max_offset=self._target)
+            if not data:
+                return -1
+            self._reading = self._apply_batches(data)
+        count = next(self._reading, -1)
+        if count < 0:
+            self._reading = None
+        return max(0, count)
+
+    def _roll_back(self) -> int:
+        batch = self._rolling_back.pop()
+        undo(reversed(batch.changes))
+        self.applied_offset = batch.base_offset if self._rolling_back else self._rollback_offset
+        return len(batch.changes)
+
+    def _load(self, loading: Loading) -> int:
+        try:
+            count = next(loading.steps, -1)
+        except CorruptSnapshot as fault:
+            kept = self._log.snapshots.quarantine(loading.snapshot)
+            raise StorageError(
+                f"{fault}; it is set aside as {kept}: start the node again, without it"
+            ) from None
+        loading.records += max(0, count)
+        if count < 0:
+            self._loading = self._partial_batch = None
+            self.image = loading.image
+            self.applied_offset = loading.snapshot.offset
+        return max(0, count)
+
+    def _apply_batches(self, data: bytes) -> Iterator[int]:
+        """Apply whole batches; yields every so many records, and at the end of a batch."""
+        read_generation = self._read_generation
+        for header in headers(data):
+            if header.is_control:
+                self.applied_offset = header.end_offset
+                continue
+            batch = self._partial_batch = Applied(header.base_offset, header.end_offset, [])
+            try:
+                for count in apply_steps(self.image, data, header, batch.changes, SLICE_RECORDS):
+                    self.applied_offset += count
+                    if self.applied_offset < header.end_offset:
+                        yield count
+            except (MalformedMessage, UnsupportedVersion) as error:
+                raise CorruptLog(
+                    f"the log cannot be applied {error}; if a newer version wrote it, run that version here too"
+                ) from None
+            self._partial_batch = None
+            if batch.changes and header.end_offset > self.committed_offset:
+                self._uncommitted.append(batch)
+            yield count
+            if read_generation != self._read_generation:
+                return

@@ -1,0 +1,208 @@
+"""Flat values of the engine <-> Vote, BeginQuorumEpoch and EndQuorumEpoch as they travel.
+
+The wire nests everything in topics and partitions (the draft's "multi-raft"); there is one log, so exactly one
+partition of one topic is expected and written (hole 42).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quorumd.errors import ErrorCode, UnsupportedVersion
+from quorumd.ids import (
+    METADATA_PARTITION,
+    METADATA_TOPIC,
+    NO_NODE,
+    ZERO_UUID,
+    Endpoint,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
+from quorumd.protocol.messages import (
+    begin_quorum_epoch_request,
+    begin_quorum_epoch_response,
+    end_quorum_epoch_request,
+    end_quorum_epoch_response,
+    vote_request,
+    vote_response,
+)
+from quorumd.raft.messages import (
+    BeginEpochRequest,
+    EndEpochRequest,
+    LeaderResponse,
+    VoteRequest,
+    VoteResponse,
+)
+
+PRE_VOTE_VERSION = 2
+ERRORS_BY_CODE = {int(code): code for code in ErrorCode}
+
+
+def only_partition(topics: Sequence[Any]) -> Any | None:
+    """The partition of the metadata log, if the request names it and nothing else."""
+    if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
+        return None
+    partition = topics[0].partitions[0]
+    return partition if partition.partition_index == METADATA_PARTITION else None
+
+
+def error_topics(module: Any, topics: Sequence[Any], error: ErrorCode) -> list[Any]:
+    """The topics of a request with an error in every partition's slot, of `module`'s response classes."""
+    return [
+        module.TopicData(
+            topic.topic_name,
+            [module.PartitionData(partition.partition_index, int(error)) for partition in topic.partitions],
+        )
+        for topic in topics
+    ]
+
+
+def public_error(error: ErrorCode) -> int:
+    """The number for an answer that a stock peer may parse: NOT_FOLLOWER, which is private, never appears there."""
+    return int(ErrorCode.INVALID_REQUEST if error is ErrorCode.NOT_FOLLOWER else error)
+
+
+def known_error(number: int) -> ErrorCode:
+    """The code of an answer; numbers that have no name here count as an unknown failure."""
+    return ERRORS_BY_CODE.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def vote_from_wire(message: vote_request.VoteRequest, partition: vote_request.PartitionData) -> VoteRequest:
+    return VoteRequest(
+        partition.replica_epoch,
+        ReplicaKey(partition.replica_id, partition.replica_directory_id),
+        ReplicaKey(message.voter_id, partition.voter_directory_id),
+        OffsetAndEpoch(partition.last_offset, partition.last_offset_epoch),
+        partition.pre_vote,
+    )
+
+
+def vote_to_wire(request: VoteRequest, cluster_id: str | None, version: int) -> vote_request.VoteRequest:
+    """Raises UnsupportedVersion for a pre-vote to a peer that would take it for a real vote (hole 11)."""
+    if request.pre_vote and version < PRE_VOTE_VERSION:
+        raise UnsupportedVersion(f"Vote v{version} knows no pre-vote")
+    partition = vote_request.PartitionData(
+        METADATA_PARTITION,
+        request.epoch,
+        request.candidate.id,
+        request.candidate.directory_id,
+        request.voter.directory_id,
+        request.last.epoch,
+        request.last.offset,
+        request.pre_vote,
+    )
+    return vote_request.VoteRequest(
+        cluster_id, request.voter.id, [vote_request.TopicData(METADATA_TOPIC, [partition])]
+    )
+
+
+def vote_response_to_wire(response: VoteResponse, leader: Endpoint | None) -> vote_response.VoteResponse:
+    partition = vote_response.PartitionData(
+        METADATA_PARTITION, public_error(response.error), response.leader_id, response.epoch, response.granted
+    )
+    endpoints = [vote_response.NodeEndpoint(response.leader_id, leader.host, leader.port)] if leader else []
+    return vote_response.VoteResponse(0, [vote_response.TopicData(METADATA_TOPIC, [partition])], endpoints)
+
+
+def vote_response_from_wire(message: vote_response.VoteResponse) -> VoteResponse | ErrorCode:
+    """The answer, or the top-level error of an answer that has no partition."""
+    partition = only_partition(message.topics)
+    if message.error_code or partition is None:
+        return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+    return VoteResponse(
+        known_error(partition.error_code), partition.leader_id, partition.leader_epoch, partition.vote_granted
+    )
+
+
+def begin_from_wire(
+    message: begin_quorum_epoch_request.BeginQuorumEpochRequest,
+    partition: begin_quorum_epoch_request.PartitionData,
+) -> BeginEpochRequest:
+    """What version 0 does not carry has its default."""
+    return BeginEpochRequest(
+        partition.leader_id,
+        partition.leader_epoch,
+        ReplicaKey(message.voter_id, partition.voter_directory_id),
+        tuple(Endpoint(e.name, e.host, e.port) for e in message.leader_endpoints),
+        message.boot_timestamp,
+    )
+
+
+def begin_to_wire(
+    request: BeginEpochRequest, cluster_id: str | None, version: int
+) -> begin_quorum_epoch_request.BeginQuorumEpochRequest:
+    """Version 0 has no directory ids and no endpoints: what it cannot carry is left out."""
+    wire = begin_quorum_epoch_request
+    has_directories = version >= 1
+    partition = wire.PartitionData(
+        METADATA_PARTITION,
+        request.voter.directory_id if has_directories else ZERO_UUID,
+        request.leader_id,
+        request.epoch,
+    )
+    return wire.BeginQuorumEpochRequest(
+        cluster_id,
+        request.voter.id if has_directories else NO_NODE,
+        [wire.TopicData(METADATA_TOPIC, [partition])],
+        [wire.LeaderEndpoint(*endpoint) for endpoint in request.endpoints] if has_directories else [],
+        request.boot_timestamp,
+    )
+
+
+def end_from_wire(
+    message: end_quorum_epoch_request.EndQuorumEpochRequest,
+    partition: end_quorum_epoch_request.PartitionData,
+) -> EndEpochRequest:
+    """The sender is tagged field 10000; a stock leader does not set it and is the sender itself."""
+    del message
+    successors = [
+        ReplicaKey(c.candidate_id, c.candidate_directory_id) for c in partition.preferred_candidates
+    ]
+    successors += [ReplicaKey(voter_id) for voter_id in partition.preferred_successors]
+    sender = partition.replica_id if partition.replica_id != NO_NODE else partition.leader_id
+    return EndEpochRequest(partition.leader_id, partition.leader_epoch, sender, tuple(successors))
+
+
+def end_to_wire(
+    request: EndEpochRequest, cluster_id: str | None, version: int, endpoints: Sequence[Endpoint]
+) -> end_quorum_epoch_request.EndQuorumEpochRequest:
+    """Version 0 names the successors by id alone and has no endpoints."""
+    wire = end_quorum_epoch_request
+    partition = wire.PartitionData(METADATA_PARTITION, request.leader_id, request.epoch)
+    if version >= 1:
+        partition.preferred_candidates = [wire.ReplicaInfo(*successor) for successor in request.successors]
+        partition.replica_id = request.sender_id
+    else:
+        partition.preferred_successors = [successor.id for successor in request.successors]
+    return wire.EndQuorumEpochRequest(
+        cluster_id,
+        [wire.TopicData(METADATA_TOPIC, [partition])],
+        [wire.LeaderEndpoint(*endpoint) for endpoint in endpoints] if version >= 1 else [],
+    )
+
+
+def leader_response_to_wire(
+    module: Any, response: LeaderResponse, leader: Endpoint | None, version: int
+) -> begin_quorum_epoch_response.BeginQuorumEpochResponse | end_quorum_epoch_response.EndQuorumEpochResponse:
+    """The answer to BeginQuorumEpoch or EndQuorumEpoch: both have the same fields."""
+    partition = module.PartitionData(
+        METADATA_PARTITION, public_error(response.error), response.leader_id, response.epoch
+    )
+    endpoints = (
+        [module.NodeEndpoint(response.leader_id, leader.host, leader.port)] if leader and version >= 1 else []
+    )
+    topics = [module.TopicData(METADATA_TOPIC, [partition])]
+    if module is begin_quorum_epoch_response:
+        return begin_quorum_epoch_response.BeginQuorumEpochResponse(0, topics, endpoints)
+    return end_quorum_epoch_response.EndQuorumEpochResponse(0, topics, endpoints)
+
+
+def leader_response_from_wire(
+    message: begin_quorum_epoch_response.BeginQuorumEpochResponse
+    | end_quorum_epoch_response.EndQuorumEpochResponse,
+) -> LeaderResponse | ErrorCode:
+    partition = only_partition(message.topics)
+    if message.error_code or partition is None:
+        return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)
+    return LeaderResponse(known_error(partition.error_code), partition.leader_id, partition.leader_epoch)

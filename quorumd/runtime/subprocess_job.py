@@ -1,0 +1,123 @@
+"""A job in a process of its own, seen from the node: started, waited for by a thread, killed with the node.
+
+`quorumd.runtime.job_process` is the other side. The job and its outcome are pickled; both go over pipes. The process
+sees the end of its standard input when the node is gone, and ends itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from errno import ECHILD
+from functools import partial
+from threading import Lock, Thread
+from typing import IO, Any
+
+from quorumd.ports import MIN_DUTY_CYCLE
+
+logger = logging.getLogger("quorumd.runtime")
+
+
+class SubprocessJob:
+    """Runs one job at a time. `call_threadsafe`: see `DiskOperations`."""
+
+    def __init__(self, call_threadsafe: Callable[[Callable[[], None]], object]) -> None:
+        self._call_threadsafe = call_threadsafe
+        self._thread: Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._start_lock = Lock()
+        self._closed = False
+        self._input_lock = Lock()
+        self._input: IO[bytes] | None = None
+        """Standard input of the process, once it has its job."""
+        self._duty_cycle = MIN_DUTY_CYCLE
+        self._logged: set[str] = set()
+
+    def run(self, job: Callable[[Any], Any], done: Callable[[Any], None]) -> None:
+        """See `ports.Disk.run_in_subprocess`. Raises RuntimeError while another job is running."""
+        if self._thread is not None:
+            raise RuntimeError("a job is running apart: start the next one when its result has arrived")
+        self._duty_cycle = MIN_DUTY_CYCLE
+        self._thread = Thread(
+            target=self._work, args=(pickle.dumps(job), done), name="subprocess-job", daemon=True
+        )
+        self._thread.start()
+
+    def throttle(self, duty_cycle: float) -> None:
+        """See `ports.Disk.throttle_subprocess`."""
+        if duty_cycle != self._duty_cycle:
+            self._duty_cycle = duty_cycle
+            self._send_duty_cycle()
+
+    def _send_duty_cycle(self) -> None:
+        with self._input_lock:
+            if self._input is not None:
+                with suppress(OSError):  # It died; the exit code says more.
+                    os.write(self._input.fileno(), bytes((round(100 * self._duty_cycle),)))
+
+    def close(self) -> None:
+        """Kill the process, if there is one; its `done` comes or does not."""
+        with self._start_lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self, job: bytes, done: Callable[[Any], None]) -> None:
+        outcome: Any
+        try:
+            outcome = self._run_job(job)
+        except BaseException as error:
+            outcome = error
+        try:
+            self._call_threadsafe(partial(self._ended, done, outcome))
+        except RuntimeError:
+            return  # The event thread is gone, and nobody waits for this result.
+
+    def _ended(self, done: Callable[[Any], None], outcome: Any) -> None:
+        self._thread = None
+        done(outcome)
+
+    def _run_job(self, job: bytes) -> Any:
+        with self._start_lock:
+            if self._closed:
+                raise OSError(ECHILD, "the node is stopping")
+            # Not the working directory but what this process imports from: both must run the same code.
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "quorumd.runtime.job_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+        with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(job)
+                process.stdin.flush()
+            except BrokenPipeError:
+                pass  # It died; the exit code says more.
+            # Its standard input stays open: the end of it means that the node is gone.
+            self._input = process.stdin
+            self._send_duty_cycle()
+            output = process.stdout.read()
+            with self._input_lock:
+                self._input = None
+        self._process = None
+        if process.returncode != 0 or not output:
+            raise OSError(ECHILD, f"the process of the job died with {_exit_text(process.returncode)}")
+        outcome, note = pickle.loads(output)
+        if note is not None and note not in self._logged:
+            self._logged.add(note)
+            logger.warning("%s", note)
+        return outcome
+
+
+def _exit_text(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

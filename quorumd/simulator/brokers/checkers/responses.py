@@ -1,0 +1,264 @@
+"""What the controller may answer: nothing that is not committed, and nothing twice."""
+
+from __future__ import annotations
+
+from quorumd.controller.partition import Partition
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from quorumd.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from quorumd.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+)
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
+from quorumd.protocol.messages.delete_topics_response import DeleteTopicsResponse
+from quorumd.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.checkers.base import BrokerChecker
+from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange
+from quorumd.simulator.brokers.replica import Proposal
+
+
+class ResponsesAreCommitted(BrokerChecker):
+    """What an answer tells of is in the log for good before anybody hears of it."""
+
+    invariant = "the controller's responses are committed"
+
+    def __init__(self) -> None:
+        self._topics: dict[object, None] = {}
+        self._deleted: dict[object, None] = {}
+        self._reassigned: dict[tuple[str, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]], None] = {}
+        self._unfenced: dict[tuple[int, int], None] = {}
+
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
+        where, after = change.where, change.after
+        if after is None:
+            self._deleted[where.topic_id] = None
+            return
+        self._topics[where.topic_id] = None
+        if after.is_reassigning:
+            name = view.image.topics[where.topic_id].name
+            self._reassigned[name, where.number, after.replicas, after.adding, after.removing] = None
+
+    def batch_committed(self, view: ClusterView, changed: object) -> None:
+        for broker in view.image.brokers.values():
+            if not broker.is_fenced:
+                self._unfenced[broker.id, broker.epoch] = None
+
+    def proposal_completed(
+        self,
+        view: ClusterView,
+        broker: BrokerView,
+        proposal: Proposal,
+        error: ErrorCode,
+        answer: Partition | None,
+    ) -> None:
+        row = view.row(proposal.where)
+        if answer is None or row is None:
+            return
+        if answer.partition_epoch > row.partition_epoch:
+            raise self.violation(f"broker {broker.id} was told {answer!r}, committed is {row!r}")
+        if answer.partition_epoch == row.partition_epoch and set(answer.isr) != set(row.isr):
+            raise self.violation(f"broker {broker.id} was told {answer!r}, committed is {row!r}")
+
+    def registration_completed(self, view: ClusterView, broker: BrokerView) -> None:
+        known = view.image.brokers.get(broker.id)
+        if known is None or known.epoch < broker.epoch:
+            raise self.violation(
+                f"broker {broker.id} was given the epoch {broker.epoch}, committed is {known!r}"
+            )
+
+    def heartbeat_completed(
+        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+    ) -> None:
+        if not answer.error_code and not answer.is_fenced and (broker.id, broker.epoch) not in self._unfenced:
+            raise self.violation(f"broker {broker.id} was told that it is not fenced")
+
+    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
+        if isinstance(answer, CreateTopicsResponse):
+            for created in answer.topics:
+                if not created.error_code and created.topic_id not in self._topics:
+                    raise self.violation(f"topic {created.name} ({created.topic_id}) is not there")
+        elif isinstance(answer, DeleteTopicsResponse):
+            for deleted in answer.responses:
+                if not deleted.error_code and deleted.topic_id in view.image.topics:
+                    raise self.violation(f"topic {deleted.name} ({deleted.topic_id}) is still there")
+        elif isinstance(answer, ListPartitionReassignmentsResponse):
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    reported = (topic.name, part.partition_index, tuple(part.replicas), tuple(part.adding_replicas),
+                            tuple(part.removing_replicas))  # fmt: skip
+                    if reported not in self._reassigned:
+                        raise self.violation(f"there never was the reassignment {reported}")
+
+
+class RunningBrokersKeepTheirEpoch(BrokerChecker):
+    """Nobody else registers under the id of a broker that runs, but for a request of an earlier start of it that was
+    late: nothing tells the controller which of the two is the newer one (S14, race R22)."""
+
+    invariant = "a running broker keeps its broker epoch"
+
+    def heartbeat_completed(
+        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+    ) -> None:
+        known = view.image.brokers.get(broker.id)
+        is_late = known is not None and view.incarnations.get(known.incarnation_id, 0) < broker.incarnation
+        if answer.error_code == ErrorCode.STALE_BROKER_EPOCH and broker.runs and not is_late:
+            raise self.violation(f"broker {broker.id} lives with epoch {broker.epoch}: {view.image.brokers}")
+
+
+class ShutdownBrokersLeadNothing(BrokerChecker):
+    """The controller lets a broker go when others lead what it led (KIP-631)."""
+
+    invariant = "a broker that may shut down leads nothing"
+
+    def heartbeat_completed(
+        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+    ) -> None:
+        if not answer.should_shut_down or not view.is_up(broker.id):
+            return
+        for topic in view.image.topics.values():
+            for number, row in topic.partitions.items():
+                if row.leader == broker.id:
+                    raise self.violation(f"broker {broker.id} leads {topic.name}-{number}: {row!r}")
+
+
+class ControlledShutdownProgresses(BrokerChecker):
+    """Every heartbeat of a broker that waits to be let go takes something from it as long as it leads anything,
+    whoever began with that: else it would wait until it loses patience (KIP-631)."""
+
+    invariant = "a controlled shutdown progresses with every heartbeat"
+
+    def __init__(self) -> None:
+        self._left: dict[int, tuple[int, int, int]] = {}
+        """By broker: its epoch, what it leads, and in how many ISRs it is."""
+
+    def heartbeat_completed(
+        self, view: ClusterView, broker: BrokerView, answer: BrokerHeartbeatResponse
+    ) -> None:
+        known = view.image.brokers.get(broker.id)
+        if answer.error_code or known is None or not known.in_controlled_shutdown or known.is_fenced:
+            return
+        rows = [row for topic in view.image.topics.values() for row in topic.partitions.values()]
+        led = sum(row.leader == broker.id for row in rows)
+        in_sync = sum(broker.id in row.isr for row in rows)
+        epoch, led_before, in_sync_before = self._left.get(broker.id, (-1, 0, 0))
+        self._left[broker.id] = (known.epoch, led, in_sync)
+        if epoch == known.epoch and led_before and led + in_sync >= led_before + in_sync_before:
+            raise self.violation(f"broker {broker.id} leads {led} partitions, as many as before: {known!r}")
+
+
+class ProducerIdsAreUnique(BrokerChecker):
+    """No two blocks overlap, and none was given before that was committed (KIP-730)."""
+
+    invariant = "a producer id is allocated once"
+
+    def __init__(self) -> None:
+        self._given: list[tuple[int, int]] = []
+
+    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
+        if not isinstance(answer, AllocateProducerIdsResponse) or answer.error_code:
+            return
+        start, end = answer.producer_id_start, answer.producer_id_start + answer.producer_id_len
+        for first, last in self._given:
+            if start < last and first < end:
+                raise self.violation(f"{start} to {end - 1} were given, and {first} to {last - 1} before")
+        if end > view.image.next_producer_id:
+            raise self.violation(
+                f"{start} to {end - 1} were given, committed is {view.image.next_producer_id}"
+            )
+        self._given.append((start, end))
+
+
+class LiveBrokersAreNotFenced(BrokerChecker):
+    """A leader that has answered a heartbeat, and still leads, waits a whole session; so does one that has only begun
+    to lead, and cannot have heard of anybody (KIP-631)."""
+
+    invariant = "a broker that sends heartbeats is not fenced"
+
+    def fenced(self, view: ClusterView, broker: BrokerView, leader_epoch: int) -> None:
+        if broker.may_request_fence:
+            return
+        since_ms = view.leads_since.get(leader_epoch, 0.0)
+        if broker.runs and broker.heartbeat_leader_epoch == leader_epoch:
+            since_ms = max(since_ms, broker.heard_ms)
+        silent_ms = view.now_ms - since_ms
+        if silent_ms < view.shortest_session_ms:
+            raise self.violation(
+                f"broker {broker.id} is fenced {silent_ms:.0f} ms after its last heartbeat that was answered, or the "
+                f"beginning of the leader; sessions are {view.shortest_session_ms:.0f} ms or longer"
+            )
+
+
+class ReassignmentsCanBeReverted(BrokerChecker):
+    """A cancel may be refused, since it would drop replicas that have what others lack. Then a reassignment to the
+    replicas from before goes back."""
+
+    invariant = "a reassignment can always be reverted"
+
+    def admin_request_completed(self, view: ClusterView, request: Message, answer: Message) -> None:
+        if not isinstance(request, AlterPartitionReassignmentsRequest) or not isinstance(
+            answer, AlterPartitionReassignmentsResponse
+        ):
+            return
+        refused = {
+            (topic.name, reported.partition_index): reported
+            for topic in answer.responses
+            for reported in topic.partitions
+            if reported.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        }
+        for requested in request.topics:
+            topic = view.image.topic_by_name(requested.name)
+            for wanted in requested.partitions:
+                row = topic.partitions.get(wanted.partition_index) if topic is not None else None
+                reported = refused.get((requested.name, wanted.partition_index))
+                if row is None or reported is None or wanted.replicas is None or not row.is_reassigning:
+                    continue
+                if tuple(wanted.replicas) == row.original:
+                    raise self.violation(f"{requested.name}-{wanted.partition_index}, {row!r}: {reported!r}")
+
+
+class MetadataResponsesAreCommitted(BrokerChecker):
+    """What clients are told of topics, however large, was so at some time: each partition once, and each a committed
+    one, and brokers that are there. Requests on one connection are answered in their order, an error at once."""
+
+    invariant = "metadata responses have whole, committed topics"
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[object, int, int, tuple[int, ...], tuple[int, ...]], None] = {}
+        self._unfenced: dict[int, None] = {}
+
+    def batch_committed(self, view: ClusterView, changed: object) -> None:
+        self._unfenced.update(
+            (broker.id, None) for broker in view.image.brokers.values() if not broker.is_fenced
+        )
+
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
+        where, after = change.where, change.after
+        if after is not None:
+            self._rows[where.topic_id, where.number, after.leader_epoch, after.replicas, after.isr] = None
+
+    def metadata_received(self, view: ClusterView, answer: MetadataResponse) -> None:
+        for broker in answer.brokers:
+            if broker.node_id in view.brokers and broker.node_id not in self._unfenced:
+                raise self.violation(f"a client was told of {broker!r}, which never was unfenced")
+        for topic in answer.topics:
+            numbers = [partition.partition_index for partition in topic.partitions]
+            if numbers != list(range(len(numbers))):
+                raise self.violation(f"the partitions of topic {topic.name!r} were told as {numbers}")
+            for reported in topic.partitions:
+                key = (
+                    topic.topic_id,
+                    reported.partition_index,
+                    reported.leader_epoch,
+                    tuple(reported.replica_nodes),
+                    tuple(reported.isr_nodes),
+                )
+                if key not in self._rows:
+                    raise self.violation(
+                        f"of topic {topic.name!r} a client was told {reported!r}, never committed"
+                    )
+
+    def metadata_lost(self, view: ClusterView, requests: int) -> None:
+        raise self.violation(f"{requests} requests on one connection got no answer")

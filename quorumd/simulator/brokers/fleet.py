@@ -1,0 +1,280 @@
+"""All brokers of a simulation: their machines, starts and ends; producers, consumers and administrators with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from random import Random
+
+from quorumd.controller.record_versions import CORDONED_SINCE
+from quorumd.simulator.brokers.admin import Administrator
+from quorumd.simulator.brokers.broker import DATA_PORT, Broker, Disk
+from quorumd.simulator.brokers.checkers.liveness import missing
+from quorumd.simulator.brokers.cluster_view import BrokerView
+from quorumd.simulator.brokers.metadata_reader import MetadataReader
+from quorumd.simulator.brokers.observation import Observation
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.traffic import Traffic
+from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.inspection.log_mirror import Batch
+
+FIRST_BROKER = 101
+RETRY_MS = 100.0
+RESTART_MS = 500.0
+MAX_PARTITIONS = 1000
+"""More than brokers ever have here."""
+
+
+class Loss(Enum):
+    """What a broker's disk does not have any more after its process ended."""
+
+    NOTHING = "nothing"
+    UNFLUSHED = "what was not flushed"
+    EVERYTHING = "everything"
+
+
+@dataclass(slots=True)
+class BrokerMachine:
+    """One machine, and the broker that runs on it now; None while none does."""
+
+    id: int
+    host: str
+    disk: Disk
+    broker: Broker | None = None
+    incarnation: int = 0
+
+
+class BrokerFleet:
+    """What faults can do to brokers, and what the simulation asks of them."""
+
+    def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
+        self.cluster = cluster
+        self.options = options
+        shortest_ms = options.session_timeout_ms / (1.0 + cluster.options.clock_drift)
+        self.observation = Observation(committed, lambda: cluster.heap.now_ms, shortest_ms)
+        self.observation.view.drains_in_batches = options.max_partitions_per_step < MAX_PARTITIONS
+        self.observation.view.is_balanced = options.balance_ms > 0
+        self.observation.on_shutdown_granted = self._stopped
+        self.observation.on_stale = self._restart_after_stale_epoch
+        self.machines: dict[int, BrokerMachine] = {}
+        self.counters: Counter[str] = Counter()
+        for broker_id in range(FIRST_BROKER, FIRST_BROKER + options.count):
+            entropy = SimulatedEntropy(cluster.streams.stream("broker machine", broker_id))
+            host = f"10.0.3.{broker_id - FIRST_BROKER + 1}"
+            disk = Disk(entropy.uuid(), False if options.cordon_ms else None)
+            self.machines[broker_id] = BrokerMachine(broker_id, host, disk)
+            self.observation.view.brokers[broker_id] = BrokerView(broker_id)
+        self._cordons = cluster.streams.stream("cordons")
+        self._is_calm = False
+        self.traffic = Traffic(
+            cluster.heap, cluster.streams.stream("traffic"), options, self.observation, self.running
+        )
+        self.administrator = Administrator(
+            cluster.heap, cluster.network, cluster.streams.stream("administrator"), options, self.observation,
+            cluster.addresses(), list(self.machines),
+        )  # fmt: skip
+
+        self.metadata_reader = MetadataReader(
+            cluster.heap, cluster.network, cluster.streams.stream("metadata reader"), self.observation,
+            cluster.addresses(), not cluster.options.faults,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        for broker_id in self.machines:
+            self._later(self.cluster.streams.stream("broker boot", broker_id).random() * 500.0, broker_id)
+        self.traffic.start()
+        self.administrator.start()
+        self.metadata_reader.start()
+        self._cordon_later()
+
+    def _cordon_later(self) -> None:
+        if self.options.cordon_ms:
+            delay_ms = self._cordons.random() * 2 * self.options.cordon_ms
+            self.cluster.heap.call_later(delay_ms, self._cordon, b"cordon")
+
+    def _cordon(self) -> None:
+        """An operator cordons a broker, or does so no longer. At least one takes new replicas."""
+        if self._is_calm:
+            return
+        machine = self._cordons.choice(list(self.machines.values()))
+        others = [
+            other for other in self.machines.values() if other is not machine and not other.disk.is_cordoned
+        ]
+        if machine.disk.is_cordoned or others:
+            machine.disk.is_cordoned = not machine.disk.is_cordoned
+            self.counters["cordons"] += machine.disk.is_cordoned
+        self._cordon_later()
+
+    def hosts(self) -> list[str]:
+        return [machine.host for machine in self.machines.values()]
+
+    def running(self) -> list[Broker]:
+        return [machine.broker for machine in self.machines.values() if machine.broker is not None]
+
+    # Starts and ends
+
+    def boot(self, broker_id: int) -> None:
+        """Start a process where none runs, as soon as there is a cluster to belong to."""
+        machine, cluster = self.machines[broker_id], self.cluster
+        if machine.broker is not None:
+            return
+        known = (m.node.cluster_id for m in cluster.running() if m.node is not None and m.set_aside is None)
+        cluster_id = next(filter(None, known), None)
+        if cluster_id is None:
+            self._later(RETRY_MS, broker_id)
+            return
+        machine.incarnation += 1
+        process = Process(f"broker-{broker_id}", -1, machine.incarnation)
+        random = cluster.streams.stream("broker", broker_id, machine.incarnation)
+        cluster.network.power_on(machine.host)
+        machine.broker = broker = Broker(
+            broker_id, (machine.host, DATA_PORT), machine.disk, cluster.heap,
+            cluster.network.host(machine.host, process), cluster.network.host(machine.host, process), process,
+            random, self.options, cluster.addresses(), self.observation,
+        )  # fmt: skip
+        cluster.heap.touched = process
+        self.counters["broker starts"] += 1
+        features = cluster.options.features
+        is_old = cluster.streams.stream("old broker", broker_id).random() < features.old_brokers
+        broker.start(cluster_id, SimulatedEntropy(random).uuid(), features.ranges(is_old))
+        self.observation.begins(broker, machine.incarnation)
+
+    def _later(self, delay_ms: float, broker_id: int) -> None:
+        self.cluster.heap.call_later(delay_ms, partial(self.boot, broker_id), b"broker boot")
+
+    def restart_later(self, broker_id: int) -> None:
+        machine = self.machines[broker_id]
+        random = self.cluster.streams.stream("broker restart", broker_id, machine.incarnation)
+        self._later(random.random() ** 2 * 4 * RESTART_MS, broker_id)
+
+    def shut_down(self, broker_id: int) -> None:
+        """A controlled shutdown: the controller is asked first, but not for ever."""
+        broker = self.machines[broker_id].broker
+        if broker is not None and not broker.is_shutting_down:
+            broker.shut_down()
+            self.observation.view.brokers[broker_id].may_request_fence = True
+            self.cluster.heap.call_later(
+                self.options.shutdown_timeout_ms, partial(self._stopped, broker), b"shutdown", broker.process
+            )
+
+    def stop(self, broker_id: int) -> None:
+        """A clean end without asking anybody."""
+        broker = self.machines[broker_id].broker
+        if broker is not None:
+            self._stopped(broker)
+
+    def _stopped(self, broker: Broker) -> None:
+        machine = self.machines[broker.id]
+        if machine.broker is not broker:
+            return
+        # First what the file promises, then the file.
+        for replica in broker.replicas.values():
+            replica.log.flush()
+            machine.disk.logs[replica.where] = (replica.log, replica.high_watermark)
+        machine.disk.clean_epoch = broker.epoch
+        self.counters["clean ends of brokers"] += 1
+        self._end(machine, "ends cleanly", without_power=False)
+        self.restart_later(broker.id)
+
+    def crash(self, broker_id: int, loss: Loss, random: Random) -> None:
+        """The process is gone, and what its disk has not."""
+        machine = self.machines[broker_id]
+        broker = machine.broker
+        if broker is None:
+            return
+        self.counters[f"brokers that lost {loss.value}"] += 1
+        disk, lost = machine.disk, []
+        for where, (log, high_watermark) in list(disk.logs.items()):
+            before = log.end_offset
+            if loss is Loss.UNFLUSHED:
+                log.truncate(log.flushed + random.randrange(log.end_offset - log.flushed + 1))
+            elif loss is Loss.EVERYTHING:
+                log.truncate(0)
+                del disk.logs[where]
+            if where in disk.logs:
+                disk.logs[where] = log, min(high_watermark, log.end_offset)
+            if log.end_offset < before:
+                lost.append(where)
+        if loss is Loss.EVERYTHING:
+            disk.directory_id = SimulatedEntropy(random).uuid()
+        self._end(machine, f"crashes and loses {loss.value}", without_power=loss is not Loss.NOTHING)
+        for where in lost:
+            self.observation.lost_log(broker_id, machine.incarnation, where)
+        if lost:
+            self.observation.check_lost_records()
+        self.restart_later(broker_id)
+
+    def _restart_after_stale_epoch(self, broker: Broker) -> None:
+        """A late request of one of its earlier starts took its place: an operator restarts it."""
+        self._later(RETRY_MS, broker.id)
+        if self.machines[broker.id].broker is broker:
+            self.counters["brokers that lost their place"] += 1
+            self._end(self.machines[broker.id], "is told that its epoch is stale", without_power=False)
+
+    def _end(self, machine: BrokerMachine, how: str, *, without_power: bool) -> None:
+        broker = machine.broker
+        assert broker is not None
+        for replica in broker.replicas.values():
+            replica.resign()
+        broker.process.alive = False
+        machine.broker = None
+        self.cluster.network.process_ended(broker.process, silently=without_power)
+        if without_power:
+            self.cluster.network.power_off(machine.host)
+        self.observation.ends(broker, {where: log for where, (log, _) in machine.disk.logs.items()}, how)
+
+    # The end of the run
+
+    def end_faults(self) -> None:
+        """Nothing goes wrong any more: everybody runs, nothing new is wanted."""
+        self.administrator.running = self.metadata_reader.running = False
+        self._is_calm = True
+        self.observation.on_proposal = lambda broker, proposal: None
+        for machine in self.machines.values():
+            if machine.broker is None:
+                self.boot(machine.id)
+            else:
+                machine.broker.process.callback_ms = 0.0
+
+    def can_write(self) -> bool:
+        """Whether there is a partition that anybody may lead."""
+        image = self.observation.view.image
+        rows = [row for topic in image.topics.values() for row in topic.partitions.values()]
+        return any(row.leader >= 0 for row in rows)
+
+    def end_traffic(self) -> None:
+        self.traffic.running = False
+
+    def stop_background_requests(self) -> None:
+        """Ask for nothing that would be written."""
+        for broker in self.running():
+            broker.needs_producer_ids = False
+
+    def missing(self) -> str:
+        """What has not come to be yet of what must, "" for nothing."""
+        for machine in self.machines.values():
+            if machine.broker is None:
+                return f"broker {machine.id} is down"
+            known, says = self.observation.view.image.brokers.get(machine.id), machine.disk.is_cordoned
+            knows_cordons = self.observation.view.image.metadata_version >= CORDONED_SINCE
+            if known is not None and says is not None and knows_cordons and known.is_cordoned != says:
+                return f"broker {machine.id} is taken for cordoned or not, and it says {says}: {known!r}"
+        return missing(self.observation.view)
+
+    def all_counters(self) -> dict[str, int]:
+        observation = self.observation
+        written = {f"records {outcome.value}": count for outcome, count in observation.counters.items()}
+        return {
+            "partition elections": observation.elections,
+            "joins of an ISR": observation.joins,
+            "metadata answers": self.metadata_reader.answers,
+            "records read": self.traffic.read,
+            **written,
+            **dict(sorted(self.counters.items())),
+            **dict(sorted(self.administrator.counters.items())),
+        }

@@ -1,0 +1,79 @@
+"""The follower's end of fetches between brokers: one loop for each leader, one request at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.fetch_response import FetchResponse
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.fetch_codec import VERSION, FetchPartitions, decode_response, request_of
+from quorumd.simulator.brokers.replica import Fetch, Fetched
+from quorumd.simulator.brokers.request_channel import Address, Channel
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+
+BACKOFF_MS: Final = 60.0
+
+
+class FollowerReplicas(Protocol):
+    """The replicas that a fetcher works for."""
+
+    def fetches_from(self, leader_id: int) -> FetchPartitions:
+        """What to ask this leader for next; nothing if no replica follows it."""
+
+    def address_of(self, broker_id: int) -> Address | None: ...
+
+    def fetched(self, where: PartitionId, fetch: Fetch, answer: Fetched) -> None: ...
+
+
+class ReplicaFetcher:
+    """The loop for one leader. `finished()` is called when nothing follows it any more."""
+
+    def __init__(
+        self,
+        leader_id: int,
+        heap: EventHeap,
+        process: Process,
+        channel: Channel,
+        fetch_wait_ms: float,
+        replicas: FollowerReplicas,
+        finished: Callable[[], None],
+    ) -> None:
+        self._leader_id = leader_id
+        self._heap = heap
+        self._process = process
+        self._channel = channel
+        self._fetch_wait_ms = fetch_wait_ms
+        self._replicas = replicas
+        self._finished = finished
+
+    def next(self) -> None:
+        """Send the next request."""
+        asked = self._replicas.fetches_from(self._leader_id)
+        if not asked:
+            self._channel.close()
+            self._finished()
+            return
+        address = self._replicas.address_of(self._leader_id)
+        if address is None:
+            self._later(BACKOFF_MS)
+            return
+        request = request_of(asked, self._fetch_wait_ms)
+        self._channel.ask(address, request, VERSION, partial(self._answered, asked))
+
+    def _later(self, delay_ms: float) -> None:
+        self._heap.call_later(delay_ms, self.next, b"fetch", self._process)
+
+    def _answered(self, asked: FetchPartitions, message: Message | None) -> None:
+        if not isinstance(message, FetchResponse):
+            self._later(BACKOFF_MS)
+            return
+        fetches = dict(asked)
+        failed = False
+        for where, answer in decode_response(message):
+            failed |= answer.error is not ErrorCode.NONE
+            self._replicas.fetched(where, fetches[where], answer)
+        self._later(BACKOFF_MS if failed else 0.0)

@@ -1,0 +1,220 @@
+"""What operators do with data folders: format, replace, restore, and mix up.
+
+A replica is its data folder (KIP-853): a node that begins again with an empty one is another replica, and what
+the one before it had and promised is gone. That can be survived only as long as enough voters keep theirs:
+`is_dispensable` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from quorumd.errors import StorageError
+from quorumd.ids import KafkaUuid
+from quorumd.log.meta_properties import format_folder
+from quorumd.log.quorum_state_file import Founder
+from quorumd.raft.voters import majority
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.environment.directory import Directory
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from quorumd.simulator.environment.event_heap import Process
+
+if TYPE_CHECKING:
+    from quorumd.simulator.cluster import Cluster, Machine
+    from quorumd.simulator.inspection.log_mirror import Batch
+
+DATA_FOLDER = "/data"
+MAX_REPAIR_DELAY_MS = 3000.0
+
+
+class SetAside(NamedTuple):
+    """A data folder that is not in use."""
+
+    root: Directory
+    folder: int
+    directory_id: KafkaUuid
+    kept: list[Batch]
+    """What the node must find in its log when it has this folder again."""
+
+
+def format_durably(
+    disk: SimulatedDisk,
+    node_id: int,
+    directory_id: KafkaUuid,
+    cluster_id: str | None,
+    founders: Sequence[Founder] | None = None,
+    bootstrap: bytes | None = None,
+) -> None:
+    """`quorumd format`. What it said it did must survive whatever comes next."""
+    format_folder(
+        disk,
+        DATA_FOLDER,
+        node_id=node_id,
+        directory_id=directory_id,
+        cluster_id=cluster_id,
+        founders=founders,
+        bootstrap=bootstrap,
+    )
+    disk.lose_power()
+
+
+def healthy_voters(cluster: Cluster, without: Machine) -> int:
+    """How many other voters still have what they ever promised, and the beginning of what is committed."""
+    informed = most_up_to_date(cluster)
+    if informed is None:
+        return 0
+    first = informed.mirror.batches[:1]
+    return sum(
+        machine is not without
+        and not machine.retired
+        and machine.folder == 0
+        and not machine.disk.is_corrupted
+        and machine.set_aside is None
+        and machine.durable_log.holds(first) == 1
+        for machine in (cluster.machines[voter] for voter in cluster.voters)
+    )
+
+
+def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
+    """Whether the data folder of a machine may be lost.
+
+    That of an observer may. That of a voter only once the committed voters name its directory id: before, nobody
+    could tell its next folder from it, and it could vote twice (hole 40 of the KIP-595 draft). A majority of
+    the voters must be left, none of which could take part in a first bootstrap again.
+    """
+    if machine.set_aside is not None:
+        return False
+    if machine.node_id not in cluster.voters or machine.folder != 0:
+        # One that joined by itself may be needed for a majority as well.
+        return not cluster.options.auto_join
+    informed = most_up_to_date(cluster)
+    if informed is None or committed_directory(informed, machine.node_id) != machine.directory_id:
+        return False
+    return healthy_voters(cluster, machine) >= majority(len(cluster.voters))
+
+
+def replace(cluster: Cluster, machine: Machine) -> None:
+    """The machine, on which no process runs, gets a new disk, formatted with the cluster id or without one."""
+    random = cluster.streams.stream("new folder", machine.node_id, machine.folders_made)
+    cluster.counters["disks replaced"] += 1
+    cluster.counters["voters lost"] += machine.node_id in cluster.voters and machine.folder == 0
+    machine.disk.exchange(Directory())
+    _reformat(cluster, machine, random, random.choice((None, known_cluster_id(cluster))))
+
+
+def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> None:
+    """An operator formats another folder and runs the node with it; `restore_folder` ends that."""
+    random = cluster.streams.stream("wrong folder", machine.node_id, machine.folders_made)
+    root = machine.disk.exchange(Directory())
+    machine.set_aside = SetAside(root, machine.folder, machine.directory_id, machine.kept)
+    _reformat(cluster, machine, random, cluster_id)
+
+
+def restore_folder(cluster: Cluster, machine: Machine) -> None:
+    """The operator sees the mistake; the node is down then."""
+    aside = machine.set_aside
+    if aside is None:
+        return
+    cluster.kill(machine.node_id)
+    machine.set_aside = None
+    machine.names_itself = False
+    machine.disk.exchange(aside.root)
+    machine.folder, machine.directory_id, machine.kept = aside.folder, aside.directory_id, aside.kept
+    cluster.moved(machine)
+
+
+def repair_later(cluster: Cluster, machine: Machine) -> None:
+    """An operator who was told of damaged files restores them, or, where that is no risk, replaces the disk."""
+    random = cluster.streams.stream("mend", machine.node_id, machine.incarnation)
+    replaces = random.random() < 0.3
+    delay_ms = random.random() * MAX_REPAIR_DELAY_MS
+    cluster.heap.call_later(delay_ms, partial(_repair, cluster, machine, replaces), b"mend")
+
+
+def _repair(cluster: Cluster, machine: Machine, replaces: bool) -> None:
+    if machine.process is not None or machine.retired:
+        return
+    if machine.disk.is_corrupted and replaces and is_dispensable(cluster, machine):
+        replace(cluster, machine)
+    machine.disk.restore()
+    cluster.boot(machine.node_id)
+
+
+def expect_refusal(
+    cluster: Cluster,
+    machine: Machine,
+    root: Directory,
+    mistake: str,
+    edit: Callable[[], None] | None = None,
+    why: str = "that is not its own",
+    is_watched: Callable[[str], bool] = lambda path: True,
+) -> None:
+    """The node, which is down, is started with files that it must not use: it must say so and leave them alone.
+
+    `edit` changes them before that. Raises Broken if the node starts, or if it changes files of which `is_watched`
+    says so. Its own files are back afterwards.
+    """
+    own = machine.disk.exchange(root)
+    # What is on the disk meanwhile is nothing that the node promised.
+    after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
+    process = Process(f"node-{machine.node_id}", machine.node_id, machine.incarnation)
+    machine.disk.mount(process)
+    machine.disk.repair()
+    if edit is not None:
+        edit()
+    before = machine.disk.contents()
+    try:
+        cluster.make_node(machine, process).start()
+    except StorageError:
+        cluster.counters["wrong folders refused"] += 1
+    else:
+        raise InvariantViolation(f"a node refuses a folder {why}", f"node {machine.node_id}: {mistake}")
+    finally:
+        process.alive = False
+        cluster.network.process_ended(process)
+    after = machine.disk.contents()
+    machine.disk.exchange(own)
+    machine.disk.after_sync = after_sync
+    watched = filter(is_watched, before.keys() | after)
+    changed = sorted(path for path in watched if before.get(path, b"") != after.get(path, b""))
+    if changed:
+        raise InvariantViolation(f"a folder {why} is left alone", f"node {machine.node_id} changed {changed}")
+
+
+def _reformat(cluster: Cluster, machine: Machine, random: Random, cluster_id: str | None) -> None:
+    machine.folders_made += 1
+    machine.folder = machine.folders_made
+    machine.directory_id = SimulatedEntropy(random).uuid()
+    machine.disk.repair()
+    format_durably(machine.disk, machine.node_id, machine.directory_id, cluster_id)
+    machine.kept = []
+    cluster.moved(machine)
+
+
+def most_up_to_date(cluster: Cluster) -> Machine | None:
+    """The running machine that knows most of what is committed; None while none knows anything."""
+    found, highest = None, 0
+    for machine in cluster.running():
+        node = machine.node
+        if node is None or machine.exiting or machine.set_aside is not None:
+            continue
+        if node.engine.high_watermark > highest and machine.mirror.batches:
+            found, highest = machine, node.engine.high_watermark
+    return found
+
+
+def committed_directory(informed: Machine, voter_id: int) -> KafkaUuid | None:
+    """The directory id by which the committed voters name a voter."""
+    assert informed.node is not None
+    engine = informed.node.engine
+    voter = engine.voters_before(engine.high_watermark).current.by_id(voter_id)
+    return voter.key.directory_id if voter is not None else None
+
+
+def known_cluster_id(cluster: Cluster) -> str | None:
+    informed = most_up_to_date(cluster)
+    return informed.node.cluster_id if informed is not None and informed.node is not None else None

@@ -1,0 +1,161 @@
+"""Virtual time: callbacks in the order of (deadline, sequence), and a hash over all that happened.
+
+Nothing in a simulation runs except from this heap, so two runs of one seed make the same calls in the same
+order, in any process and under any PYTHONHASHSEED; the trace hash is how that is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from heapq import heappop, heappush
+from struct import Struct
+
+_trace_record = Struct("<dII").pack
+_TRACE_BUFFER_PARTS = 4096
+"""How many pieces of the trace are hashed at once."""
+
+
+class Process:
+    """One life of a node or a client. Once it is over, whatever was scheduled in its name is forgotten.
+
+    It does one thing at a time: while it is busy or stopped, what is due for it waits, in order.
+    """
+
+    __slots__ = ("alive", "busy_until_ms", "callback_ms", "incarnation", "name", "node_id", "trace_name")
+
+    def __init__(self, name: str, node_id: int = -1, incarnation: int = 0) -> None:
+        self.name = name
+        self.node_id = node_id
+        self.incarnation = incarnation
+        self.alive = True
+        self.busy_until_ms = 0.0
+        self.callback_ms = 0.0
+        """How long every callback of it takes."""
+        self.trace_name = f"{name}/{incarnation}".encode()
+
+
+class Scheduled:
+    """One callback on the heap; satisfies `ports.Timer`."""
+
+    __slots__ = ("callback", "kind", "payload", "process", "runs_on")
+
+    def __init__(
+        self,
+        callback: Callable[[], None],
+        kind: bytes,
+        process: Process | None,
+        payload: bytes,
+        runs_on: Process | None,
+    ) -> None:
+        self.callback: Callable[[], None] | None = callback
+        self.kind = kind
+        self.process = process
+        self.payload = payload
+        self.runs_on = runs_on
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class EventHeap:
+    """The simulation's only source of "what happens next". Times are milliseconds from 0."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.ended_ms = 0.0
+        """When the last callback was done with its work (`spend`)."""
+        self.events = 0
+        """Callbacks made so far."""
+        self.waited = 0
+        """How often so far a callback had to wait for a busy process."""
+        self.touched: Process | None = None
+        """Whose state the running (or last) callback may have changed: the checkers look there."""
+        self._heap: list[tuple[float, int, Scheduled]] = []
+        self._sequence = 0
+        self._hash = blake2b(digest_size=16)
+        self._pending_trace: list[bytes] = []
+
+    def call_at(
+        self,
+        deadline_ms: float,
+        callback: Callable[[], None],
+        kind: bytes,
+        process: Process | None = None,
+        payload: bytes = b"",
+        runs_on: Process | None = None,
+    ) -> Scheduled:
+        """Call back at `deadline_ms`, or now if that is past. `kind` and `payload` go into the trace.
+
+        What is scheduled in the name of `process` is forgotten with it. `runs_on` is who has to do it, where
+        that is another: it waits for a busy process and comes all the same for one that is gone.
+        """
+        scheduled = Scheduled(callback, kind, process, payload, runs_on or process)
+        self._sequence += 1
+        due_ms = deadline_ms if deadline_ms > self.now_ms else self.now_ms
+        heappush(self._heap, (due_ms, self._sequence, scheduled))
+        return scheduled
+
+    def call_later(
+        self,
+        delay_ms: float,
+        callback: Callable[[], None],
+        kind: bytes,
+        process: Process | None = None,
+        payload: bytes = b"",
+        runs_on: Process | None = None,
+    ) -> Scheduled:
+        return self.call_at(self.now_ms + delay_ms, callback, kind, process, payload, runs_on)
+
+    def step(self, until_ms: float) -> bool:
+        """Make the next callback that is due by `until_ms`. False, with the time moved there, if none is due.
+
+        What the callback raises comes out of here; `touched` tells whose it was.
+        """
+        heap = self._heap
+        while heap and heap[0][0] <= until_ms:
+            deadline, sequence, scheduled = heappop(heap)
+            callback, process = scheduled.callback, scheduled.process
+            if callback is None or (process is not None and not process.alive):
+                continue
+            runs_on = scheduled.runs_on
+            if runs_on is not None and runs_on.busy_until_ms > deadline and runs_on.alive:
+                # With its old place in the sequence: what waits for one process keeps its order.
+                heappush(heap, (runs_on.busy_until_ms, sequence, scheduled))
+                self.waited += 1
+                continue
+            scheduled.callback = None
+            self.now_ms = deadline
+            self.events += 1
+            self.touched = process
+            name, payload = b"" if process is None else process.trace_name, scheduled.payload
+            trace = self._pending_trace
+            trace += (_trace_record(deadline, len(name), len(payload)), scheduled.kind, name, payload)
+            if len(trace) > _TRACE_BUFFER_PARTS:
+                self._hash_pending()
+            try:
+                callback()
+            finally:
+                # Only the process that worked is later; for everybody else it is still the moment of the event.
+                self.ended_ms, self.now_ms = self.now_ms, deadline
+            touched = self.touched
+            if touched is not None and touched.callback_ms:
+                touched.busy_until_ms = max(touched.busy_until_ms, self.ended_ms + touched.callback_ms)
+            return True
+        self.now_ms = max(self.now_ms, until_ms)
+        return False
+
+    def spend(self, process: Process, duration_ms: float) -> None:
+        """The running callback works for so long: what it sends, writes and arms from here on happens that much
+        later, and its process does nothing else meanwhile."""
+        self.now_ms += duration_ms
+        process.busy_until_ms = max(process.busy_until_ms, self.now_ms)
+
+    def trace_hash(self) -> str:
+        """Hex digest over time, kind, process and payload of every callback made so far."""
+        self._hash_pending()
+        return self._hash.copy().hexdigest()
+
+    def _hash_pending(self) -> None:
+        self._hash.update(b"".join(self._pending_trace))
+        self._pending_trace.clear()

@@ -1,0 +1,275 @@
+"""One direction of a simulated connection: bytes in order, cut anywhere, late, stalled, or lost.
+
+A stream keeps TCP's promise and nothing more: what arrives is a prefix of what was written. Where the way is
+blocked the bytes wait, as for a retransmission, and come when it opens, even if the writer is long gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Protocol
+
+from quorumd.ports import Connection
+
+if TYPE_CHECKING:
+    from quorumd.simulator.environment.event_heap import EventHeap, Process
+    from quorumd.simulator.environment.network import SimulatedNetwork
+
+WINDOW_BYTES = 256 * 1024
+"""How much the network holds of one direction; the rest is `unsent_bytes` of the writer."""
+
+REMEMBERED_WRITES = 64
+"""Of each connection so many of the latest writes can be replayed, see `faults`."""
+
+RETRANSMISSION_MS = 400.0
+
+Arrival = bytes | Callable[[], None]
+"""Data, or what happens at the other end of a stream that ends."""
+
+
+class Tap(Protocol):
+    """Who reads along."""
+
+    def written(self, side: Side, data: bytes, *, connected: bool) -> None:
+        """`connected`: whether it is the side that made the connection."""
+
+    def arrived(self, sender: Side, length: int) -> None:
+        """So many bytes of what `sender` wrote were received."""
+
+
+class Side:
+    """One end of a connection: the Transport handed to its user, and what that user receives."""
+
+    __slots__ = ("_network", "closing", "connection", "far", "host", "incoming", "open", "paused", "peer",
+                 "process", "remembered", "stream")  # fmt: skip
+
+    def __init__(
+        self, network: SimulatedNetwork, host: str, peer: str, process: Process | None, connection: Connection
+    ) -> None:
+        self._network = network
+        self.host = host
+        self.peer = peer
+        self.process = process
+        self.connection = connection
+        self.open = True
+        self.closing = False
+        self.paused = False
+        self.incoming = bytearray()
+        """Arrived while reading was paused."""
+        self.remembered: deque[bytes] = deque(maxlen=REMEMBERED_WRITES)
+        self.stream: Stream
+        self.far: Side
+
+    # ---- the Transport port
+
+    def write(self, data: bytes) -> None:
+        if self.usable and data:
+            data = bytes(data)
+            self.remembered.append(data)
+            tap = self._network.tap
+            if tap is not None:
+                tap.written(self, data, connected=self in self._network.links)
+            self.stream.write(data)
+
+    def close(self) -> None:
+        if self.open and not self.closing:
+            self.closing = True
+            self.stream.finish()
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        if self.paused:
+            self.paused = False
+            self._network.heap.call_later(0.0, self.deliver_incoming, b"resume", self.process)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self.stream.unsent_bytes
+
+    # ---- called by the network
+
+    @property
+    def usable(self) -> bool:
+        """Whether somebody is there to receive."""
+        return self.open and not self.closing and (self.process is None or self.process.alive)
+
+    def deliver_incoming(self) -> None:
+        if self.usable and not self.paused and self.incoming:
+            data = bytes(self.incoming)
+            self.incoming.clear()
+            self.far.stream.taken(len(data))
+            self._network.arrived(self.far.host, self.host)
+            self._network.heap.touched = self.process
+            self.connection.received(data)
+
+    def end(self, reason: str) -> None:
+        """The connection is over for this side; its user is told once."""
+        if self.open:
+            self.open = False
+            self.stream.abandon()
+            self._network.forget(self)
+            if self.process is None or self.process.alive:
+                self._network.heap.touched = self.process
+                self.connection.closed(reason, False)
+
+
+class Stream:
+    """The way from `sender` to `receiver`."""
+
+    __slots__ = (
+        "_finishing",
+        "_flight",
+        "_heap",
+        "_in_flight",
+        "_last_arrival",
+        "_network",
+        "_stalled",
+        "_unsent",
+        "delay_ms",
+        "receiver",
+        "sender",
+        "unsent_bytes",
+    )  # fmt: skip
+
+    def __init__(self, network: SimulatedNetwork, sender: Side, receiver: Side, delay_ms: float) -> None:
+        self.sender = sender
+        self.receiver = receiver
+        self.delay_ms = delay_ms
+        """Added to every latency: a connection over a long way."""
+        self.unsent_bytes = 0
+        self._network = network
+        self._heap: EventHeap = network.heap
+        self._unsent: deque[bytes] = deque()
+        self._flight: deque[tuple[float, Arrival]] = deque()
+        """What is to arrive, in order, and when: an event on the heap for each."""
+        self._in_flight = 0
+        """Bytes that the network holds."""
+        self._last_arrival = 0.0
+        self._stalled: deque[Arrival] = deque()
+        self._finishing = False
+
+    def write(self, data: bytes) -> None:
+        self._unsent.append(data)
+        self.unsent_bytes += len(data)
+        self._pump()
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """How much that was written has not been received, and will be if the receiver lives."""
+        return self._in_flight - len(self.receiver.incoming) + self.unsent_bytes
+
+    @property
+    def oldest_unread_ms(self) -> float:
+        """When the oldest of what the receiver has not read arrived, or will; inf for nothing, and while the way is
+        blocked."""
+        is_on_its_way = self._flight and not self._stalled
+        return self._flight[0][0] if is_on_its_way else inf
+
+    def finish(self) -> None:
+        """Send what is queued, then the end of the stream."""
+        self._finishing = True
+        self._pump()
+
+    def abandon(self) -> None:
+        """Forget what the network has not taken yet."""
+        self._unsent.clear()
+        self.unsent_bytes = 0
+
+    def reset(self) -> None:
+        """The sender's side is gone: tell the receiver, after what is under way."""
+        self.abandon()
+        self._launch(self._arrive_reset, b"reset")
+
+    def taken(self, length: int) -> None:
+        """The receiver's user has taken so many bytes: there is room for more."""
+        self._in_flight -= length
+        if self._unsent:
+            self._pump()
+
+    def path_opened(self) -> None:
+        """The way was blocked and is not any more: what waited comes in order, at the next retransmission."""
+        if self._stalled:
+            self._heap.call_later(
+                self._network.random.random() * RETRANSMISSION_MS,
+                self._retransmit,
+                b"again",
+                runs_on=self.receiver.process,
+            )
+
+    def delay_until(self, time_ms: float) -> None:
+        """Nothing arrives before that time."""
+        self._last_arrival = max(self._last_arrival, time_ms)
+
+    def _retransmit(self) -> None:
+        # What arrived meanwhile queued up behind: in order means that nothing overtakes.
+        while self._stalled:
+            if not self._network.is_reachable(self.sender.host, self.receiver.host):
+                self._network.wait_for_path(self)
+                return
+            self._receive(self._stalled.popleft())
+
+    def _pump(self) -> None:
+        unsent, random, conditions = self._unsent, self._network.random, self._network.conditions
+        while unsent and self._in_flight < WINDOW_BYTES:
+            data = unsent.popleft()
+            length = len(data)
+            if length > 1 and random.random() < conditions.split_probability:
+                length = random.randrange(1, length)
+                unsent.appendleft(data[length:])
+                data = data[:length]
+            self.unsent_bytes -= length
+            self._in_flight += length
+            self._launch(data, b"data", data)
+        if self._finishing and not unsent:
+            self._finishing = False
+            self._launch(self._arrive_end, b"end")
+            self._heap.call_later(0.0, lambda: self.sender.end(""), b"closed", self.sender.process)
+
+    def _launch(self, arrival: Arrival, kind: bytes, payload: bytes = b"") -> None:
+        heap, network = self._heap, self._network
+        at_ms = heap.now_ms + network.conditions.latency(network.random) + self.delay_ms
+        if at_ms < self._last_arrival:
+            at_ms = self._last_arrival
+        self._last_arrival = at_ms
+        self._flight.append((at_ms, arrival))
+        heap.call_at(at_ms, self._arrive, kind, None, payload, self.receiver.process)
+
+    def _arrive(self) -> None:
+        """The next one of the flight is there, or would be."""
+        _, arrival = self._flight.popleft()
+        if self._stalled or not self._network.is_reachable(self.sender.host, self.receiver.host):
+            self._stalled.append(arrival)
+            self._network.wait_for_path(self)
+        else:
+            self._receive(arrival)
+
+    def _receive(self, arrival: Arrival) -> None:
+        if not isinstance(arrival, bytes):
+            arrival()
+            return
+        data = arrival
+        receiver = self.receiver
+        if not receiver.usable:
+            if self.sender.open:
+                receiver.stream.reset()
+            return
+        if self._network.tap is not None:
+            self._network.tap.arrived(self.sender, len(data))
+        if receiver.paused or receiver.incoming:
+            receiver.incoming += data
+            return
+        self.taken(len(data))
+        self._network.arrived(self.sender.host, receiver.host)
+        self._heap.touched = receiver.process
+        receiver.connection.received(data)
+
+    def _arrive_end(self) -> None:
+        self.receiver.deliver_incoming()
+        self.receiver.end("")
+
+    def _arrive_reset(self) -> None:
+        self.receiver.end("connection reset by peer")

@@ -1,0 +1,95 @@
+"""Makes a failing run shorter: fewer faults, clients and observers, less time, and still the same broken promise.
+
+Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002). Every fault draws
+from a stream of its own, so leaving one out changes no other one by itself, only by what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.report import Report
+
+MAX_RUNS = 150
+
+
+class _Shrinking:
+    def __init__(
+        self, report: Report, run: Callable[[SimulationOptions], Report], may_go_on: Callable[[], bool]
+    ) -> None:
+        self.best = report
+        self.runs = 0
+        self._invariant = report.violations[0].invariant
+        self._run = run
+        self._may_go_on = may_go_on
+
+    @property
+    def is_over(self) -> bool:
+        return self.runs >= MAX_RUNS or not self._may_go_on()
+
+    def fails(self, options: SimulationOptions) -> bool:
+        """Whether this breaks the same promise; if so it is the best so far."""
+        if self.is_over:
+            return False
+        self.runs += 1
+        report = self._run(options)
+        if report.ok or report.violations[0].invariant != self._invariant:
+            return False
+        self.best = report
+        return True
+
+
+def shrink(
+    report: Report, run: Callable[[SimulationOptions], Report], may_go_on: Callable[[], bool] = lambda: True
+) -> Report:
+    """The report of the shortest run found, of the same seed, that breaks the promise `report` says is broken.
+
+    `run` simulates the seed with other options. It ends after MAX_RUNS runs, or as soon as `may_go_on` is False.
+    """
+    work = _Shrinking(report, run, may_go_on)
+    broken_at_ms = report.violations[0].time_ms
+    if broken_at_ms < report.options.safety_ms:
+        work.fails(replace(report.options, safety_ms=broken_at_ms + 1.0))
+    _fewer_faults(work)
+    _fewer_machines(work)
+    _less_time(work)
+    _fewer_faults(work)
+    return work.best
+
+
+def _fewer_faults(work: _Shrinking) -> None:
+    """ddmin: leave out halves, then quarters, ... of the faults that happened, as long as it still fails."""
+    faults = tuple(number for number, _, _ in work.best.injected)
+    if faults and work.fails(replace(work.best.options, only_faults=())):
+        return
+    parts = 2
+    while len(faults) > 1 and not work.is_over:
+        size = -(-len(faults) // parts)
+        for start in range(0, len(faults), size):
+            rest = faults[:start] + faults[start + size :]
+            if work.fails(replace(work.best.options, only_faults=rest)):
+                faults, parts = rest, max(2, parts - 1)
+                break
+        else:
+            if size == 1:
+                return
+            parts = min(len(faults), parts * 2)
+
+
+def _fewer_machines(work: _Shrinking) -> None:
+    options = work.best.options
+    if options.observers:
+        work.fails(replace(options, observers=0))
+    for clients in range(1, options.workload.clients):
+        options = work.best.options
+        if work.fails(replace(options, workload=replace(options.workload, clients=clients))):
+            return
+
+
+def _less_time(work: _Shrinking) -> None:
+    for part in (0.25, 0.5, 0.75):
+        options = work.best.options
+        if work.fails(replace(options, safety_ms=options.safety_ms * part)):
+            return

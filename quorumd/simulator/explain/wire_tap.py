@@ -1,0 +1,187 @@
+"""Reads along what simulated processes say to each other, for people who want to know what happened.
+
+Nothing here is used unless a run is explained, and nothing of the run depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorumd.errors import ErrorCode, MalformedMessage, QuorumdError
+from quorumd.protocol.apis import APIS, ApiKey, response_class, response_header_version
+from quorumd.protocol.codec import decode_prefix
+from quorumd.protocol.connection import Request, read_request
+from quorumd.protocol.framing import FrameReader
+from quorumd.protocol.record_batch import headers
+from quorumd.protocol.wire import MessageStruct
+from quorumd.simulator.environment.stream import Side
+
+LARGEST_FRAME = 1 << 30
+SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+
+FIELDS = {
+    "error_code": "error", "leader_epoch": "epoch", "replica_epoch": "epoch", "candidate_epoch": "epoch",
+    "current_leader_epoch": "epoch", "leader_id": "leader", "candidate_id": "candidate", "replica_id": "from",
+    "pre_vote": "pre-vote", "vote_granted": "granted", "last_offset": "log end", "last_offset_epoch": "last epoch",
+    "last_epoch": "last epoch", "last_epoch_end_offset": "log end", "fetch_offset": "offset",
+    "fetch_epoch": "last epoch", "next_fetch_offset": "diverges at", "high_watermark": "high watermark",
+    "read_round": "read round", "preferred_successors": "successors", "resource_name": "of", "name": "key",
+    "value": "value", "records": "records",
+}  # fmt: skip
+"""What matters of all messages, and how it is called here."""
+ROUTINE = ("Fetch", "ApiVersions", "DiscoverBrokers", "Metadata")
+NEWS = ("records", "error", "diverges")
+"""What makes one of the routine messages worth a line."""
+SILENT: dict[str, object] = {"error": 0, "diverges at": -1, "read round": 0, "pre-vote": False}
+"""Values that say nothing."""
+
+
+@dataclass(slots=True)
+class Message:
+    """One request or answer, from the moment it was written."""
+
+    written_ms: float
+    sender: str
+    receiver: str
+    name: str
+    facts: list[str]
+    is_idle: bool
+    """Routine with nothing new in it, one like the other: a fetch, a handshake, gossip."""
+    arrived_ms: float | None = None
+    """When the last byte of it was received; None for never."""
+    in_flight: bool = False
+    """Whether it would still have arrived when the run ended."""
+
+
+Asked = tuple[int, int]
+"""API and version of a request."""
+
+
+@dataclass(slots=True)
+class _Direction:
+    """What was written by one side of a connection."""
+
+    frames: FrameReader = field(default_factory=lambda: FrameReader(LARGEST_FRAME))
+    written: int = 0
+    arrived: int = 0
+    on_the_way: deque[tuple[int, Message]] = field(default_factory=deque)
+    asked: deque[tuple[Asked, Asked | None]] = field(default_factory=deque)
+    """What this side has asked and not been answered; of an Envelope with what is inside."""
+
+
+class WireTap:
+    """`on_message` is called with each message when it is whole; its arrival is noted in it later."""
+
+    def __init__(self, now_ms: Callable[[], float], on_message: Callable[[Message], None]) -> None:
+        self._now_ms = now_ms
+        self._on_message = on_message
+        self._directions: dict[Side, _Direction] = {}
+
+    def written(self, side: Side, data: bytes, *, connected: bool) -> None:
+        """`connected`: whether this side made the connection, and so asks."""
+        direction = self._of(side)
+        direction.written += len(data)
+        try:
+            frames = direction.frames.feed(data)
+        except MalformedMessage:
+            return
+        for frame in frames:
+            message = self._read(side, frame, connected)
+            direction.on_the_way.append((direction.written, message))
+            self._on_message(message)
+
+    def arrived(self, sender: Side, length: int) -> None:
+        direction = self._of(sender)
+        direction.arrived += length
+        while direction.on_the_way and direction.on_the_way[0][0] <= direction.arrived:
+            direction.on_the_way.popleft()[1].arrived_ms = self._now_ms()
+
+    def ended(self) -> None:
+        """The run is over: what has not arrived by now was under way, or lost."""
+        for side, direction in self._directions.items():
+            reachable = direction.arrived + side.stream.bytes_in_flight if side.far.usable else 0
+            for end, message in direction.on_the_way:
+                message.in_flight = end <= reachable
+
+    def _of(self, side: Side) -> _Direction:
+        return self._directions.setdefault(side, _Direction())
+
+    def _read(self, side: Side, frame: bytes, connected: bool) -> Message:
+        try:
+            body, content = self._asked(side, frame) if connected else self._answered(side, frame)
+        except (QuorumdError, IndexError) as error:
+            return Message(self._now_ms(), side.host, side.far.host, "unreadable", [str(error)], False)
+        name = body.NAME
+        facts = list(_details(body))
+        if content is not None:
+            name += f"({content.NAME.removesuffix('Request').removesuffix('Response')})"
+            facts += _details(content)
+        facts = list(dict.fromkeys(facts))
+        says_nothing = name.startswith(ROUTINE) and not any(fact.startswith(NEWS) for fact in facts)
+        return Message(self._now_ms(), side.host, side.far.host, name, facts, says_nothing)
+
+    def _asked(self, side: Side, frame: bytes) -> tuple[Any, Any]:
+        """A request, and the one inside if it is an Envelope."""
+        request = read_request(frame, SPOKEN)
+        body: Any = request.message
+        inside = None
+        if request.api_key == ApiKey.ENVELOPE:
+            with suppress(QuorumdError):
+                inside = read_request(body.request_data, SPOKEN)
+        self._of(side).asked.append((_api(request), _api(inside) if inside is not None else None))
+        return body, inside.message if inside is not None else None
+
+    def _answered(self, side: Side, frame: bytes) -> tuple[Any, Any]:
+        """A response, and the one inside if it is an Envelope's."""
+        asked, inside = self._of(side.far).asked.popleft()
+        body = _response(asked, frame)
+        if inside is None or body.response_data is None:
+            return body, None
+        return body, _response(inside, body.response_data)
+
+
+def _api(request: Request) -> Asked:
+    return request.api_key, request.api_version
+
+
+def _response(asked: Asked, data: bytes) -> Any:
+    """The response with its header."""
+    return decode_prefix(response_class(asked[0]), asked[1], data, 4 + response_header_version(*asked))[0]
+
+
+def _details(message: Any) -> Iterator[str]:
+    """The fields that matter, those of nested structures among them, in the order of the schema."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if isinstance(value, MessageStruct):
+            yield from _details(value)
+        elif isinstance(value, list) and value and isinstance(value[0], MessageStruct):
+            for each in value:
+                yield from _details(each)
+        elif name in FIELDS and value is not None and value != SILENT.get(FIELDS[name], "never"):
+            text = _summary(FIELDS[name], value)
+            if text:
+                yield text
+
+
+def _summary(called: str, value: Any) -> str:
+    if called == "error":
+        return f"error {ErrorCode.describe(value)}"
+    if called == "records":
+        return _records_summary(value) if value else ""
+    if isinstance(value, bool):
+        return called if value else f"not {called}"
+    return f"{called} {value}"
+
+
+def _records_summary(data: bytes) -> str:
+    try:
+        found = list(headers(data))
+    except MalformedMessage:
+        # Simulated brokers send each other the records of their model.
+        return f"{len(data)} bytes of records"
+    return f"records {found[0].base_offset}..{found[-1].end_offset - 1}" if found else ""

@@ -1,0 +1,184 @@
+"""Data folders that are damaged, lost, or mixed up by those who run the nodes."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+from quorumd.ids import KafkaUuid
+from quorumd.log.high_watermark_checkpoint import FILE_NAME as CHECKPOINT
+from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
+from quorumd.log.segment import LOG_SUFFIX
+from quorumd.protocol.record_batch import headers
+from quorumd.raft.voters import majority
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.data_folders import (
+    DATA_FOLDER,
+    expect_refusal,
+    healthy_voters,
+    is_dispensable,
+    replace,
+    restore_folder,
+    set_aside,
+)
+
+PARTITION = partition_folder(DATA_FOLDER)
+EPOCH_BYTES = range(12, 16)
+"""Of a batch: the one field that its CRC does not cover and that nothing else shows to be wrong."""
+MAX_MISTAKE_MS = 5000.0
+
+
+class CorruptSegment:
+    """A few bits of a sealed segment are read wrong, all of it known to be committed: the node must notice.
+
+    What is not known to be committed (`replication-offset-checkpoint`) is left alone: there damage cannot be
+    told from what a crash leaves, and is cut. A majority of the voters keeps what it has.
+    """
+
+    name = "corrupt segment"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(self._candidates(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        machine, path = random.choice(self._candidates(cluster))
+        data = machine.disk.durable_bytes(path, 0, machine.disk.durable_length(path))
+        batch = random.choice(list(headers(data)))
+        for _ in range(random.choice((1, 1, 2, 4))):
+            at = random.choice([at for at in range(batch.size) if at not in EPOCH_BYTES])
+            machine.disk.corrupt(path, batch.position + at, 1 + random.randrange(255))
+        if random.random() < 0.5:
+            cluster.kill(machine.node_id)
+            cluster.restart_later(machine.node_id)
+
+    def _candidates(self, cluster: Cluster) -> list[tuple[Machine, str]]:
+        needed = majority(len(cluster.voters))
+        return [
+            (machine, path)
+            for machine in cluster.machines.values()
+            if machine.set_aside is None and not machine.disk.is_corrupted
+            for path in _sealed_and_committed(machine)
+            if machine.node_id not in cluster.voters or healthy_voters(cluster, machine) >= needed
+        ]
+
+
+class ReplacedDisk:
+    """A disk is gone, and its machine comes back with an empty one."""
+
+    name = "replaced disk"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(_replaceable(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        machine = random.choice(_replaceable(cluster))
+        cluster.lose_power(machine.node_id)
+        replace(cluster, machine)
+        cluster.restart_later(machine.node_id)
+
+
+class WrongClusterId:
+    """A node is started with the id of another cluster: in its own folder, or in one formatted for it."""
+
+    name = "wrong cluster id"
+
+    def available(self, cluster: Cluster) -> bool:
+        return bool(_replaceable(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        machine = random.choice(_replaceable(cluster))
+        wrong = str(KafkaUuid(random.randbytes(16)))
+        cluster.kill(machine.node_id)
+        if _saved_state(machine).get("clusterId") and random.random() < 0.5:
+
+            def edit() -> None:
+                meta = load_meta_properties(machine.disk, DATA_FOLDER)
+                assert meta is not None
+                save_meta_properties(machine.disk, DATA_FOLDER, meta._replace(cluster_id=wrong))
+
+            expect_refusal(cluster, machine, machine.disk.copy(), "another cluster id", edit)
+            cluster.restart_later(machine.node_id)
+            return
+        set_aside(cluster, machine, wrong)
+        cluster.restart_later(machine.node_id)
+
+        def notice() -> None:
+            restore_folder(cluster, machine)
+            cluster.restart_later(machine.node_id)
+
+        cluster.heap.call_later(random.random() * MAX_MISTAKE_MS, notice, b"operator")
+
+
+class SwappedFolders:
+    """Two nodes are started, each with the other's data folder, and then with their own."""
+
+    name = "swapped folders"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(_with_own_folder(cluster)) > 1
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        one, other = random.sample(_with_own_folder(cluster), 2)
+        for machine in (one, other):
+            cluster.kill(machine.node_id)
+        for machine, theirs in ((one, other), (other, one)):
+            mistake = f"it has the folder of node {theirs.node_id}"
+            expect_refusal(cluster, machine, theirs.disk.copy(), mistake)
+        for machine in (one, other):
+            cluster.restart_later(machine.node_id)
+
+
+class CopiedFolder:
+    """A node is started with a copy of another's data folder, perhaps with its own id written into it."""
+
+    name = "copied folder"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(_with_own_folder(cluster)) > 1
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        machine, source = random.sample(_with_own_folder(cluster), 2)
+        cluster.kill(machine.node_id)
+        is_known = _saved_state(source).get("brokerId") == source.node_id
+        edits = is_known and random.random() < 0.5
+
+        def edit() -> None:
+            meta = load_meta_properties(machine.disk, DATA_FOLDER)
+            assert meta is not None
+            save_meta_properties(machine.disk, DATA_FOLDER, meta._replace(node_id=machine.node_id))
+
+        mistake = f"it has a copy of the folder of node {source.node_id}"
+        expect_refusal(cluster, machine, source.disk.copy(), mistake, edit if edits else None)
+        cluster.restart_later(machine.node_id)
+
+
+def _with_own_folder(cluster: Cluster) -> list[Machine]:
+    return [
+        machine
+        for machine in cluster.machines.values()
+        if machine.set_aside is None and not machine.disk.is_corrupted
+    ]
+
+
+def _replaceable(cluster: Cluster) -> list[Machine]:
+    return [machine for machine in _with_own_folder(cluster) if is_dispensable(cluster, machine)]
+
+
+def _saved_state(machine: Machine) -> dict[str, object]:
+    """What is sure to be in the quorum-state of a machine; empty for none."""
+    data = machine.disk.durable_bytes(f"{PARTITION}/quorum-state", 0, 1 << 16)
+    found: dict[str, object] = json.loads(data.partition(b"\n")[0]) if data else {}
+    return found
+
+
+def _sealed_and_committed(machine: Machine) -> list[str]:
+    """The segments that will not change any more and that recovery must find whole."""
+    disk = machine.disk
+    checkpoint = disk.durable_bytes(f"{DATA_FOLDER}/{CHECKPOINT}", 0, 1000).split()
+    if not checkpoint:
+        return []
+    names = [name for name in disk.durable_names(PARTITION) if name.endswith(LOG_SUFFIX)]
+    ends = [int(name.removesuffix(LOG_SUFFIX)) for name in names[1:]]
+    return [
+        f"{PARTITION}/{name}" for name, end in zip(names, ends, strict=False) if end <= int(checkpoint[-1])
+    ]

@@ -1,0 +1,44 @@
+"""Notices when a small file that is written anew each time has become durable with something new in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from quorumd.simulator.environment.directory import Directory
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.stored_file import StoredFile
+
+MAX_BYTES = 1 << 16
+
+
+class DurableFiles:
+    """The small files of one disk that somebody waits for; `synced` is its `SimulatedDisk.after_sync`.
+
+    A sync of a file can only change what that inode holds, and which inode a name is certain to mean changes
+    with a sync of a folder, a crash, or a removal: after all other syncs there is nothing to read.
+    """
+
+    def __init__(self, disk: SimulatedDisk, paths: Mapping[str, Callable[[bytes], None]]) -> None:
+        """Of each path the callback is told every new content, once it is certain to survive a crash."""
+        self._disk = disk
+        self._callbacks = paths
+        self._contents: dict[str, bytes] = {}
+        self._inodes: list[StoredFile | None] = []
+        self._cuts = -1
+
+    def forget(self) -> None:
+        """Other files are on the disk: what is found next is news."""
+        self._contents.clear()
+
+    def synced(self, entry: StoredFile | Directory) -> None:
+        disk = self._disk
+        if isinstance(entry, StoredFile) and entry not in self._inodes and disk.cuts == self._cuts:
+            return
+        self._cuts = disk.cuts
+        self._inodes = [disk.durable_file(path) for path in self._callbacks]
+        for (path, callback), inode in zip(self._callbacks.items(), self._inodes, strict=True):
+            data = inode.durable_prefix(MAX_BYTES) if inode is not None else b""
+            if data != self._contents.get(path, b""):
+                self._contents[path] = data
+                if data:
+                    callback(data)

@@ -1,0 +1,202 @@
+"""The checkers' own copies of logs: what a node reads of its log, and what its disk would keep in a crash."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from quorumd.log.snapshot_file import parse_snapshot_name
+from quorumd.protocol.record_batch import headers
+from quorumd.simulator.environment.directory import Directory
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.stored_file import StoredFile
+
+
+class Batch(NamedTuple):
+    """One RecordBatch as it is in a log: offsets as in its header, `data` all of its bytes."""
+
+    base_offset: int
+    end_offset: int
+    epoch: int
+    is_control: bool
+    data: bytes
+
+
+class LogChange(NamedTuple):
+    """What happened to a log since the last look: first a cut, then appends."""
+
+    removed: Sequence[Batch]
+    """The batches that are gone, oldest first."""
+    appended: Sequence[Batch]
+
+
+READ_BYTES = 1 << 20
+IN_SNAPSHOT = "snapshot"
+"""In place of a segment."""
+
+
+class LogMirror:
+    """A node's log in memory, brought up to date by reading only what is new."""
+
+    def __init__(self, start_offset: int = 0) -> None:
+        self.batches: list[Batch] = []
+        self._start_offset = start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1].end_offset if self.batches else self._start_offset
+
+    def refresh(
+        self,
+        read: Callable[[int, int], bytes],
+        start_offset: int = 0,
+        committed: Sequence[Batch] = (),
+    ) -> LogChange:
+        """Look at the log through `read(offset, limit)`, `SegmentedLog.read`.
+
+        A log that begins at `start_offset` begins with a snapshot, which counts as the `committed` batches that it
+        stands for: a mirror is of a whole log. Raises ValueError if it does not end where one of them does.
+        """
+        batches = self.batches
+        removed: list[Batch] = []
+        appended: list[Batch] = []
+        # One read shows that the last batch is still there and what came behind it.
+        data = b""
+        while batches and batches[-1].base_offset >= start_offset:
+            last = batches[-1]
+            data = read(last.base_offset, READ_BYTES)
+            if data.startswith(last.data):
+                data = data[len(last.data) :]
+                break
+            removed.append(batches.pop())
+            data = b""
+        if start_offset > 0 and (not batches or batches[-1].base_offset < start_offset):
+            replaced, appended = self._begin_with(start_offset, committed)
+            removed += replaced
+        removed.reverse()
+        while data or (data := read(self.end_offset, READ_BYTES)):
+            found = batches_in(data)
+            batches += found
+            appended += found
+            data = b""
+        return LogChange(removed, appended)
+
+    def _begin_with(self, start_offset: int, committed: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
+        """Have the committed batches below `start_offset`; what was removed, newest first, and what is new."""
+        count = batches_below(committed, start_offset)
+        if count == 0 or committed[count - 1].end_offset != start_offset:
+            raise ValueError(f"the log begins at {start_offset}, where no committed batch ends")
+        batches, removed = self.batches, []
+        while batches and (len(batches) > count or batches[-1] != committed[len(batches) - 1]):
+            removed.append(batches.pop())
+        appended = list(committed[len(batches) : count])
+        batches += appended
+        return removed, appended
+
+
+def batches_below(batches: Sequence[Batch], offset: int) -> int:
+    """How many of a log's batches end at or below an offset."""
+    return bisect_right(batches, offset, key=lambda batch: batch.end_offset)
+
+
+def batches_in(data: bytes) -> list[Batch]:
+    """The batches that `data` is made of."""
+    found = []
+    for header in headers(data):
+        start, size = header.position, header.size
+        # Of a log that grows, most looks find one batch: then nothing is copied.
+        batch = data if size == len(data) else data[start : start + size]
+        found.append(Batch(header.base_offset, header.end_offset, header.epoch, header.is_control, batch))
+    return found
+
+
+class DurableLog:
+    """How far a disk is certain to hold the batches of a given log, whatever crash comes next."""
+
+    def __init__(self, disk: SimulatedDisk, folder: str) -> None:
+        self._disk = disk
+        self._path = folder
+        self._folder: Directory | None = None
+        self._found: list[tuple[Batch, str, int]] = []
+        """Batch, segment file and position, as last seen."""
+        self._cuts = 0
+
+    def holds(self, batches: Sequence[Batch]) -> int:
+        """How many of these batches, the first of a log, are durable without a gap."""
+        found, disk = self._found, self._disk
+        if self._folder is None or disk.cuts != self._cuts:
+            # A folder that is certain to be there stays so until something is removed or lost.
+            self._cuts, self._folder = disk.cuts, disk.durable_folder(self._path)
+            found.clear()
+        while found:
+            last, segment, position = found[-1]
+            if segment == IN_SNAPSHOT:
+                break
+            file = self._file(segment)
+            if file is not None and file.holds(last.data, position):
+                break
+            found.pop()
+        if batches and len(found) >= len(batches) and found[len(batches) - 1][0] == batches[-1]:
+            return len(batches)
+        while found and (len(found) > len(batches) or found[-1][0] != batches[len(found) - 1]):
+            found.pop()
+        self._find(batches)
+        if len(found) < len(batches):
+            self._find_behind_snapshot(batches)
+        return len(found)
+
+    def _find_behind_snapshot(self, batches: Sequence[Batch]) -> None:
+        """A log that begins with a snapshot has all that it stands for, perhaps more in a segment that goes on."""
+        found = self._found
+        count = batches_below(batches, self._snapshot_end())
+        if count > len(found):
+            found += [(batch, IN_SNAPSHOT, 0) for batch in batches[len(found) : count]]
+        if len(found) == len(batches) or not found or found[-1][1] != IN_SNAPSHOT:
+            return
+        following = batches[len(found)]
+        segment, position = self._place_of(following)
+        file = self._file(segment)
+        if file is not None and file.holds(following.data, position):
+            found.append((following, segment, position))
+            self._find(batches)
+
+    def _snapshot_end(self) -> int:
+        """Where the newest snapshot ends that every crash leaves."""
+        if self._folder is None:
+            return 0
+        ids = (parse_snapshot_name(name) for name in self._folder.durable if self._is_durable(name))
+        return max((snapshot.offset for snapshot in ids if snapshot is not None), default=0)
+
+    def _place_of(self, wanted: Batch) -> tuple[str, int]:
+        """In which segment a batch must be, and where: what is before it there was cut off from the log."""
+        names = [name for name in self._folder.durable if name.endswith(".log")] if self._folder else []
+        segment = max((name for name in names if int(name[:20]) <= wanted.base_offset), default="")
+        file = self._file(segment)
+        position = file.durable_prefix(file.durable_bytes()).find(wanted.data) if file is not None else -1
+        return segment, max(position, 0)
+
+    def _find(self, batches: Sequence[Batch]) -> None:
+        """Look for the batches behind those that were found: in the same segment, or at the start of the next."""
+        found = self._found
+        segment, position, file = "", 0, None
+        if found and found[-1][1] != IN_SNAPSHOT:
+            last, segment, start = found[-1]
+            position, file = start + len(last.data), self._file(segment)
+        for index in range(len(found), len(batches)):
+            batch = batches[index]
+            if file is None or not file.holds(batch.data, position):
+                segment, position = f"{batch.base_offset:020d}.log", 0
+                file = self._file(segment)
+                if file is None or not file.holds(batch.data, position):
+                    return
+            found.append((batch, segment, position))
+            position += len(batch.data)
+
+    def _is_durable(self, name: str) -> bool:
+        file = self._file(name)
+        return file is not None and not file.pending
+
+    def _file(self, segment: str) -> StoredFile | None:
+        entry = self._folder.durable_entry(segment) if self._folder is not None else None
+        return entry if isinstance(entry, StoredFile) else None

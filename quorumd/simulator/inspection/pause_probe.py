@@ -1,0 +1,65 @@
+"""A node that stood still reads what came meanwhile before it gives its leader up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quorumd.raft.roles import Role
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.cluster import Cluster, Machine
+
+MIN_UNREAD_MS = 20.0
+"""What came so long ago came while the node stood still, and not at the moment in which it gave up."""
+
+
+class Following(NamedTuple):
+    """What a node was at the last look."""
+
+    incarnation: int
+    role: Role
+    epoch: int
+    leader_id: int
+
+
+class PauseProbe:
+    """Looks at followers that begin to campaign. Reads nodes only, so that it changes nothing of a run."""
+
+    invariant = "a node reads its input before it gives up its leader"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._before: dict[int, Following] = {}
+
+    def look(self, machine: Machine) -> None:
+        """After an event of this machine. Raises Broken."""
+        node, process = machine.node, machine.process
+        if node is None or process is None or machine.starting:
+            return
+        engine, before = node.engine, self._before.get(machine.node_id)
+        now = self._before[machine.node_id] = Following(
+            machine.incarnation, engine.role, engine.epoch, engine.leader_id
+        )
+        if before is None or (before.incarnation, before.role, before.epoch) != (
+            now.incarnation,
+            Role.FOLLOWER,
+            now.epoch,
+        ):
+            return
+        if now.role is Role.PROSPECTIVE and not process.callback_ms:
+            self._gave_up(machine, before)
+
+    def _gave_up(self, machine: Machine, before: Following) -> None:
+        leader, now_ms = self._cluster.machines.get(before.leader_id), self._cluster.heap.now_ms
+        if leader is None or leader.node is None or leader.starting:
+            return
+        engine = leader.node.engine
+        if not engine.is_leader or engine.epoch != before.epoch:
+            return
+        for side in self._cluster.network.links:
+            unread_ms = now_ms - side.far.stream.oldest_unread_ms
+            if side.process is machine.process and side.far.host == leader.host and unread_ms > MIN_UNREAD_MS:
+                raise InvariantViolation(
+                    self.invariant,
+                    f"node {machine.node_id} gives up node {leader.node_id}, which leads epoch {before.epoch}, "
+                    f"and has not read what came from it {unread_ms:.0f} ms ago",
+                )

@@ -1,0 +1,92 @@
+"""Asks every running node now and then whether it is ready, as those who watch daemons do."""
+
+from __future__ import annotations
+
+from math import inf
+
+from quorumd.ids import ReplicaKey
+from quorumd.node.node import Node
+from quorumd.node.readiness import readiness
+from quorumd.simulator.checkers.readiness import ReadyClaim, ReadyNodesServe
+from quorumd.simulator.cluster import Cluster, Machine
+
+PROBE_EVERY_MS = 40.0
+
+
+class ReadinessProbe:
+    """Hands each claim to the checker. Reads nodes only, so that it changes nothing of a run."""
+
+    def __init__(self, cluster: Cluster, checker: ReadyNodesServe) -> None:
+        self._cluster = cluster
+        self._checker = checker
+        self._next_ms = 0.0
+
+    def look(self) -> None:
+        """After every event. Raises Broken."""
+        now_ms = self._cluster.heap.now_ms
+        if now_ms < self._next_ms:
+            return
+        self._next_ms = now_ms + PROBE_EVERY_MS
+        voters = self._committed_voters()
+        running = [m for m in self._cluster.running() if m.node is not None and not m.starting]
+        for machine in running:
+            self._observe_leader(machine)
+        for machine in running:
+            if machine.node is not None and self._responds(machine):
+                claim = self._claim(machine, machine.node)
+                if claim is not None:
+                    self._checker.claimed(claim, voters)
+
+    def all_voters_are_ready(self, node_ids: list[int]) -> bool:
+        """Whether those of these nodes that have a vote say that they are ready."""
+        nodes = [self._cluster.machines[node_id].node for node_id in node_ids]
+        return all(
+            node is not None and (not node.engine.is_voter or readiness(node.watch.node_status()).is_ready)
+            for node in nodes
+        )
+
+    def _observe_leader(self, machine: Machine) -> None:
+        node, now_ms = machine.node, self._cluster.heap.now_ms
+        if node is not None and node.engine.is_leader:
+            own_ms = machine.time.offset_ms + now_ms * machine.time.rate
+            ages = [voter.last_fetch_ms_ago for voter in node.engine.describe(own_ms).voters]
+            self._checker.leads(machine.node_id, node.engine.epoch, ages, now_ms)
+
+    def _responds(self, machine: Machine) -> bool:
+        process = machine.process
+        return (
+            process is not None and not machine.exiting and process.busy_until_ms <= self._cluster.heap.now_ms
+        )
+
+    def _claim(self, machine: Machine, node: Node) -> ReadyClaim | None:
+        node_status = node.watch.node_status()
+        if not readiness(node_status).is_ready:
+            return None
+        cluster = self._cluster
+        now_ms, leader_id = cluster.heap.now_ms, node_status.leader_id
+        heard_ms = 0.0
+        if leader_id != machine.node_id:
+            leader = cluster.machines.get(leader_id)
+            last_ms = -inf if leader is None else cluster.network.last_arrival_ms(leader.host, machine.host)
+            heard_ms = now_ms - last_ms
+        raft = node.settings.raft
+        return ReadyClaim(
+            ReplicaKey(machine.node_id, machine.directory_id),
+            machine.incarnation,
+            now_ms,
+            node_status.epoch,
+            leader_id,
+            heard_ms,
+            node_status.applied_offset,
+            node_status.max_lag,
+            raft.fetch_timeout_ms,
+            raft.fetch_max_wait_ms,
+        )
+
+    def _committed_voters(self) -> tuple[ReplicaKey, ...]:
+        """As the newest leader knows them."""
+        leaders = [m.node for m in self._cluster.running() if m.node is not None and not m.starting]
+        newest = max((n.engine for n in leaders if n.engine.is_leader), key=lambda e: e.epoch, default=None)
+        if newest is None or newest.high_watermark < 0:
+            return ()
+        return tuple(voter.key for voter in newest.voters_before(newest.high_watermark).current.voters)

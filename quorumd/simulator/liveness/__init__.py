@@ -1,0 +1,3 @@
+"""What must hold within a bounded time after the last fault: `stable_leadership` (a leader is elected and stays),
+`convergence` (checkpoints, idle records, a last voter change), `membership` (registered controllers, votes by
+auto-join).."""

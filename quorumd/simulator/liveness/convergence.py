@@ -1,0 +1,194 @@
+"""What a cluster does soon once it is whole and nothing goes wrong any more. Each promise has its own bound: the end
+of the liveness phase would be too late to notice that something waits for a time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from quorumd.errors import ErrorCode
+from quorumd.log.high_watermark_checkpoint import FILE_NAME
+from quorumd.protocol.wire import Message
+from quorumd.raft.roles import Role
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.faults.voters import request_voters
+from quorumd.simulator.workload.request_connection import RequestConnection
+
+CHECKPOINT = f"{DATA_FOLDER}/{FILE_NAME}"
+VOTER_CHANGE_TIMEOUT_MS = 15_000.0
+"""Every voter that comes or goes may wait for a fetch that waits for records (half a second)."""
+IDLE_RECORDS = 4
+MAX_COMMIT_MS = 1000.0
+CHECK_INTERVAL_MS = 5.0
+RETRY_INTERVAL_MS = 200.0
+GRACE_MS = 100.0
+"""For messages and flushes of a calm cluster."""
+
+
+def sealed_segments(cluster: Cluster) -> dict[tuple[int, int], int]:
+    """Where the sealed segments of each running process end, by node and life; of a disk that is late, nothing."""
+    return {
+        (machine.node_id, machine.incarnation): sealed
+        for machine in cluster.running()
+        if machine.node is not None
+        and not machine.exiting
+        and (sealed := machine.node.log.active_base_offset) <= _durable_end(machine)
+    }
+
+
+def _durable_end(machine: Machine) -> int:
+    batches = machine.mirror.batches
+    held = machine.durable_log.holds(batches)
+    return batches[held - 1].end_offset if held else 0
+
+
+def require_checkpoints(cluster: Cluster, sealed: dict[tuple[int, int], int]) -> None:
+    """What was `sealed` a while ago, when all of it was committed, is known to be committed at the next start: damage
+    in it is told from what a crash leaves. A disk that still holds up what the node wrote last holds up that, too.
+    """
+    for machine in cluster.running():
+        if machine.node is not None and _durable_end(machine) < machine.node.log.end_offset:
+            continue
+        end_offset = sealed.get((machine.node_id, machine.incarnation), 0)
+        saved = machine.disk.durable_bytes(CHECKPOINT, 0, 1000).split()
+        known = int(saved[-1]) if saved else 0
+        if known < end_offset:
+            raise InvariantViolation(
+                "sealed segments are known to be committed",
+                f"node {machine.node_id} has sealed all below {end_offset}, and its checkpoint says {known}",
+            )
+
+
+def require_idle_records(
+    interval_ms: float, cluster: Cluster, run_until: Callable[[float], None], committed_end: Callable[[], int]
+) -> None:
+    """Nobody writes any more: the committed log grows all the same, by at most one record per idle interval."""
+    run_until(cluster.heap.now_ms + MAX_COMMIT_MS)
+    before = committed_end()
+    # After a record that is committed late the leader waits for another interval.
+    run_until(cluster.heap.now_ms + IDLE_RECORDS * (2 * interval_ms + MAX_COMMIT_MS))
+    grown = committed_end() - before
+    least_ms = interval_ms / (1.0 + cluster.options.clock_drift)
+    most = IDLE_RECORDS * (2 * interval_ms + MAX_COMMIT_MS) / least_ms + 1
+    if not IDLE_RECORDS <= grown <= most:
+        raise InvariantViolation(
+            "an idle log grows by one record per idle interval",
+            f"it grew by {grown} records, not by {IDLE_RECORDS} to {most:.0f}, one per {interval_ms:.0f} ms",
+        )
+
+
+class LastVoterChange:
+    """An operator wants other voters, and everybody is there: they must be changed, and whoever led and is no voter
+    any more must find the next leader without waiting for an election timeout of its own."""
+
+    invariant = "the voters of a healthy cluster can be changed"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        random: Random,
+        run_until: Callable[[float], None],
+        is_whole: Callable[[], bool],
+    ) -> None:
+        self._cluster = cluster
+        self._run_until = run_until
+        self._is_whole = is_whole
+        nodes = list(cluster.machines)
+        self._target = sorted(random.sample(nodes, 1 + random.randrange(len(nodes))))
+        self._link: RequestConnection | None = None
+        self._next_retry_ms = 0.0
+        self._answer = "nothing"
+
+    def require(self) -> None:
+        """Raises Broken."""
+        cluster = self._cluster
+        deadline = cluster.heap.now_ms + VOTER_CHANGE_TIMEOUT_MS
+        handover = Handover(cluster, self._leader())
+        while not self._is_done():
+            now = cluster.heap.now_ms
+            if now >= deadline:
+                raise InvariantViolation(
+                    self.invariant,
+                    f"{self._target} are not the voters {VOTER_CHANGE_TIMEOUT_MS:.0f} ms after they were asked for; "
+                    f"the answer was {self._answer}",
+                )
+            if now >= self._next_retry_ms and not self._is_under_way():
+                self._ask()
+            self._run_until(now + CHECK_INTERVAL_MS)
+            handover.look()
+
+    def _leader(self) -> Machine | None:
+        machines = [m for m in self._cluster.running() if m.node is not None and m.node.engine.is_leader]
+        return max(machines, key=lambda m: m.node.engine.epoch if m.node is not None else -1, default=None)
+
+    def _is_done(self) -> bool:
+        leader = self._leader()
+        if leader is None or leader.node is None or not self._is_whole():
+            return False
+        return list(leader.node.engine.voters.current.ids) == self._target
+
+    def _is_under_way(self) -> bool:
+        leader = self._leader()
+        return leader is None or leader.node is None or leader.node.engine.voters.target is not None
+
+    def _ask(self) -> None:
+        leader, cluster = self._leader(), self._cluster
+        if leader is None:
+            return
+        self._next_retry_ms = cluster.heap.now_ms + RETRY_INTERVAL_MS
+        if self._link is not None:
+            self._link.abandon()
+        self._link = request_voters(cluster, leader, self._target, self._answered)
+
+    def _answered(self, message: Message | None) -> None:
+        for topic in getattr(message, "topics", ()):
+            for partition in topic.partitions:
+                self._answer = f"{ErrorCode(partition.error_code).name} {partition.error_message or ''}"
+
+
+class Handover:
+    """From the end of a leader, if it comes, to the next leader, and until the old one follows that."""
+
+    invariant = "a removed leader follows its successor"
+
+    def __init__(self, cluster: Cluster, former: Machine | None) -> None:
+        self._cluster = cluster
+        self._former = former
+        self._epoch = former.node.engine.epoch if former is not None and former.node is not None else -1
+        self._ended_ms: float | None = None
+        self._next_ms: float | None = None
+
+    def look(self) -> None:
+        """Now and then. Raises Broken."""
+        former, now = self._former, self._cluster.heap.now_ms
+        if former is None or former.node is None or self._follows(former):
+            return
+        if self._ended_ms is None:
+            self._ended_ms = now if former.node.engine.role is Role.RESIGNED else None
+        elif self._next_ms is None:
+            self._next_ms = now if self._has_next() else None
+        else:
+            # It asks less and less often the longer there is no leader.
+            patience_ms = 2.0 * (self._next_ms - self._ended_ms) + GRACE_MS
+            limit_ms = patience_ms + self._cluster.options.election_timeout_ms / 2
+            if now - self._next_ms > limit_ms:
+                raise InvariantViolation(
+                    self.invariant,
+                    f"node {former.node_id} led epoch {self._epoch} and was voted out; it does not know who leads "
+                    f"{now - self._next_ms:.0f} ms after another one does",
+                )
+
+    def _follows(self, former: Machine) -> bool:
+        assert former.node is not None
+        engine = former.node.engine
+        return engine.leader_id >= 0 and engine.epoch > self._epoch
+
+    def _has_next(self) -> bool:
+        nodes: Sequence[Machine] = self._cluster.running()
+        return any(
+            m.node is not None and m.node.engine.is_leader and m.node.engine.epoch > self._epoch
+            for m in nodes
+        )

@@ -1,0 +1,210 @@
+"""The options that a seed draws, within the ranges of its profile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.environment.disk import DiskLatency
+from quorumd.simulator.environment.entropy import Streams
+from quorumd.simulator.environment.link_conditions import LinkConditions
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.profiles.profile import Profile, Range
+from quorumd.simulator.profiles.registry import DEFAULT, PROFILES, VOTER_CHANGE
+from quorumd.simulator.workload import WorkloadOptions
+from quorumd.simulator.workload.feature_options import FeatureOptions, draw_levels
+
+FIXED_VOTER_FAULTS = (
+    "corrupt segment",
+    "replaced disk",
+    "wrong cluster id",
+    "swapped folders",
+    "copied folder",
+    "wiped disks",
+    "moved quorum",
+)
+"""They take a data folder away only where a majority of the voters keeps theirs, and know no voters but the first."""
+TYPICAL_MACHINES = 3
+"""More of them are simulated for a shorter time, so that seeds cost about the same."""
+
+
+def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
+    """The options of one seed. Raises KeyError for a profile that is not there."""
+    streams = Streams(seed)
+    drawn = PROFILES[profile]
+    options = _Sampler(streams.stream("options")).options(drawn)
+    options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
+    # Nobody else could tell a sole voter that there is no existing quorum, and a stock voter says nothing of itself.
+    alone = options.voters == 1 or options.stock_voters > 0
+    membership = streams.stream("membership")
+    registers, joins = membership.random() < drawn.registrations, membership.random() < drawn.auto_join
+    return replace(
+        options,
+        registers=registers,
+        auto_join=joins and VOTER_CHANGE not in options.faults,
+        features=_Sampler(streams.stream("features")).features(drawn),
+        record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),
+        initial_controllers=alone or streams.stream("founding").random() < 0.5,
+    )
+
+
+class _Sampler:
+    """Draws from one stream."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._uniform = random.uniform
+
+    def options(self, profile: Profile) -> SimulationOptions:
+        random = self._random
+        voters, observers = random.choice(profile.voters), random.choice(profile.observers)
+        election_timeout_ms = int(self._log_uniform(*profile.election_timeout_ms))
+        options = SimulationOptions(
+            profile=profile.name,
+            voters=voters,
+            observers=observers,
+            safety_ms=self._safety_ms(profile) * min(1.0, TYPICAL_MACHINES / (voters + observers)),
+            fault_interval_ms=self._log_uniform(*profile.fault_interval_ms),
+            faults=self._faults(profile),
+            election_timeout_ms=election_timeout_ms,
+            fetch_timeout_ms=int(self._uniform(1.0, 3.0) * election_timeout_ms),
+            clock_drift=self._zero_or_log_uniform(*profile.clock_drift),
+            segment_bytes=int(self._log_uniform(*profile.segment_bytes)),
+            allocate_bytes=int(self._zero_or_log_uniform(512.0, 64e3)),
+            snapshot_bytes=int(self._log_uniform(*profile.snapshot_bytes)),
+            maintenance_interval_ms=self._log_uniform(*profile.maintenance_interval_ms),
+            retention_bytes=int(self._zero_or_log_uniform(1e3, 100e3)),
+            piece_bytes=int(self._log_uniform(100.0, 1e6)),
+            disk=self._disk(profile),
+            links=self._links(),
+            workload=self._workload(profile),
+        )
+        # Last, so that what was drawn before is the same with and without.
+        count = random.choice(profile.brokers)
+        if count:
+            options = self._with_brokers(options, count, profile)
+        options = replace(options, stock_voters=self._stock_voters(options, profile))
+        return self._with_kept_records(options, profile)
+
+    def _stock_voters(self, options: SimulationOptions, profile: Profile) -> int:
+        """Operators that change voters ask the leader with an API that is private."""
+        count = self._random.choice(profile.stock_voters)
+        return min(count, options.voters - 1) if VOTER_CHANGE not in options.faults else 0
+
+    def _with_kept_records(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        if self._random.random() >= profile.kept_records:
+            return options
+        kept_records_ms = self._log_uniform(*profile.kept_records_ms)
+        return replace(
+            options, kept_records_ms=kept_records_ms, kept_records_at_once=profile.kept_records_at_once
+        )
+
+    def features(self, profile: Profile) -> FeatureOptions:
+        """From a stream of its own, too."""
+        random = self._random
+        if random.random() >= profile.features:
+            return FeatureOptions()
+        changes = random.random() < profile.feature_changes
+        return FeatureOptions(
+            draw_levels(random),
+            self._log_uniform(*profile.feature_changes_ms) if changes else 0.0,
+            profile.old_brokers,
+        )
+
+    def with_balance(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """From a stream of its own, as `record_ms`: leader balance, cordons and records of idle logs."""
+        return replace(
+            options,
+            idle_interval_ms=self._log_uniform_or_zero(profile.idle_interval_ms),
+            brokers=replace(
+                options.brokers,
+                balance_ms=self._log_uniform_or_zero(profile.balance_ms),
+                cordon_ms=self._log_uniform_or_zero(profile.cordon_ms),
+            ),
+        )
+
+    def _log_uniform_or_zero(self, range_ms: Range | None) -> float:
+        return 0.0 if range_ms is None else self._log_uniform(*range_ms)
+
+    def record_ms(self, profile: Profile) -> float:
+        """From a stream of its own: what else a seed draws is the same with and without."""
+        return self._zero_or_log_uniform(*profile.record_ms)
+
+    def _with_brokers(self, options: SimulationOptions, count: int, profile: Profile) -> SimulationOptions:
+        share = self._uniform(*profile.fault_share)
+        drawn = [name for name in profile.broker_faults if self._random.random() < share]
+        faults = {name: self._log_uniform(1.0, 10.0) for name in drawn}
+        session_timeout_ms = self._log_uniform(*profile.broker_session_ms)
+        brokers = BrokerOptions(
+            count=count,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_ms=session_timeout_ms * self._uniform(0.1, 0.35),
+            longest_lag_ms=self._log_uniform(200.0, 3000.0),
+            fetch_wait_ms=self._log_uniform(50.0, 600.0),
+            flush_ms=self._log_uniform(20.0, 3000.0),
+            write_timeout_ms=self._log_uniform(300.0, 3000.0),
+            write_ms=self._log_uniform(8.0, 80.0),
+            admin_ms=self._log_uniform(*profile.admin_ms),
+            controller_timeout_ms=session_timeout_ms * self._log_uniform(*profile.controller_patience),
+            shutdown_timeout_ms=self._log_uniform(500.0, 8000.0),
+            raises_min_isr=self._random.random() < 0.25,
+            unclean_topics=self._zero_or_log_uniform(0.05, 0.5) if self._random.random() < 0.3 else 0.0,
+            max_partitions_per_step=self._random.choice(profile.max_partitions_per_step),
+            racks=min(count, self._random.choice(profile.racks)),
+            only_topics=profile.only_topics,
+        )
+        return replace(options, faults={**options.faults, **faults}, brokers=brokers)
+
+    def _safety_ms(self, profile: Profile) -> float:
+        is_short = self._random.random() < profile.short_share
+        return self._uniform(200.0, 2000.0) if is_short else self._uniform(*profile.safety_ms)
+
+    def _faults(self, profile: Profile) -> dict[str, float]:
+        if not profile.faults:
+            return {}
+        share = self._uniform(*profile.fault_share)
+        drawn = [name for name in profile.faults if self._random.random() < share]
+        if VOTER_CHANGE in drawn:
+            drawn = [name for name in drawn if name not in FIXED_VOTER_FAULTS]
+        return {name: self._log_uniform(1.0, 10.0) for name in drawn or [self._random.choice(profile.faults)]}
+
+    def _disk(self, profile: Profile) -> DiskLatency:
+        quick_ms = self._log_uniform(*profile.disk_ms)
+        return DiskLatency(
+            usual_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
+            slow_ms=self._log_uniform(20.0, 200.0),
+            slow_probability=self._zero_or_log_uniform(0.002, 0.2),
+        )
+
+    def _links(self) -> LinkConditions:
+        quick_ms = self._log_uniform(0.05, 5.0)
+        return LinkConditions(
+            latency_ms=(quick_ms, quick_ms * self._uniform(2.0, 8.0)),
+            slow_ms=self._log_uniform(20.0, 300.0),
+            slow_probability=self._zero_or_log_uniform(0.002, 0.2),
+            split_probability=self._zero_or_log_uniform(0.01, 0.4),
+        )
+
+    def _workload(self, profile: Profile) -> WorkloadOptions:
+        random = self._random
+        clients = random.choice(profile.clients)
+        shortest_ms = self._log_uniform(*profile.think_ms)
+        return WorkloadOptions(
+            clients=clients,
+            readers=random.randrange(clients),
+            keys=random.choice((1, 1, 2, 3)),
+            read_share=self._uniform(0.05, 0.95),
+            list_share=random.choice((0.0, 0.0, random.random(), 1.0)),
+            longest_padding=random.choice((0, 1000, 3000, 10_000)),
+            think_ms=(shortest_ms, shortest_ms * self._uniform(2.0, 15.0)),
+            timeout_ms=self._log_uniform(300.0, 4000.0),
+            append_attempts=1 + random.randrange(4),
+        )
+
+    def _log_uniform(self, low: float, high: float) -> float:
+        """Between the two, small and large ones alike."""
+        return float(low * (high / low) ** self._random.random())
+
+    def _zero_or_log_uniform(self, low: float, high: float) -> float:
+        return 0.0 if self._random.random() < 0.35 else self._log_uniform(low, high)

@@ -1,0 +1,59 @@
+"""The levels of features that a simulated cluster begins with, and how they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from quorumd.controller.bootstrap_metadata import feature_records
+from quorumd.controller.cluster_image import KRAFT_VERSION, METADATA_VERSION
+from quorumd.controller.metadata_versions import (
+    METADATA_VERSIONS,
+    SUPPORTED_FEATURES,
+    SupportedFeature,
+    default_levels,
+    unmet_dependencies,
+)
+from quorumd.log.bootstrap_file import encode_bootstrap
+from quorumd.protocol.metadata_record import encode_record
+
+WALL_MS: Final = 1_600_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureOptions:
+    """`levels`: what the nodes are formatted with, none for the default; `changes_ms`: mean time between two requests
+    for other ones, 0 for none; `old_brokers`: how many of the brokers know no higher levels than these at first."""
+
+    levels: Mapping[str, int] = field(default_factory=dict)
+    changes_ms: float = 0.0
+    old_brokers: float = 0.0
+
+    def bootstrap(self) -> bytes | None:
+        """What `format` writes to `bootstrap.checkpoint`."""
+        frames = [encode_record(record, 0) for record in feature_records(self.levels)] if self.levels else []
+        return encode_bootstrap(frames, WALL_MS) if frames else None
+
+    def ranges(self, is_old: bool) -> tuple[SupportedFeature, ...]:
+        """What a broker supports: all there is, or as much as the cluster begins with."""
+        if not is_old or not self.levels:
+            return SUPPORTED_FEATURES
+        return tuple(
+            feature._replace(highest=self.levels[feature.name])
+            if feature.name == METADATA_VERSION
+            else feature
+            for feature in SUPPORTED_FEATURES
+        )
+
+
+def draw_levels(random: Random) -> dict[str, int]:
+    """Levels that a cluster can be formatted with: those of a metadata version, some of them changed."""
+    levels = default_levels(random.choice(METADATA_VERSIONS).level)
+    for feature in SUPPORTED_FEATURES[1:]:
+        level = random.randint(feature.lowest, feature.highest)
+        changes = random.random() < 0.3 and feature.name != KRAFT_VERSION
+        if changes and not list(unmet_dependencies(feature.name, level, levels)):
+            levels[feature.name] = level
+    return levels

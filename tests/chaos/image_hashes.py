@@ -1,0 +1,113 @@
+"""What the logs add up to: the same on every node, what the node made of it, and all that brokers were told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import PartitionId
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.metadata_record import decode_record
+from tests.chaos.fleet.history import FleetHistory, ToldIsr
+from tests.support.daemons import Daemon, wait_for
+from tests.support.log_files import batches, record_values
+
+FIGURES = re.compile(r"^quorumd_metadata_(applied_offset|image_hash)(?:\{.*\})? (\S+)$", re.MULTILINE)
+ASKED_S = 5.0
+SAID_S = 30.0
+
+
+class ImageStatistics(NamedTuple):
+    """What a node says of its image, which holds all records below `applied_offset`."""
+
+    applied_offset: int
+    hash: int
+
+
+@dataclass(slots=True)
+class FoldedLog:
+    """`hashes`: of the image at some offsets; `isrs`: all that were ever committed."""
+
+    image: ClusterImage = field(default_factory=ClusterImage)
+    hashes: dict[int, int] = field(default_factory=dict)
+    isrs: set[ToldIsr] = field(default_factory=set)
+    created: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+
+
+def said_figures(daemon: Daemon, end_offset: int) -> ImageStatistics:
+    """What a running node says, once it has applied everything below an offset."""
+
+    def ask() -> ImageStatistics | None:
+        with urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=ASKED_S) as answer:
+            told = {name: int(float(value)) for name, value in FIGURES.findall(answer.read().decode())}
+        figures = ImageStatistics(told["applied_offset"], told["image_hash"])
+        return figures if figures.applied_offset >= end_offset else None
+
+    return wait_for(f"node {daemon.node_id} to apply what is below {end_offset}", ask, SAID_S)
+
+
+def fold(log_folder: Path, offsets: Collection[int]) -> FoldedLog:
+    """The log as far as the last of these offsets, each the end of a batch."""
+    folded = FoldedLog()
+    last = max(offsets)
+    for path in sorted(log_folder.glob("*.log")):
+        for batch in batches(path):
+            if batch.end_offset > last:
+                return folded
+            if not batch.is_control:
+                for value in record_values(batch):
+                    _apply(folded, decode_record(value))
+            if batch.end_offset in offsets:
+                folded.hashes[batch.end_offset] = folded.image.hash
+    return folded
+
+
+def _apply(folded: FoldedLog, record: object) -> None:
+    if isinstance(record, RemoveTopicRecord):
+        folded.deleted.add(folded.image.topics[record.topic_id].name)
+    folded.image.apply(record, [])
+    if isinstance(record, TopicRecord):
+        folded.created.add(record.name)
+    elif isinstance(record, PartitionRecord | PartitionChangeRecord):
+        partition = folded.image.partition(PartitionId(record.topic_id, record.partition_id))
+        assert partition is not None
+        epochs = partition.partition_epoch, partition.leader_epoch
+        folded.isrs.add(ToldIsr(str(record.topic_id), record.partition_id, *epochs, partition.isr))
+
+
+def image_differences(
+    said: Mapping[int, ImageStatistics], folded: Mapping[int, FoldedLog], end_offset: int
+) -> Iterator[str]:
+    """Nodes, by id, whose image is not what their own log adds up to, or not that of the others at `end_offset`."""
+    hashes = {node: log.hashes.get(end_offset) for node, log in folded.items()}
+    if len(set(hashes.values())) != 1 or None in hashes.values():
+        yield f"the logs add up to different images below {end_offset}: hashes {hashes}"
+    for node, (applied_offset, image_hash) in said.items():
+        expected = folded[node].hashes.get(applied_offset)
+        if expected != image_hash:
+            yield (
+                f"the image of node {node} below {applied_offset} has the hash {image_hash}, "
+                f"its log adds up to {expected}"
+            )
+
+
+def broken_promises(history: FleetHistory, folded: FoldedLog) -> Iterator[str]:
+    """What brokers and their administrator were told that is not in the log."""
+    for told in history.isrs:
+        if told not in folded.isrs:
+            yield f"{told} was acknowledged and is not in the log"
+    for name in history.created:
+        if name not in folded.created:
+            yield f"the topic {name} was acknowledged and is not in the log"
+    for name in history.deleted:
+        if name not in folded.deleted:
+            yield f"the topic {name} was deleted and lives on in the log"

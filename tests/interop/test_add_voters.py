@@ -1,0 +1,137 @@
+"""The bootstrapping example of the KIP-595 draft: one node, more nodes, AlterQuorum, no more quorum.voters.
+
+As an operator does it: properties files, the command line, SIGTERM; kafka-python looks at each step.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.fixtures import without_traceback
+from tests.support.kafka_python import describe_by_kafka_python
+from tests.support.requests import get_registers, set_register
+
+PATIENT = "quorum.fetch.timeout.ms=30000\n"
+"""So that nobody takes over while the machine stands still; a leader that is gone is replaced at once."""
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Cluster]:
+    """Three nodes, none of them running: 0 is the quorum, 1 and 2 know where it is and nothing else."""
+    nodes = Cluster(tmp_path, size=0)
+    first = nodes.daemons[0] = Daemon(tmp_path / "node-0", 0, free_port(), {})
+    for node_id in (1, 2):
+        nodes.daemons[node_id] = Daemon(tmp_path / f"node-{node_id}", node_id, free_port(), {})
+        configure(nodes[node_id], f"bootstrap.servers=127.0.0.1:{first.port}\n")
+    configure(first, "quorum.voters=0\n")
+    first.format("--standalone")
+    try:
+        with without_traceback(nodes):
+            yield nodes
+    finally:
+        nodes.stop()
+
+
+def configure(daemon: Daemon, who_else: str) -> None:
+    """The properties as the draft names them."""
+    daemon.config.write_text(
+        f"broker.id={daemon.node_id}\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{daemon.port}\n"
+        f"log.dirs={daemon.data}\n"
+        f"{who_else}"
+        f"{PATIENT}"
+    )
+
+
+def test_the_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
+    first, *others = nodes
+    server = ("--bootstrap-server", f"127.0.0.1:{first.port}")
+
+    first.start()
+    assert nodes.leader() is first
+    assert status(nodes)["CurrentVoters:"] == "[0]"
+    assert describe_by_kafka_python(nodes.bootstrap) == (0, {0}, set())
+    with first.connect() as wire:
+        set_register(wire, "kept", "by one node")
+
+    for daemon in others:
+        daemon.start()
+    wait_for("the new nodes to fetch", lambda: describe_by_kafka_python(nodes.bootstrap) == (0, {0}, {1, 2}))
+
+    grown = run_quorumd("quorum", "alter", *server, "--voters", "0,1,2", "--wait")
+    assert (grown.returncode, grown.stdout) == (
+        0,
+        "CurrentVoters:  [0, 1, 2]\nTargetVoters:   []\n",
+    ), grown.stderr
+    assert describe_by_kafka_python(nodes.bootstrap) == (0, {0, 1, 2}, set())
+
+    configure(first, "")
+    for daemon in (*others, first):
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+        daemon.start()
+        nodes.leader()
+        nodes.wait_until_level()
+    leader = nodes.leader()
+    assert describe_by_kafka_python(nodes.bootstrap) == (leader.node_id, {0, 1, 2}, set())
+    with leader.connect() as wire:
+        assert get_registers(wire, "kept") == {"kept": "by one node"}
+        set_register(wire, "kept", "by three nodes")
+
+    leader.kill()
+    successor = nodes.leader(besides=leader.node_id)
+    with successor.connect() as wire:
+        assert get_registers(wire, "kept") == {"kept": "by three nodes"}
+    leader.start()
+    nodes.wait_until_level()
+
+
+def test_a_change_is_waited_for_no_longer_than_asked_and_cancelled(nodes: Cluster) -> None:
+    """Node 1 runs, node 2 does not: node 0 stays a voter until there is another one in its place."""
+    first, _, third = nodes
+    server = ("--bootstrap-server", f"127.0.0.1:{first.port}")
+    for daemon in nodes:
+        daemon.config.write_text(daemon.config.read_text().replace(PATIENT, ""))
+        daemon.start()
+    nodes.leader()
+    wait_for("the nodes to fetch", lambda: describe_by_kafka_python(nodes.bootstrap) == (0, {0}, {1, 2}))
+    third.kill()
+    wait_for("its last fetch to be long ago", lambda: is_behind(server, 2))
+
+    alter = ("quorum", "alter", *server)
+    patient = [*alter, "--voters", "1,2", "--wait", "--wait-timeout", "600"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "quorumd", *patient], stderr=subprocess.PIPE, text=True
+    ) as waiting:
+        assert waiting.stderr is not None
+        told = iter(waiting.stderr.readline, "")
+        assert any("1 of 3 steps done; to be added: 2 (" in line for line in told)
+        waiting.kill()
+    waited = run_quorumd(*alter, "--voters", "1,2", "--wait", "--wait-timeout", "1")
+    assert (waited.returncode, waited.stdout) == (1, "")
+    assert "error: after 1 s the voters are [0, 1]; to be added: 2 (" in waited.stderr
+
+    cancelled = run_quorumd(*alter, "--cancel")
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert cancelled.stdout == "CurrentVoters:  [0, 1]\nTargetVoters:   []\n"
+
+
+def status(nodes: Cluster) -> dict[str, str]:
+    described = run_quorumd("quorum", "describe", "--bootstrap-server", nodes.bootstrap)
+    assert described.returncode == 0, described.stderr
+    return dict(line.split(maxsplit=1) for line in described.stdout.splitlines())
+
+
+def is_behind(server: tuple[str, ...], node_id: int) -> bool:
+    """Whether a replica has not had everything for longer than the fetch timeout."""
+    described = run_quorumd("quorum", "describe", "replication", *server, "--output", "json")
+    rows = json.loads(described.stdout) if described.returncode == 0 else []
+    return any(row["replicaId"] == node_id and row["lagTimeMs"] > 2500 for row in rows)

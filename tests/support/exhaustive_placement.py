@@ -1,0 +1,76 @@
+"""All that brokers of a tiny cluster can hold, and the fewest moves to each: by every placement of every partition
+that its racks allow, one partition after the other. Nothing of planning is used but the rules of racks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+import numpy as np
+
+from quorumd.pipeline.plan.arrays import Ints
+from quorumd.pipeline.plan.planning import Changes, Outcome
+from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows
+
+_FAR = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """`loads` are what the brokers that stay can hold: (ways, brokers); `moves` the fewest that it takes."""
+
+    loads: Ints
+    moves: Ints
+
+
+def every_placement(outcome: Outcome) -> Reachable:
+    """Of the cluster that a plan is for."""
+    alive, rack_of = outcome.cast.alive.tolist(), outcome.cast.rack_of
+    base = len(outcome.old) + 1
+    digit = {broker: base**place for place, broker in enumerate(alive)}
+    # By loads as one number: a digit for each broker.
+    moves = np.full(base ** len(alive), _FAR)
+    moves[0] = 0
+    for row, wanted in zip(outcome.old.tolist(), outcome.wanted.tolist(), strict=True):
+        following = np.full_like(moves, _FAR)
+        for chosen in combinations(alive, wanted):
+            counts = np.bincount(rack_of[list(chosen)], minlength=outcome.rules.most.shape[1])
+            too_many_partitions = counts > outcome.rules.most[wanted]
+            if too_many_partitions.any() or (counts < outcome.rules.fewest[wanted]).any():
+                continue
+            added = sum(digit[broker] for broker in chosen)
+            copied = wanted - sum(broker in row for broker in chosen)
+            np.minimum(following[added:], moves[: len(moves) - added] + copied, out=following[added:])
+        moves = following
+    found = np.flatnonzero(moves < _FAR)
+    return Reachable(
+        np.stack([found // digit[broker] % base for broker in alive], axis=1).astype(np.int64), moves[found]
+    )
+
+
+def tiny_cluster(seed: int) -> tuple[ClusterState, Changes]:
+    """Up to 6 brokers in up to 4 racks with up to 6 partitions of up to 3 replicas, which heed no racks; and what
+    shall be done with it."""
+    lots = Random(seed)
+    count, racks = lots.randint(1, 6), lots.randint(1, 4)
+    brokers = [BrokerState(n, f"r{lots.randrange(racks)}" if racks > 1 else None) for n in range(count)]
+    factor = lots.randint(1, min(3, count))
+    likely = [lots.choice([1, 1, 3]) for _ in range(count)]
+    rows = []
+    for _ in range(lots.randint(1, 6)):
+        width = factor if lots.random() < 0.8 else lots.randint(1, min(3, count))
+        row: list[int] = []
+        while len(row) < width:
+            broker = lots.choices(range(count), likely)[0]
+            row += [broker] if broker not in row else []
+        rows.append(row)
+    kind = lots.choice(["balance", "remove", "add", "factor"])
+    leaving = lots.randint(0, count - max(map(len, rows))) if kind == "remove" else 0
+    remove = frozenset(lots.sample(range(count), leaving))
+    coming = kind in ("remove", "add") and count < 6 and lots.random() < 0.7
+    add = {count: f"r{lots.randrange(racks)}"} if coming else {}
+    factors = {"": lots.randint(1, min(3, count))} if kind == "factor" else {}
+    names = [f"t{lots.randrange(3)}" for _ in rows]
+    state = ClusterState.of(names, range(len(rows)), padded_rows(rows), [row[0] for row in rows], brokers)
+    return state, Changes(remove, add, factors=factors)

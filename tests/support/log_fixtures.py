@@ -1,0 +1,76 @@
+"""Logs of small batches, for tests: one that rolls often, filled and read back in one call."""
+
+from __future__ import annotations
+
+from random import Random
+
+from quorumd.log import LogSettings
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.log.tail_cache import TailCache
+from quorumd.ports import Disk
+from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+
+SMALL = LogSettings(segment_bytes=1000, index_interval_bytes=150, allocate_bytes=300, reserve_bytes=2000)
+NO_LIMIT = 2**40
+BATCH_SIZE = 88
+"""Of one record with 20 bytes: eleven of them fit a SMALL segment."""
+
+
+def batch(offset: int, epoch: int = 1, count: int = 1, size: int = 20, at: int = 0) -> bytes:
+    return encode_batch(offset, epoch, at, [bytes([offset % 251]) * size] * count)
+
+
+def open_log(disk: Disk, folder: str, settings: LogSettings = SMALL) -> SegmentedLog:
+    """The log in a folder, which must not need repair."""
+    log, report = SegmentedLog.open(disk, folder, settings)
+    assert report.truncations == ()
+    assert report.end_offset == log.end_offset
+    return log
+
+
+def fill(log: SegmentedLog, count: int, epoch: int = 1, size: int = 20) -> list[bytes]:
+    batches = []
+    for _ in range(count):
+        offset = log.end_offset
+        batches.append(batch(offset, epoch, size=size))
+        log.append(batches[-1], offset + 1)
+    return batches
+
+
+def read_all(log: SegmentedLog) -> bytes:
+    parts = []
+    offset = log.start_offset
+    while data := log.read(offset, 200):
+        parts.append(data)
+        offset = list(headers(data))[-1].end_offset
+    assert offset == log.end_offset
+    return b"".join(parts)
+
+
+def without_cache(log: SegmentedLog) -> None:
+    log._tail = TailCache(capacity=0)
+
+
+def fresh_disk(seed: int) -> SimulatedDisk:
+    """A simulated disk with an empty folder `log`, which no power loss takes away."""
+    disk = SimulatedDisk(EventHeap(), Random(seed))
+    disk.mount(Process("test"))
+    disk.make_directory("log")
+    disk.sync_directory(".")
+    return disk
+
+
+def restart_after_power_loss(disk: SimulatedDisk) -> None:
+    """What was not synced is lost, or some of it."""
+    disk.lose_power()
+    disk.mount(Process("test"))
+
+
+def fail_with_io_error(*arguments: object) -> None:
+    raise OSError(5, "Input/output error")
+
+
+def fail_with_disk_full(*arguments: object, **options: object) -> None:
+    raise OSError(28, "No space left on device")

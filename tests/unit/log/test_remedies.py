@@ -1,0 +1,36 @@
+"""Whoever is advised to format a folder anew learns that the vote is gone with it, and how to give it back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from quorumd.cli.root import quorumd as command
+from quorumd.log.remedies import REFORMAT_REMEDY
+
+SOURCES = Path(__file__).resolve().parents[3] / "quorumd"
+
+
+def test_the_advice_names_the_vote_and_commands_that_exist() -> None:
+    assert "The vote is gone with the folder" in REFORMAT_REMEDY
+    named = re.findall(r"`quorumd quorum ([a-z-]+)`", REFORMAT_REMEDY)
+    assert named == ["remove-voter", "add-voter"]
+    assert set(named) <= command.commands["quorum"].commands.keys()  # type: ignore[attr-defined]  # a group
+
+
+def test_no_error_words_it_another_way() -> None:
+    own_words = re.compile(
+        r"format(ted)?\s+(it|this|the (data )?folder|another folder)\b(?![^\n]*without a vote)"
+    )
+    found = [
+        str(path)
+        for path in SOURCES.rglob("*.py")
+        if path.name != "remedies.py" and own_words.search(re.sub(r'"\s*f?"', "", _messages(path)))
+    ]
+    assert found == []
+
+
+def _messages(path: Path) -> str:
+    """What is quoted in a file, without docstrings."""
+    text = re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL)
+    return "\n".join(re.findall(r'"(?:[^"\\\n]|\\.)*"', text))

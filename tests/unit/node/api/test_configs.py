@@ -1,0 +1,448 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from quorumd.controller.cluster_image import ELR_VERSION, ClusterImage, ResourceType
+from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.partition import Partition, PartitionId, partition_record
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.node.api.configs import ConfigApis
+from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.state import metadata_writer
+from quorumd.node.state.metadata_writer import MetadataWriter
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.statistics import NodeStatistics
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import (
+    alter_configs_request,
+    describe_configs_request,
+    incremental_alter_configs_request,
+)
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.metadata_record import decode_record
+from tests.support.recording_session import RecordingSession, request_of
+from tests.support.state_machines import state_machine_of
+
+BROKER, TOPIC = int(ResourceType.BROKER), int(ResourceType.TOPIC)
+SET, DELETE, APPEND = 0, 1, 2
+Alteration = tuple[int, str, list[tuple[str, int, str | None]]]
+
+
+@dataclass
+class Machine:
+    image: ClusterImage = field(default_factory=ClusterImage)
+
+
+class World:
+    """Node 1, which leads until `lose_leadership`. Reads are confirmed when `confirm` says so."""
+
+    def __init__(self) -> None:
+        self.is_leader = True
+        self.has_room = True
+        self.reads: list[Callable[[bool], None]] = []
+        self.forwarded: list[tuple[Request, Callable[[Any], None] | None]] = []
+        self.batches: list[list[Any]] = []
+        self.machine = Machine()
+        self.statistics = NodeStatistics()
+        self.proposals = Proposals(
+            self._append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None
+        )
+        machine = state_machine_of(self.machine.image)
+        self.controller = Controller(
+            ControllerSettings(), lambda: "cluster", lambda: 0.0, lambda: 0, lambda: ZERO_UUID
+        )
+        self.controller.image = self.machine.image
+        self.configs = ConfigApis(
+            1,
+            (("broker.id", "1"), ("log.dirs", "/data")),
+            lambda: self.is_leader,
+            machine,
+            self.controller,
+            self.statistics,
+            MetadataWriter(lambda: self.has_room, machine, self.proposals, lambda elections: None),
+            ResponsePurgatory(self.statistics, self.proposals, self.reads.append, self._forward),
+        )
+
+    def commit(self) -> None:
+        self.proposals.committed(sum(map(len, self.batches)))
+
+    def confirm(self, confirmed: bool = True) -> None:
+        reads, self.reads[:] = list(self.reads), []
+        for outcome in reads:
+            outcome(confirmed)
+
+    def lose_leadership(self) -> None:
+        """In the order of a node: what is proposed first, then the reads."""
+        self.is_leader = False
+        self.proposals.lost()
+        self.confirm(False)
+
+    def alter(
+        self, *changes: Alteration, session: RecordingSession | None = None, validate_only: bool = False
+    ) -> RecordingSession:
+        wire = incremental_alter_configs_request
+        resources = [
+            wire.AlterConfigsResource(kind, name, [wire.AlterableConfig(*config) for config in configs])
+            for kind, name, configs in changes
+        ]
+        session = session or RecordingSession()
+        message = wire.IncrementalAlterConfigsRequest(resources, validate_only)
+        self.configs.incremental_alter_configs(session, request_of(message, 1))
+        return session
+
+    def describe(
+        self, *resources: tuple[int, str], session: RecordingSession | None = None, **fields: Any
+    ) -> RecordingSession:
+        wire = describe_configs_request
+        keys = fields.pop("keys", None)
+        message = wire.DescribeConfigsRequest(
+            [wire.DescribeConfigsResource(kind, name, keys) for kind, name in resources], **fields
+        )
+        session = session or RecordingSession()
+        self.configs.describe_configs(session, request_of(message, 4))
+        return session
+
+    def read(self, kind: int, name: str, **fields: Any) -> list[tuple[str, str | None, int]]:
+        """(name, value, source) of the configs of a resource."""
+        session = self.describe((kind, name), **fields)
+        self.confirm()
+        (result,) = session.answers[0].results
+        assert result.error_code == 0
+        return [(entry.name, entry.value, entry.config_source) for entry in result.configs]
+
+    def _append(self, values: Sequence[bytes]) -> int:
+        self.batches.append([decode_record(value) for value in values])
+        return sum(map(len, self.batches))
+
+    def _forward(self, session: Session, request: Request, hook: Callable[[Any], None] | None = None) -> None:
+        self.forwarded.append((request, hook))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def errors(session: RecordingSession) -> list[int]:
+    (answer,) = session.answers
+    return [response.error_code for response in answer.responses]
+
+
+# Changes
+
+
+def test_a_change_is_answered_when_it_is_committed_and_not_before(world: World) -> None:
+    session = world.alter((BROKER, "7", [("a", SET, "1"), ("b", SET, "2")]))
+    ((first, second),) = world.batches
+    assert isinstance(first, ConfigRecord)
+    assert (first.resource_type, first.resource_name, first.name, first.value) == (BROKER, "7", "a", "1")
+    assert second.name == "b"
+    assert session.answers == []
+    world.commit()
+    assert errors(session) == [0]
+
+
+def test_a_change_is_planned_on_what_is_proposed_before_it(world: World) -> None:
+    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "b")]))
+    assert [record.value for batch in world.batches for record in batch] == ["a", "a,b"]
+
+
+def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World) -> None:
+    session = world.alter(
+        (TOPIC, "t", [("retention.ms", SET, "1")]),
+        (BROKER, "7", [("a", SET, "1")]),
+        (BROKER, "8", [("", SET, "1")]),
+    )
+    world.commit()
+    assert errors(session) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0, ErrorCode.INVALID_CONFIG]
+    assert [record.resource_name for batch in world.batches for record in batch] == ["7"]
+    assert world.statistics.error_answers == {
+        (44, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): 1,
+        (44, ErrorCode.INVALID_CONFIG): 1,
+    }
+
+
+def test_a_resource_that_is_named_twice_is_changed_once(world: World) -> None:
+    session = world.alter((BROKER, "7", [("a", SET, "1")]), (BROKER, "7", [("a", SET, "2")]))
+    world.commit()
+    assert errors(session) == [0, ErrorCode.INVALID_REQUEST]
+    assert [record.value for batch in world.batches for record in batch] == ["1"]
+
+
+def test_the_older_form_deletes_what_it_does_not_name(world: World) -> None:
+    world.alter((BROKER, "7", [("gone", SET, "1"), ("kept", SET, "1")]))
+    world.commit()
+    wire = alter_configs_request
+    message = wire.AlterConfigsRequest(
+        [wire.AlterConfigsResource(BROKER, "7", [wire.AlterableConfig("kept", "2")])]
+    )
+    session = RecordingSession()
+    world.configs.alter_configs(session, request_of(message, 2))
+    world.commit()
+    assert errors(session) == [0]
+    assert [(record.name, record.value) for record in world.batches[-1]] == [("gone", None), ("kept", "2")]
+
+
+def test_losing_leadership_leaves_the_outcome_open_and_sends_nothing_elsewhere(world: World) -> None:
+    """The records may yet be committed: carrying the change out again could have it twice."""
+    session = world.alter((BROKER, "7", [("a", SET, "1")]))
+    world.lose_leadership()
+    assert errors(session) == [ErrorCode.NOT_CONTROLLER]
+    assert session.refusals == 0
+    assert world.statistics.error_answers == {(44, ErrorCode.NOT_CONTROLLER): 1}
+    assert world.forwarded == []
+    assert world.machine.image.config((BROKER, "7")) == {}
+
+
+def test_a_full_disk_refuses_changes_and_serves_reads(world: World) -> None:
+    world.has_room = False
+    assert errors(world.alter((BROKER, "7", [("a", SET, "1")]))) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert world.read(BROKER, "7") == []
+
+
+def test_more_than_a_batch_can_hold_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_writer, "MAX_BATCH_BYTES", 100)
+    session = world.alter((BROKER, "7", [(f"name-{n}", SET, "value") for n in range(10)]))
+    assert errors(session) == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert world.batches == []
+    assert world.machine.image.config((BROKER, "7")) == {}
+
+
+# Answers that change nothing
+
+
+def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
+    """A leader that was replaced unawares may hold what is long gone: APPEND of a present item is no proof."""
+    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
+    world.commit()
+    session = world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    assert session.answers == []
+    world.confirm()
+    assert errors(session) == [0]
+    assert len(world.batches) == 1
+
+
+def test_a_change_of_nothing_that_is_not_confirmed_goes_to_the_next_leader(world: World) -> None:
+    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
+    world.commit()
+    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    world.lose_leadership()
+    assert len(world.forwarded) == 1
+
+
+def test_a_change_of_nothing_waits_for_what_it_rests_on(world: World) -> None:
+    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
+    session = world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    world.confirm()
+    assert session.answers == []
+    world.commit()
+    assert errors(session) == [0]
+
+
+def test_validate_only_changes_nothing(world: World) -> None:
+    session = world.alter((BROKER, "7", [("a", SET, "1")]), (TOPIC, "t", []), validate_only=True)
+    world.confirm()
+    assert errors(session) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert world.batches == []
+
+
+# Reads
+
+
+def test_a_read_waits_for_its_confirmation(world: World) -> None:
+    session = world.describe((BROKER, "7"))
+    assert session.answers == []
+    world.confirm()
+    assert len(session.answers) == 1
+
+
+def test_a_read_shows_what_was_proposed_before_it_once_that_is_committed(world: World) -> None:
+    world.alter((BROKER, "7", [("a", SET, "1")]))
+    session = world.describe((BROKER, "7"))
+    world.confirm()
+    assert session.answers == [], "nobody may see what may yet be taken back"
+    world.commit()
+    assert session.answers[0].results[0].configs[0].value == "1"
+
+
+@pytest.mark.parametrize("confirmed_before", [True, False])
+def test_a_read_that_loses_its_leader_is_asked_of_the_next_one(world: World, confirmed_before: bool) -> None:
+    world.alter((BROKER, "7", [("a", SET, "1")]))
+    session = world.describe((BROKER, "1"))
+    if confirmed_before:
+        world.confirm()
+    world.lose_leadership()
+    assert session.answers == []
+    ((_, hook),) = world.forwarded
+    assert hook is not None
+
+
+def test_configs_of_a_broker_come_in_layers_of_which_the_first_wins(world: World) -> None:
+    world.alter((BROKER, "1", [("a", SET, "own")]), (BROKER, "", [("a", SET, "all"), ("b", SET, "all")]))
+    world.commit()
+    assert world.read(BROKER, "1") == [
+        ("a", "own", 2),
+        ("b", "all", 3),
+        ("broker.id", "1", 4),
+        ("log.dirs", "/data", 4),
+    ]
+    assert world.read(BROKER, "2") == [("a", "all", 3), ("b", "all", 3)], "its properties are its own to tell"
+    assert world.read(BROKER, "") == [("a", "all", 3), ("b", "all", 3)]
+    assert world.read(BROKER, "1", keys=["b", "log.dirs"]) == [("b", "all", 3), ("log.dirs", "/data", 4)]
+
+
+def test_synonyms_are_the_layers_of_one_config(world: World) -> None:
+    world.alter((BROKER, "1", [("a", SET, "own")]), (BROKER, "", [("a", SET, "all")]))
+    world.commit()
+    session = world.describe((BROKER, "1"), keys=["a"], include_synonyms=True)
+    world.confirm()
+    (entry,) = session.answers[0].results[0].configs
+    assert [(s.value, s.source) for s in entry.synonyms] == [("own", 2), ("all", 3)]
+
+
+def test_what_cannot_be_described_says_why(world: World) -> None:
+    session = world.describe((TOPIC, "t"), (99, "x"))
+    world.confirm()
+    assert [result.error_code for result in session.answers[0].results] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert all(result.error_message for result in session.answers[0].results)
+
+
+# Another node leads
+
+
+def test_what_reaches_another_node_is_forwarded(world: World) -> None:
+    world.is_leader = False
+    world.alter((BROKER, "7", [("a", SET, "1")]))
+    world.describe((BROKER, "7"))
+    assert [request.api_key for request, _ in world.forwarded] == [44, 32]
+
+
+def test_a_client_of_controllers_is_told_to_look_for_the_leader(world: World) -> None:
+    world.is_leader = False
+    for ask in (
+        lambda session: world.alter((BROKER, "7", [("a", SET, "1")]), session=session),
+        lambda session: world.describe((BROKER, "7"), session=session),
+    ):
+        session = RecordingSession(is_controller_client=True)
+        ask(session)
+        assert session.refusals == 1
+    assert world.forwarded == []
+
+
+def test_the_node_adds_its_own_properties_to_what_the_leader_tells(world: World) -> None:
+    world.is_leader = False
+    world.describe((BROKER, "1"))
+    ((_, hook),) = world.forwarded
+    assert hook is not None
+    leader = World()
+    leader.configs._own_name = "3"
+    leader.alter((BROKER, "1", [("log.dirs", SET, "dynamic")]))
+    leader.commit()
+    session = leader.describe((BROKER, "1"), (BROKER, "2"))
+    leader.confirm()
+    (answer,) = session.answers
+    hook(answer)
+    assert [(e.name, e.value) for e in answer.results[0].configs] == [
+        ("log.dirs", "dynamic"),
+        ("broker.id", "1"),
+    ]
+    assert answer.results[1].configs == []
+
+
+# Topics
+
+TOPIC_ID = KafkaUuid(b"the topic's id..")
+
+
+@pytest.fixture
+def with_topic(world: World) -> World:
+    """A topic "t", of whose partition one replica is in sync and the other in the ELR; min.insync.replicas is 2."""
+    world.machine.image.apply(FeatureLevelRecord("metadata.version", 25), [])
+    world.machine.image.apply(FeatureLevelRecord(ELR_VERSION, 1), [])
+    world.machine.image.apply(TopicRecord("t", TOPIC_ID), [])
+    partition = Partition((1, 2), (1,), 1, elr=(2,))
+    world.machine.image.apply(partition_record(PartitionId(TOPIC_ID, 0), partition), [])
+    world.machine.image.set_config((TOPIC, "t"), "min.insync.replicas", "2", [])
+    return world
+
+
+def test_what_follows_from_a_change_is_in_the_same_batch(with_topic: World) -> None:
+    session = with_topic.alter((TOPIC, "t", [("min.insync.replicas", SET, "1")]))
+    (batch,) = with_topic.batches
+    assert [record.NAME for record in batch] == ["ConfigRecord", "PartitionChangeRecord"]
+    assert with_topic.machine.image.topics[TOPIC_ID].partitions[0].elr == ()
+    with_topic.commit()
+    assert errors(session) == [0]
+    assert with_topic.machine.image.min_isr("t") == 1
+
+
+def test_leadership_that_is_lost_takes_back_what_followed_too(with_topic: World) -> None:
+    before = with_topic.machine.image.fingerprint()
+    with_topic.alter((TOPIC, "t", [("min.insync.replicas", SET, "1")]))
+    assert with_topic.machine.image.fingerprint() != before
+    with_topic.lose_leadership()
+    assert with_topic.machine.image.fingerprint() == before
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "operation", "value"),
+    [
+        ((TOPIC, "t"), "min.insync.replicas", SET, "0"),
+        ((TOPIC, "t"), "unclean.leader.election.enable", SET, "perhaps"),
+        ((TOPIC, "t"), "no.such.config", SET, "1"),
+        ((TOPIC, "t"), "retention.ms", APPEND, "1"),
+        ((BROKER, ""), "min.insync.replicas", SET, "none"),
+    ],
+)
+def test_what_no_topic_can_have_is_refused(
+    with_topic: World, resource: tuple[int, str], name: str, operation: int, value: str
+) -> None:
+    session = with_topic.alter((*resource, [(name, operation, value)]))
+    with_topic.confirm()
+    assert errors(session) == [ErrorCode.INVALID_CONFIG]
+    assert name in session.answers[0].responses[0].error_message
+    assert with_topic.batches == []
+
+
+def test_a_list_is_appended_to_what_holds_without_a_value(with_topic: World) -> None:
+    with_topic.alter((TOPIC, "t", [("cleanup.policy", APPEND, "compact")]))
+    assert [record.value for record in with_topic.batches[0]] == ["delete,compact"]
+
+
+def test_a_topic_is_described_with_all_that_holds_for_it(with_topic: World) -> None:
+    with_topic.machine.image.set_config((BROKER, ""), "log.retention.ms", "7", [])
+    session = with_topic.describe((TOPIC, "t"), include_synonyms=True)
+    with_topic.confirm()
+    (result,) = session.answers[0].results
+    told = {entry.name: entry for entry in result.configs}
+    assert len(told) > 30
+    own, of_brokers, built_in = (
+        told[name] for name in ("min.insync.replicas", "retention.ms", "segment.bytes")
+    )
+    assert [(e.value, e.config_source, e.config_type) for e in (own, of_brokers, built_in)] == [
+        ("2", 1, 3),
+        ("7", 3, 5),
+        ("1073741824", 5, 3),
+    ]
+    assert not any(entry.read_only for entry in result.configs)
+    assert [(s.name, s.value, s.source) for s in of_brokers.synonyms] == [
+        ("log.retention.ms", "7", 3),
+        ("log.retention.ms", "604800000", 5),
+    ]
+
+
+def test_only_the_configs_that_are_asked_for_are_described(with_topic: World) -> None:
+    keys = ["min.insync.replicas", "no.such.config"]
+    assert with_topic.read(TOPIC, "t", keys=keys) == [("min.insync.replicas", "2", 1)]

@@ -1,0 +1,338 @@
+"""Checks before the engine is asked, and its answers on the wire; the wire forms themselves are tested elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.statistics import NodeStatistics
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import (
+    begin_quorum_epoch_request,
+    describe_quorum_request,
+    end_quorum_epoch_request,
+    fetch_quorum_records_request,
+    fetch_request,
+    fetch_snapshot_request,
+    vote_request,
+)
+from quorumd.raft.description import QuorumDescription, ReplicaDescription
+from quorumd.raft.effects import Respond
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import Event, RequestReceived
+from quorumd.raft.messages import (
+    BeginEpochRequest,
+    FetchResponse,
+    LeaderResponse,
+    SnapshotResponse,
+    VoteResponse,
+)
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from tests.support.recording_session import RecordingSession, request_of
+from tests.support.virtual_time import VirtualTime
+
+OURS, THEIRS = "o" * 22, "t" * 22
+DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
+LEADER = Endpoint("CONTROLLER", "host-2", 9092)
+VOTER = Voter(ReplicaKey(2, DIRECTORY), (LEADER,))
+
+
+@dataclass
+class Engine:
+    """What is told of the engine: node 2 leads and describes itself."""
+
+    is_leader: bool = True
+    leader_id: int = 2
+    epoch: int = 5
+    high_watermark: int = 9
+    voters: VoterAssignment = field(default_factory=lambda: VoterAssignment(VoterSet((VOTER,)), (2, 3)))
+
+    def accepts_leader(self, announced: BeginEpochRequest) -> bool:
+        return announced.epoch >= self.epoch
+
+    def describe(self, now: float) -> QuorumDescription:
+        return QuorumDescription(
+            2,
+            5,
+            9,
+            (
+                ReplicaDescription(ReplicaKey(2, DIRECTORY), 12, 0.0, 0.0),
+                ReplicaDescription(ReplicaKey(3), -1, inf, inf),
+            ),
+            (ReplicaDescription(ReplicaKey(7), 9, 400.0, 1500.0),),
+        )
+
+
+class Log:
+    """Says what it was asked for."""
+
+    end_offset = 12
+
+    def read(self, offset: int, limit: int, max_offset: int | None = None) -> bytes:
+        return f"{offset} {limit} {max_offset}".encode()
+
+
+class World:
+    def __init__(self) -> None:
+        self.time = VirtualTime()
+        self.engine = Engine()
+        self.endpoint: Endpoint | None = LEADER
+        self.events: list[Event] = []
+        self.forwarded: list[Request] = []
+        self.learned: list[tuple[BeginEpochRequest, int]] = []
+        self.learned_when_stepped: list[int] = []
+        self.session = RecordingSession()
+        self.leads = True
+        self.statistics = NodeStatistics()
+        self.requests = QuorumApis(
+            cast(RaftEngine, self.engine),
+            cast(SegmentedLog, Log()),
+            self.time.clock,
+            ClusterIdentity(OURS, SimulatedEntropy(Random(1))),
+            self.statistics,
+            self._step,
+            lambda node_id: self.endpoint,
+            lambda announced, end_offset: self.learned.append((announced, end_offset)),
+            lambda: self.leads and self.engine.is_leader,
+            self._forward,
+        )
+        self.handlers = dict(self.requests.handlers())
+
+    def _step(self, event: Event) -> None:
+        self.events.append(event)
+        self.learned_when_stepped.append(len(self.learned))
+
+    def ask(self, message: Any, version: int) -> Any:
+        """The answer, None while the engine has it."""
+        answered = len(self.session.answers)
+        self.handlers[message.API_KEY](self.session, request_of(message, version))
+        return self.session.answers[-1] if len(self.session.answers) > answered else None
+
+    def engine_answers(self, response: Any) -> Any:
+        event = self.events[-1]
+        assert isinstance(event, RequestReceived)
+        self.requests.respond(Respond(event.reply, response))
+        return self.session.answers[-1]
+
+    def _forward(self, session: Session, request: Request) -> None:
+        self.forwarded.append(request)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def request_for(
+    api_key: int, version: int, cluster_id: str | None = OURS, topic: str = METADATA_TOPIC
+) -> Any:
+    if api_key == ApiKey.FETCH:
+        by_id = version >= 13
+        wire = fetch_request
+        topic_id = METADATA_TOPIC_ID if topic == METADATA_TOPIC else KafkaUuid(b"\x09" * 16)
+        fetched = (
+            wire.FetchTopic(topic_id=topic_id, partitions=[wire.FetchPartition()])
+            if by_id
+            else wire.FetchTopic(topic=topic, partitions=[wire.FetchPartition()])
+        )
+        return wire.FetchRequest(cluster_id, topics=[fetched])
+    if api_key == ApiKey.FETCH_QUORUM_RECORDS:
+        return fetch_quorum_records_request.FetchQuorumRecordsRequest(cluster_id)
+    if api_key == ApiKey.FETCH_SNAPSHOT:
+        snapshot = fetch_snapshot_request
+        return snapshot.FetchSnapshotRequest(
+            cluster_id,
+            topics=[snapshot.TopicSnapshot(topic, [snapshot.PartitionSnapshot(0, 5, snapshot.SnapshotId())])],
+        )
+    if api_key == ApiKey.VOTE:
+        return vote_request.VoteRequest(
+            cluster_id, topics=[vote_request.TopicData(topic, [vote_request.PartitionData()])]
+        )
+    if api_key == ApiKey.BEGIN_QUORUM_EPOCH:
+        begin = begin_quorum_epoch_request
+        return begin.BeginQuorumEpochRequest(
+            cluster_id, topics=[begin.TopicData(topic, [begin.PartitionData()])]
+        )
+    end = end_quorum_epoch_request
+    return end.EndQuorumEpochRequest(cluster_id, [end.TopicData(topic, [end.PartitionData()])])
+
+
+ASKED_OF_THE_ENGINE = [
+    (key, version)
+    for key in (
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_QUORUM_RECORDS,
+        ApiKey.FETCH,
+        ApiKey.FETCH_SNAPSHOT,
+    )
+    for version in range(APIS[key].min_version, APIS[key].max_version + 1)
+]
+
+
+@pytest.mark.parametrize(("api_key", "version"), ASKED_OF_THE_ENGINE, ids=str)
+def test_hole_23_another_cluster_is_refused_at_the_top_and_nobody_is_not(
+    world: World, api_key: int, version: int
+) -> None:
+    answer = world.ask(request_for(api_key, version, THEIRS), version)
+    assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert world.statistics.error_answers == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
+    assert world.events == []
+    for cluster_id in (OURS, None):
+        assert world.ask(request_for(api_key, version, cluster_id), version) is None
+    assert len(world.events) == 2
+
+
+NESTED = [(key, version) for key, version in ASKED_OF_THE_ENGINE if key != ApiKey.FETCH_QUORUM_RECORDS]
+"""Those that name topics and partitions; FetchQuorumRecords is flat."""
+
+
+def partition_of(api_key: int, answer: Any) -> Any:
+    """What an answer says of the metadata log."""
+    if api_key == ApiKey.FETCH_QUORUM_RECORDS:
+        return answer
+    topics = answer.responses if api_key == ApiKey.FETCH else answer.topics
+    return topics[0].partitions[0]
+
+
+@pytest.mark.parametrize(("api_key", "version"), NESTED, ids=str)
+def test_hole_42_another_topic_is_refused_in_its_slot(world: World, api_key: int, version: int) -> None:
+    answer = world.ask(request_for(api_key, version, topic="another"), version)
+    assert answer.error_code == 0
+    assert partition_of(api_key, answer).error_code in (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+    assert world.events == []
+
+
+@pytest.mark.parametrize(("api_key", "version"), ASKED_OF_THE_ENGINE, ids=str)
+def test_every_answer_of_the_engine_says_who_leads(world: World, api_key: int, version: int) -> None:
+    world.ask(request_for(api_key, version), version)
+    response: Any
+    if api_key == ApiKey.VOTE:
+        response = VoteResponse(ErrorCode.NONE, 2, 5, False)
+    elif api_key in (ApiKey.FETCH, ApiKey.FETCH_QUORUM_RECORDS):
+        response = FetchResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5)
+    elif api_key == ApiKey.FETCH_SNAPSHOT:
+        response = SnapshotResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, OffsetAndEpoch(0, 0))
+    else:
+        response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 2, 5)
+    answer = world.engine_answers(response)
+    partition = partition_of(api_key, answer)
+    if api_key in (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT):
+        told = (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+    else:
+        told = (partition.leader_id, partition.leader_epoch)
+    assert told == (2, 5)
+    assert partition.error_code == response.error
+    expected = {} if response.error is ErrorCode.NONE else {(api_key, response.error): 1}
+    assert world.statistics.error_answers == expected
+    has_endpoints = version >= {ApiKey.FETCH: 16, ApiKey.FETCH_QUORUM_RECORDS: 0}.get(ApiKey(api_key), 1)
+    assert [(e.host, e.port) for e in answer.node_endpoints] == ([("host-2", 9092)] if has_endpoints else [])
+
+
+@pytest.mark.parametrize(("epoch", "learned"), [(4, 0), (5, 1)])
+def test_address_of_an_accepted_leader_is_learned_before_the_engine_fetches(
+    world: World, epoch: int, learned: int
+) -> None:
+    wire = begin_quorum_epoch_request
+    message = wire.BeginQuorumEpochRequest(
+        OURS,
+        topics=[wire.TopicData(METADATA_TOPIC, [wire.PartitionData(0, leader_id=2, leader_epoch=epoch)])],
+        leader_endpoints=[wire.LeaderEndpoint(*LEADER)],
+        boot_timestamp=77,
+    )
+    world.ask(message, 1)
+    assert (len(world.learned), world.learned_when_stepped) == (learned, [learned])
+    for announced, end_offset in world.learned:
+        assert (announced.endpoints, announced.boot_timestamp, end_offset) == ((LEADER,), 77, 12)
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.FETCH, ApiKey.FETCH_QUORUM_RECORDS])
+def test_records_are_read_just_before_they_leave(world: World, api_key: int) -> None:
+    version = APIS[api_key].max_version
+    world.ask(request_for(api_key, version), version)
+    response = FetchResponse(ErrorCode.NONE, 2, 5, 9)
+    response.read_start_offset, response.read_limit, response.read_max_offset = 3, 100, 9
+    answer = world.engine_answers(response)
+    assert partition_of(api_key, answer).records == b"3 100 9"
+    world.ask(request_for(api_key, version), version)
+    response.read_max_offset = -1
+    answer = world.engine_answers(response)
+    assert partition_of(api_key, answer).records == b"3 100 None"
+
+
+# DescribeQuorum
+
+
+def describe(topic: str = METADATA_TOPIC, partition: int = 0) -> Any:
+    wire = describe_quorum_request
+    return wire.DescribeQuorumRequest([wire.TopicData(topic, [wire.PartitionData(partition)])])
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_leader_describes_the_quorum(world: World, version: int) -> None:
+    answer = world.ask(describe(), version)
+    (partition,) = answer.topics[0].partitions
+    assert (answer.error_code, partition.error_code) == (0, 0)
+    assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (2, 5, 9)
+    now = world.time.clock.wall_ms()
+    states = [*partition.current_voters, *partition.observers]
+    assert [
+        (s.replica_id, s.log_end_offset, s.last_fetch_timestamp, s.last_caught_up_timestamp) for s in states
+    ] == [(2, 12, now, now), (3, -1, -1, -1), (7, 9, now - 400, now - 1500)]
+    assert partition.leader_id in [state.replica_id for state in partition.current_voters]
+    assert [target.voter_id for target in partition.target_voters] == [2, 3]
+    if version >= 2:
+        assert states[0].replica_directory_id == DIRECTORY
+        (node,) = answer.nodes
+        assert (node.node_id, [(e.name, e.host, e.port) for e in node.listeners]) == (2, [tuple(LEADER)])
+    else:
+        assert answer.nodes == []
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_who_does_not_lead_tells_clients_of_controllers_who_does(world: World, version: int) -> None:
+    world.engine.is_leader = False
+    world.session.is_controller_client = True
+    (partition,) = world.ask(describe(), version).topics[0].partitions
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (partition.leader_id, partition.leader_epoch) == (2, 5)
+    assert bool(partition.error_message) == (version >= 2)
+    assert world.forwarded == []
+
+
+def test_a_leader_on_its_way_out_describes_nothing(world: World) -> None:
+    """Stock tools fail where the leader is none of the voters."""
+    world.leads, world.session.is_controller_client = False, True
+    (partition,) = world.ask(describe(), 2).topics[0].partitions
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    world.session.is_controller_client = False
+    world.ask(describe(), 2)
+    assert len(world.forwarded) == 1
+
+
+def test_clients_of_brokers_get_it_from_the_leader(world: World) -> None:
+    world.engine.is_leader = False
+    assert world.ask(describe(), 2) is None
+    assert len(world.forwarded) == 1
+
+
+@pytest.mark.parametrize("engine_request", [describe("another"), describe(partition=1)])
+def test_another_partition_is_not_here(world: World, engine_request: Any) -> None:
+    (partition,) = world.ask(engine_request, 2).topics[0].partitions
+    assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,213 @@
+"""Whole nodes that are too far behind for records: from the leader's redirection to the state they end up with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log import LogSettings
+from quorumd.log.meta_properties import partition_folder
+from quorumd.node.node import Node
+from quorumd.node.snapshots.builder import build_snapshot
+from quorumd.protocol.messages import incremental_alter_configs_request
+from quorumd.raft.settings import RaftSettings
+from tests.support.nodes import FOLDER, NO_IDLE_RECORDS, Cluster, host_of
+
+SMALL = LogSettings(segment_bytes=1000, allocate_bytes=0)
+PIECES = RaftSettings(snapshot_max_bytes=300)
+BROKER = 4
+
+
+def write(cluster: Cluster, count: int, value: str) -> None:
+    wire = incremental_alter_configs_request
+    client = cluster.client(cluster.leader().settings.node_id)
+    for n in range(count):
+        changes = [wire.AlterableConfig(f"c{n % 30}", 0, f"{value}{n}")]
+        answer: Any = client.ask(
+            wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(BROKER, "7", changes)]), 1
+        )
+        assert answer.responses[0].error_code == 0
+    client.close()
+
+
+def cut(cluster: Cluster, node: Node) -> OffsetAndEpoch:
+    """Build a snapshot of all that is committed and let the log of `node` begin there."""
+    disk = cluster.disks[node.settings.node_id]
+    built = build_snapshot(disk, FOLDER, node.state_machine.committed_offset, "test")
+    assert built is not None
+    node.log.snapshots.rescan()
+    node.log.delete_before(built.snapshot)
+    assert node.log.start_offset == built.snapshot.offset
+    return built.snapshot
+
+
+def caught_up(cluster: Cluster, node_id: int) -> bool:
+    leader, node = cluster.leader(), cluster.nodes[node_id]
+    return node.state_machine.applied_offset == leader.state_machine.committed_offset
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three voters whose logs have many segments, and who fetch snapshots in small pieces."""
+    return Cluster(3, raft=PIECES, log=SMALL, controller=NO_IDLE_RECORDS)
+
+
+def start_without(cluster: Cluster) -> int:
+    """One follower, which is returned, goes away, and the others go on writing."""
+    cluster.start()
+    write(cluster, 10, "before")
+    away: int = cluster.follower().settings.node_id
+    cluster.run_until(lambda: caught_up(cluster, away))
+    cluster.kill(away)
+    write(cluster, 50, "meanwhile")
+    cluster.run(1000)
+    return away
+
+
+def assert_same(cluster: Cluster, node_id: int, role: str = "follower") -> None:
+    leader, node = cluster.leader(), cluster.nodes[node_id]
+    assert node.state_machine.image.configs == leader.state_machine.image.configs
+    assert node.engine.voters == leader.engine.voters
+    assert node.identity.cluster_id == leader.identity.cluster_id
+    assert (node.engine.role_name, cluster.exits) == (role, [])
+
+
+def test_a_follower_that_was_away_catches_up_from_a_snapshot(cluster: Cluster) -> None:
+    away = start_without(cluster)
+    for node in cluster.nodes.values():
+        snapshot = cut(cluster, node)
+    write(cluster, 5, "after")
+    cluster.start(away)
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert cluster.nodes[away].log.start_offset == snapshot.offset
+    assert_same(cluster, away)
+    leader = cluster.leader()
+    files = cluster.disks[away].contents(), cluster.disks[leader.settings.node_id].contents()
+    path = f"/{leader.log.snapshots.path(snapshot).lstrip('/')}"
+    assert files[0][path] == files[1][path]
+
+
+def test_an_empty_disk_begins_with_the_snapshot_though_the_log_is_whole(cluster: Cluster) -> None:
+    away = start_without(cluster)
+    for node in cluster.nodes.values():
+        disk = cluster.disks[node.settings.node_id]
+        assert build_snapshot(disk, FOLDER, node.state_machine.committed_offset, "test")
+        node.log.snapshots.rescan()
+    cluster.format(away)
+    cluster.start(away)
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert cluster.nodes[away].log.start_offset > 0
+    assert_same(cluster, away)
+
+
+def test_a_leader_that_goes_away_in_the_middle_is_replaced_by_one_with_the_same_file(
+    cluster: Cluster,
+) -> None:
+    away = start_without(cluster)
+    snapshots = {cut(cluster, node) for node in cluster.nodes.values()}
+    assert len(snapshots) == 1, "content and name are a function of the log"
+    (snapshot,) = snapshots
+    cluster.start(away)
+    node = cluster.nodes[away]
+    cluster.run_until(lambda: node.log.fetched_bytes(snapshot) >= 600)
+    here = node.log.fetched_bytes(snapshot)
+    assert node.log.start_offset == 0, "nothing is taken before it is whole"
+    cluster.kill(cluster.leader().settings.node_id)
+    sizes: list[int] = []
+    cluster.run_until(
+        lambda: sizes.append(node.log.fetched_bytes(snapshot)) or node.log.start_offset == snapshot.offset
+    )
+    assert min(size for size in sizes if size) == here, "nothing was fetched twice"
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert_same(cluster, away)
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_follower_that_is_killed_in_the_middle_goes_on_where_it_was(cluster: Cluster, pieces: int) -> None:
+    away = start_without(cluster)
+    for node in cluster.nodes.values():
+        snapshot = cut(cluster, node)
+    cluster.start(away)
+    log = cluster.nodes[away].log
+    cluster.run_until(lambda: log.fetched_bytes(snapshot) >= 300 * pieces)
+    cluster.kill(away)
+    cluster.start(away)
+    node = cluster.nodes[away]
+    sizes: list[int] = []
+    cluster.run_until(
+        lambda: sizes.append(node.log.fetched_bytes(snapshot)) or node.log.start_offset == snapshot.offset
+    )
+    assert sizes[0] == 300 * pieces
+    assert min(size for size in sizes if size) == 300 * pieces, "nothing was fetched twice"
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert_same(cluster, away)
+
+
+def test_a_follower_that_is_killed_before_the_whole_was_checked_fetches_it_again(cluster: Cluster) -> None:
+    away = start_without(cluster)
+    for node in cluster.nodes.values():
+        snapshot = cut(cluster, node)
+        size = node.log.snapshots.size(snapshot)
+    cluster.start(away)
+    log = cluster.nodes[away].log
+    cluster.run_until(lambda: log.fetched_bytes(snapshot) == size)
+    cluster.kill(away)
+    cluster.start(away)
+    assert cluster.nodes[away].log.fetched_bytes(snapshot) == size
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert_same(cluster, away)
+
+
+def test_a_snapshot_that_rotted_at_the_leader_is_never_taken(cluster: Cluster) -> None:
+    away = start_without(cluster)
+    rotten = []
+    for node in cluster.nodes.values():
+        snapshot = cut(cluster, node)
+        file = cluster.disks[node.settings.node_id].open(node.log.snapshots.path(snapshot))
+        rotten.append((file, file.read_at(400, 2)))
+        file.write_at(400, bytes(255 - byte for byte in rotten[-1][1]))
+    cluster.start(away)
+    node = cluster.nodes[away]
+    cluster.run(10_000)
+    assert (node.log.start_offset, node.log.latest_snapshot, cluster.exits) == (0, None, [])
+    names = cluster.disks[away].list_directory(partition_folder(FOLDER))
+    assert not any(name.endswith(".checkpoint") for name in names)
+    for file, sound in rotten:
+        file.write_at(400, sound)
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert_same(cluster, away)
+
+
+def test_who_took_a_snapshot_starts_from_it_and_can_lead(cluster: Cluster) -> None:
+    away = start_without(cluster)
+    for node in cluster.nodes.values():
+        snapshot = cut(cluster, node)
+    cluster.start(away)
+    cluster.run_until(lambda: caught_up(cluster, away))
+    cluster.kill(away)
+    cluster.start(away)
+    assert cluster.nodes[away].log.start_offset == snapshot.offset
+    cluster.run_until(lambda: caught_up(cluster, away))
+    assert_same(cluster, away)
+    configs = cluster.leader().state_machine.image.configs
+    while cluster.leader().settings.node_id != away:
+        leads = cluster.leader().settings.node_id
+        cluster.kill(leads)
+        cluster.leader()
+        cluster.start(leads)
+        cluster.run(3000)
+    assert cluster.nodes[away].state_machine.image.configs == configs
+    assert cluster.exits == []
+
+
+def test_an_observer_catches_up_too(cluster: Cluster) -> None:
+    start_without(cluster)
+    for node in cluster.nodes.values():
+        snapshot = cut(cluster, node)
+    cluster.format(9)
+    cluster.make(9, voter_addresses=tuple((n, host_of(n), 9092) for n in (1, 2, 3))).start()
+    cluster.run_until(lambda: caught_up(cluster, 9))
+    assert cluster.nodes[9].log.start_offset == snapshot.offset
+    assert_same(cluster, 9, role="observer")

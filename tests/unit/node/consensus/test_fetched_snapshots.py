@@ -1,0 +1,298 @@
+"""What the runner does with a snapshot that is fetched: kept, checked beside the event thread, taken for the log.
+
+The log and its files are real, on a simulated disk; engine and disk queue are scripted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from quorumd.errors import FlushFailed, StorageError
+from quorumd.ids import OffsetAndEpoch
+from quorumd.log.snapshot_file import file_name
+from quorumd.node.consensus.raft_runner import RaftRunner
+from quorumd.node.consensus.voter_records import VoterRecord
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.tick import Tick
+from quorumd.ports import Disk
+from quorumd.protocol.messages.voters_record import VotersRecord
+from quorumd.raft.effects import Effects, Respond, Send, SnapshotChunk
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import PeerRequestFailed, SnapshotChecked
+from quorumd.simulator.environment.disk import SimulatedDisk
+from tests.support.log_fixtures import (
+    batch,
+    fail_with_disk_full,
+    fail_with_io_error,
+    fill,
+    fresh_disk,
+    open_log,
+)
+from tests.support.snapshots import voters_record, write_snapshot
+from tests.support.virtual_time import VirtualTime
+from tests.unit.node.consensus.test_raft_runner import ANSWER, ASKED, ManualDisk, ScriptedEngine, fetch
+
+SNAPSHOT = OffsetAndEpoch(100, 3)
+FILE = file_name(SNAPSHOT)
+
+
+def content(voters: VotersRecord | None = None) -> bytes:
+    """A sound snapshot as its leader has it."""
+    disk = fresh_disk(9)
+    write_snapshot(disk, "log", SNAPSHOT, voters=voters)
+    file = disk.open(f"log/{FILE}")
+    return file.read_at(0, file.size())
+
+
+class Node:
+    """A runner on a real log of 10 records of epoch 1; `seen` is what its owner was told."""
+
+    def __init__(self) -> None:
+        self.files: SimulatedDisk = fresh_disk(1)
+        self.log = open_log(self.files, "log")
+        fill(self.log, 10)
+        self.log.begin_flush()()
+        self.time = VirtualTime()
+        self.engine = ScriptedEngine()
+        self.queue = ManualDisk()
+        self.seen: list[str] = []
+        self.voters: VoterRecord | None = None
+        self.broken_by: list[BaseException | str] = []
+        self.runner = RaftRunner(
+            cast(RaftEngine, self.engine),
+            self.log,
+            cast(Disk, self.queue),
+            self.time.clock,
+            NodeStatistics(),
+            Tick(self.time.clock.call_soon),
+            cast(Any, self),
+        )
+        self.runner.start()
+        self.engine.events.clear()
+
+    def step(self, effects: Effects) -> None:
+        self.engine.script.append(effects)
+        self.runner.step(ASKED)
+
+    def keep(self, data: bytes, position: int = 0, size: int | None = None) -> None:
+        size = position + len(data) if size is None else size
+        self.step(Effects(snapshot_chunk=SnapshotChunk(SNAPSHOT, position, data, size)))
+
+    def names(self) -> list[str]:
+        return [name for name in self.files.list_directory("log") if ".checkpoint" in name]
+
+    def checked(self) -> SnapshotChecked | None:
+        """What the engine was told of the snapshot, None if nothing."""
+        told = [event for event in self.engine.events if isinstance(event, SnapshotChecked)]
+        assert len(told) <= 1
+        return told[0] if told else None
+
+    # RunnerOwner
+
+    def respond(self, answer: Respond) -> None:
+        self.seen.append(f"answer {answer.reply}")
+
+    def send(self, send: Send) -> None:
+        self.seen.append(f"fetch at {cast(Any, send.request).offset}")
+
+    def prepare(self, send: Send) -> None:
+        """Nothing to prepare."""
+
+    def truncated(self, end_offset: int) -> None:
+        self.seen.append(f"truncated {end_offset}")
+
+    def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
+        self.seen.append(f"restarted at {snapshot.offset}, log ends at {self.log.end_offset}")
+        self.voters = voters
+
+    def committed(self, high_watermark: int) -> None:
+        self.seen.append(f"committed {high_watermark}")
+
+    def on_flush_completed(self) -> None:
+        """Nothing was gathered."""
+
+    def on_fatal_error(self, error: BaseException | str) -> None:
+        self.broken_by.append(error)
+        self.runner.stop()
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+# Keeping and checking
+
+
+def test_pieces_are_kept_and_the_whole_is_checked_beside_the_event_thread(node: Node) -> None:
+    data = content()
+    node.keep(data[:50], size=len(data))
+    assert node.log.fetched_bytes(SNAPSHOT) == 50
+    assert node.queue.queue == []
+    node.keep(data[50:], 50)
+    assert len(node.queue.queue) == 1
+    assert (node.log.latest_snapshot, node.names(), node.checked()) == (None, [f"{FILE}.part"], None)
+    node.queue.finish()
+    assert (node.log.latest_snapshot, node.names()) == (SNAPSHOT, [FILE])
+    checked = node.checked()
+    assert checked is not None
+    assert checked.voters is not None
+    assert (checked.snapshot, checked.voters.current.ids) == (SNAPSHOT, (1, 2, 3))
+
+
+@pytest.mark.parametrize("flipped", [30, 100, -10])
+def test_one_that_is_not_sound_is_never_shown(
+    node: Node, flipped: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = bytearray(content())
+    data[flipped] ^= 1
+    node.keep(bytes(data))
+    node.queue.finish()
+    assert node.checked() == SnapshotChecked(SNAPSHOT, None)
+    assert (node.log.latest_snapshot, node.names(), node.log.fetched_bytes(SNAPSHOT)) == (None, [], 0)
+    assert node.broken_by == []
+    assert FILE in caplog.text
+
+
+def test_one_that_names_impossible_voters_is_not_taken(node: Node) -> None:
+    node.keep(content(voters_record(1, 1)))
+    node.queue.finish()
+    assert node.checked() == SnapshotChecked(SNAPSHOT, None)
+    assert (node.log.latest_snapshot, node.names()) == (None, [f"{FILE}.corrupt"])
+    assert node.broken_by == []
+
+
+@pytest.mark.parametrize("fault", [fail_with_disk_full, fail_with_io_error])
+def test_a_disk_that_does_not_take_it_costs_the_snapshot_alone(
+    node: Node, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = content()
+    node.keep(data[:50], size=len(data))
+    file = type(node.files.open(f"log/{FILE}.part"))
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(file, "write_at", fault)
+        node.keep(data[50:], 50)
+    assert node.checked() is None, "the engine is in the middle of a step"
+    node.time.end_turn()
+    assert node.checked() == SnapshotChecked(SNAPSHOT, None)
+    assert (node.names(), node.queue.queue, node.broken_by) == ([], [], [])
+    assert FILE in caplog.text
+
+
+def test_one_that_cannot_be_put_in_place_is_fetched_again(node: Node) -> None:
+    node.keep(content())
+    node.queue.finish(StorageError("no rename"))
+    assert node.checked() == SnapshotChecked(SNAPSHOT, None)
+    assert node.broken_by == []
+
+
+@pytest.mark.parametrize("fault", [FlushFailed("the folder"), OSError(5, "EIO")])
+def test_a_disk_of_which_nothing_is_known_any_more_stops_the_node(node: Node, fault: Exception) -> None:
+    node.keep(content())
+    node.queue.finish(fault)
+    (broken_by,) = node.broken_by
+    assert isinstance(broken_by, FlushFailed)
+    assert node.checked() is None
+
+
+def test_nothing_comes_after_the_end(node: Node) -> None:
+    node.keep(content())
+    node.runner.stop()
+    node.queue.finish()
+    assert node.checked() is None
+
+
+# Taking it in place of the log
+
+
+def arrived(node: Node, voters: VotersRecord | None = None) -> Node:
+    node.keep(content(voters))
+    node.queue.finish()
+    node.engine.events.clear()
+    return node
+
+
+def test_the_log_begins_at_its_end_before_anything_else_is_done(node: Node) -> None:
+    arrived(node, voters_record(4, 5))
+    node.step(Effects(reset_to_snapshot=SNAPSHOT, send_after_flush=[fetch(100)], new_high_watermark=100))
+    assert node.seen == ["restarted at 100, log ends at 100", "fetch at 100", "committed 100"]
+    assert (node.log.start_offset, node.log.end_offset, node.log.last_epoch) == (100, 100, 3)
+    assert node.voters is not None
+    assert node.voters.offset == 99
+    assert node.voters.assignment.current.ids == (4, 5)
+    assert node.runner.durable_offset == 100
+
+
+def test_what_was_durable_of_a_longer_log_says_nothing_of_the_new_one(node: Node) -> None:
+    fill(node.log, 150 - node.log.end_offset, epoch=2)
+    node.step(Effects(append=batch(150, 2), append_end_offset=151))
+    node.queue.finish()
+    arrived(node)
+    node.step(Effects(reset_to_snapshot=SNAPSHOT))
+    assert node.runner.durable_offset == 100
+    node.seen.clear()
+    node.step(Effects(append=batch(100, 3), append_end_offset=101, send_after_flush=[fetch(101)]))
+    assert node.seen == []
+    node.queue.finish()
+    assert node.seen == ["fetch at 101"]
+
+
+@pytest.mark.parametrize("more", [5, 140], ids=["a shorter log", "a longer log"])
+def test_a_flush_that_was_overtaken_counts_for_nothing_behind_it(node: Node, more: int) -> None:
+    arrived(node)
+    fill(node.log, more, epoch=2)
+    end = node.log.end_offset
+    node.step(Effects(append=batch(end, 2), append_end_offset=end + 1))
+    node.step(Effects(reset_to_snapshot=SNAPSHOT))
+    node.step(Effects(append=batch(100, 3), append_end_offset=101, send_after_flush=[fetch(101)]))
+    node.seen.clear()
+    node.queue.finish()
+    assert (node.seen, node.runner.durable_offset) == ([], 100)
+    node.queue.finish()
+    assert (node.seen, node.runner.durable_offset) == (["fetch at 101"], 101)
+
+
+def test_a_flush_that_was_over_and_not_reported_yet_counts_for_nothing_either(node: Node) -> None:
+    arrived(node)
+    fill(node.log, 140, epoch=2)
+    node.step(Effects(append=batch(150, 2), append_end_offset=151))
+    ((operation, done),) = node.queue.queue
+    outcome = operation()
+    assert outcome == 151
+    node.queue.queue[:] = [(lambda: outcome, done)]
+    node.step(Effects(reset_to_snapshot=SNAPSHOT))
+    node.queue.finish()
+    assert node.runner.durable_offset == 100
+
+
+def test_fetches_that_were_held_back_for_the_old_log_fail_and_answers_leave(node: Node) -> None:
+    arrived(node)
+    held = fetch(11)
+    node.step(Effects(append=batch(10), append_end_offset=11, send_after_flush=[held, ANSWER]))
+    node.step(Effects(reset_to_snapshot=SNAPSHOT))
+    node.time.end_turn()
+    assert node.engine.events[-1] == PeerRequestFailed(2, held.request)
+    assert node.seen == ["answer asked", "restarted at 100, log ends at 100"]
+
+
+def test_a_log_that_cannot_be_replaced_stops_the_node(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived(node)
+    monkeypatch.setattr(node.files, "sync_directory", fail_with_io_error)
+    node.step(Effects(reset_to_snapshot=SNAPSHOT, send=[ANSWER]))
+    (fault,) = node.broken_by
+    assert isinstance(fault, FlushFailed)
+    assert node.seen == []
+
+
+def test_what_it_took_is_what_a_restart_finds(node: Node) -> None:
+    arrived(node)
+    node.step(Effects(reset_to_snapshot=SNAPSHOT))
+    node.step(Effects(append=batch(100, 3), append_end_offset=101))
+    node.queue.finish()
+    node.log.close()
+    again = open_log(node.files, "log")
+    assert (again.start_offset, again.end_offset, again.latest_snapshot) == (100, 101, SNAPSHOT)

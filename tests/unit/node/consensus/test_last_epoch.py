@@ -1,0 +1,52 @@
+"""Requests that name the largest epoch there is: a node must not fall over the one after it (found by fuzzing)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from quorumd.ids import METADATA_TOPIC, ZERO_UUID
+from quorumd.protocol.messages import begin_quorum_epoch_request, end_quorum_epoch_request, vote_request
+from quorumd.protocol.wire import Message
+from quorumd.raft.replica import MAX_EPOCH
+from tests.support.nodes import Cluster
+
+
+def vote(epoch: int, pre_vote: bool) -> Message:
+    wire = vote_request
+    partition = wire.PartitionData(0, epoch, 9, pre_vote=pre_vote)
+    return wire.VoteRequest(None, 1, [wire.TopicData(METADATA_TOPIC, [partition])])
+
+
+def begin(epoch: int) -> Message:
+    wire = begin_quorum_epoch_request
+    partition = wire.PartitionData(0, ZERO_UUID, 9, epoch)
+    return wire.BeginQuorumEpochRequest(None, -1, [wire.TopicData(METADATA_TOPIC, [partition])])
+
+
+def end(epoch: int) -> Message:
+    wire = end_quorum_epoch_request
+    partition = wire.PartitionData(0, 2, epoch)
+    return wire.EndQuorumEpochRequest(None, [wire.TopicData(METADATA_TOPIC, [partition])])
+
+
+MESSAGES: dict[str, tuple[Callable[[int], Message], int]] = {
+    "vote": (lambda epoch: vote(epoch, False), 2),
+    "pre-vote": (lambda epoch: vote(epoch, True), 2),
+    "begin": (begin, 1),
+    "end": (end, 1),
+}
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+@pytest.mark.parametrize("epoch", [MAX_EPOCH - 1, MAX_EPOCH])
+@pytest.mark.parametrize("name", MESSAGES)
+def test_nodes_stay_up(name: str, epoch: int, voters: int) -> None:
+    make, version = MESSAGES[name]
+    cluster = Cluster(voters).start()
+    leader = cluster.leader()
+    cluster.client(leader.settings.node_id).ask(make(epoch), version)
+    cluster.run(30_000)
+    assert not cluster.exits
+    assert len(cluster.nodes) == voters

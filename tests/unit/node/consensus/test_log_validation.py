@@ -1,0 +1,50 @@
+"""A node that does not know a record ends before it has written anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.errors import CorruptLog, UnknownRecord
+from quorumd.node.consensus.log_validation import validate_fetched
+from quorumd.node.state.snapshot_loader import find_start_snapshot
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.simulator.environment.disk import SimulatedDisk
+from tests.support.config_logs import ConfigLog
+from tests.support.log_fixtures import fresh_disk
+
+FUTURE = b"\1\x63\0\0"
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return fresh_disk(1)
+
+
+def test_a_log_with_a_record_of_a_later_version_is_not_begun_with(disk: SimulatedDisk) -> None:
+    log = ConfigLog(disk)
+    log.set_configs(0, 500)
+    log.append_values(FUTURE)
+    before = disk.contents()
+    text = (
+        r"the log cannot be applied at offset 502: metadata record 99 is not known; run the version that wrote it "
+        r"here too\. Nothing was changed"
+    )
+    with pytest.raises(UnknownRecord, match=text):
+        find_start_snapshot(log.log)
+    assert disk.contents() == before
+
+
+def test_what_is_below_the_snapshot_is_not_read_again(disk: SimulatedDisk) -> None:
+    log = ConfigLog(disk)
+    log.set_configs(0, 5)
+    assert find_start_snapshot(log.log).offset == 0
+
+
+def test_batches_that_are_fetched_are_known_or_refused() -> None:
+    validate_fetched(encode_batch(5, 1, 1, [b"\1\x04\0"]))
+    with pytest.raises(
+        UnknownRecord, match=r"the leader's log .* offset 5: metadata record 99 .* written here"
+    ):
+        validate_fetched(encode_batch(5, 1, 1, [FUTURE]))
+    with pytest.raises(CorruptLog, match="at offset 6"):
+        validate_fetched(encode_batch(5, 1, 1, [b"\1\x04\0", b"\2\x04\0"]))

@@ -1,0 +1,465 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, cast
+
+import pytest
+
+from quorumd.errors import DiskFull, ErrorCode, FlushFailed, StorageError, UnknownRecord
+from quorumd.ids import OffsetAndEpoch, ReplicaKey
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS, RaftRunner
+from quorumd.node.statistics import NodeStatistics
+from quorumd.node.tick import Tick
+from quorumd.ports import Disk
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, Respond, Send
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import (
+    Event,
+    FlushCompleted,
+    PeerRequestFailed,
+    Propose,
+    ReadRequested,
+    StorageAvailable,
+    StorageFull,
+    TimerFired,
+)
+from quorumd.raft.messages import FetchRequest, LeaderResponse, VoteRequest
+from quorumd.raft.quorum_state import QuorumState
+from tests.support.virtual_time import VirtualTime
+
+VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
+ANSWER = Respond("asked", LeaderResponse(ErrorCode.NONE, 1, 1))
+ASKED = ReadRequested("any event")
+STATE, NEWER = QuorumState(2), QuorumState(3)
+
+
+def fetch(offset: int) -> Send:
+    return Send(2, FetchRequest(ReplicaKey(1), 1, offset, 1, 500, 1000))
+
+
+class ScriptedEngine:
+    """Answers each step with the next of `script`, an empty value when there is none."""
+
+    def __init__(self) -> None:
+        self.script: list[Effects] = []
+        self.events: list[Event] = []
+        self.deadline = inf
+        self.epoch = 4
+        self.is_leader = True
+
+    def start(self, now: float) -> Effects:
+        return Effects()
+
+    def step(self, event: Event, now: float) -> Effects:
+        self.events.append(event)
+        return self.script.pop(0) if self.script else Effects()
+
+
+class ScriptedLog:
+    """An end offset, and errors to raise."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self.end_offset = 10
+        self.append_error: StorageError | None = None
+        self.truncate_error: StorageError | None = None
+        self.is_roomy = True
+        self._seen = seen
+
+    def append(self, data: bytes, end_offset: int) -> None:
+        if self.append_error is not None:
+            raise self.append_error
+        self._seen.append(f"append {data!r}")
+        self.end_offset = end_offset
+
+    def truncate(self, end_offset: int) -> None:
+        if self.truncate_error is not None:
+            raise self.truncate_error
+        self._seen.append(f"truncate {end_offset}")
+        self.end_offset = end_offset
+
+    def begin_flush(self) -> Callable[[], int]:
+        end_offset = self.end_offset
+        self._seen.append(f"flush {end_offset}")
+        return lambda: end_offset
+
+    def has_room(self) -> bool:
+        return self.is_roomy
+
+
+class ManualDisk:
+    """What was submitted is done when a test says so, one after the other."""
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+
+    def submit(self, operation: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.queue.append((operation, done))
+
+    def finish(self, error: BaseException | None = None) -> None:
+        operation, done = self.queue.pop(0)
+        try:
+            outcome = error if error is not None else operation()
+        except StorageError as fault:
+            outcome = fault
+        done(outcome)
+
+
+class World:
+    """A runner and its owner: everything that is done is written down in `seen`."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.prepared: list[Send] = []
+        self.time = VirtualTime()
+        self.engine = ScriptedEngine()
+        self.log = ScriptedLog(self.seen)
+        self.disk = ManualDisk()
+        self.broken_by: list[BaseException | str] = []
+        self.runner = RaftRunner(
+            cast(RaftEngine, self.engine),
+            cast(SegmentedLog, self.log),
+            cast(Disk, self.disk),
+            self.time.clock,
+            NodeStatistics(),
+            Tick(self.time.clock.call_soon),
+            self,
+        )
+        self.runner.start()
+        self.engine.events.clear()
+
+    def step(self, *script: Effects) -> None:
+        self.engine.script += script
+        self.runner.step(ASKED)
+
+    def done(self) -> list[str]:
+        """What was done since this was asked last."""
+        seen, self.seen[:] = list(self.seen), []
+        return seen
+
+    def events(self) -> list[Event]:
+        events, self.engine.events[:] = list(self.engine.events), []
+        return events
+
+    # RunnerOwner
+
+    def respond(self, answer: Respond) -> None:
+        self.seen.append(f"answer {answer.reply}")
+
+    def send(self, send: Send) -> None:
+        self.seen.append(f"send {type(send.request).__name__}")
+
+    def prepare(self, send: Send) -> None:
+        self.prepared.append(send)
+
+    def save(self, state: QuorumState) -> Callable[[], None]:
+        self.seen.append(f"save {state.epoch}")
+        return lambda: self.seen.append(f"saved {state.epoch}")
+
+    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
+        return f"control {base_offset} {epoch}".encode()
+
+    def truncated(self, end_offset: int) -> None:
+        self.seen.append(f"truncated {end_offset}")
+
+    def committed(self, high_watermark: int) -> None:
+        self.seen.append(f"committed {high_watermark}")
+
+    def on_flush_completed(self) -> None:
+        self.seen.append("flush done")
+
+    def leadership_changed(self) -> None:
+        self.seen.append("leadership changed")
+
+    def record_needed(self) -> None:
+        self.seen.append("record wanted")
+
+    def read_ready(self, ready: ReadReady) -> None:
+        self.seen.append(f"ready {ready.token}")
+
+    def read_failed(self, token: Any) -> None:
+        self.seen.append(f"failed {token}")
+
+    def storage_full(self) -> None:
+        self.seen.append("storage full")
+
+    def on_fatal_error(self, error: BaseException | str) -> None:
+        self.broken_by.append(error)
+        self.runner.stop()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_what_recovery_found_is_reported_as_durable() -> None:
+    world = World()
+    world.step()
+    assert world.runner.durable_offset == 10
+
+
+def test_effects_are_performed_in_the_order_of_the_contract(world: World) -> None:
+    world.step(
+        Effects(
+            save=STATE,
+            truncate_to=8,
+            append=b"batch",
+            append_end_offset=12,
+            leadership_changed=True,
+            new_high_watermark=8,
+            reads_ready=[ReadReady("r1", 8)],
+            reads_failed=["r2"],
+        )
+    )
+    assert world.done() == [
+        "save 2",
+        "truncate 8",
+        "truncated 8",
+        "flush 8",
+        "append b'batch'",
+        "leadership changed",
+        "committed 8",
+        "ready r1",
+        "failed r2",
+    ]
+
+
+def test_hole_38_nothing_leaves_before_an_earlier_save_is_durable(world: World) -> None:
+    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    world.step(Effects(send=[VOTE]))
+    assert world.done() == ["save 2"]
+    world.disk.finish()
+    assert world.done() == ["saved 2", "answer asked", "send VoteRequest"]
+
+
+def test_a_fetch_leaves_when_the_log_up_to_its_offset_is_durable(world: World) -> None:
+    world.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[fetch(12)]))
+    assert world.done() == ["append b'batch'", "flush 12"]
+    world.disk.finish()
+    assert world.done() == ["send FetchRequest", "flush done"]
+    assert world.events() == [ASKED, FlushCompleted(12)]
+
+
+def test_flushes_gather_what_came_while_one_was_running(world: World) -> None:
+    for end_offset in (11, 12, 13):
+        world.step(Effects(append=b"batch", append_end_offset=end_offset))
+    assert [line for line in world.done() if line.startswith("flush")] == ["flush 11"]
+    world.disk.finish()
+    assert world.done() == ["flush 13", "flush done"]
+    assert world.runner.is_flushing
+    world.disk.finish()
+    assert world.events()[-2:] == [FlushCompleted(11), FlushCompleted(13)]
+    assert not world.runner.is_flushing
+
+
+def test_a_flush_that_was_overtaken_by_a_truncation_counts_up_to_the_cut_only(world: World) -> None:
+    """What stands above the cut now is not what that flush made durable."""
+    world.step(Effects(append=b"old", append_end_offset=15))
+    world.step(Effects(truncate_to=11))
+    world.step(Effects(append=b"new", append_end_offset=15, send_after_flush=[fetch(15)]))
+    world.done()
+    world.disk.finish()
+    assert world.events()[-1] == FlushCompleted(11)
+    assert "send FetchRequest" not in world.done()
+    world.disk.finish()
+    assert world.events()[-1] == FlushCompleted(15)
+    assert "send FetchRequest" in world.done()
+
+
+def test_a_fetch_for_records_that_were_cut_comes_back_as_failed(world: World) -> None:
+    held = fetch(15)
+    world.step(Effects(append=b"old", append_end_offset=15, send_after_flush=[held]))
+    world.step(Effects(truncate_to=11))
+    world.time.end_turn()
+    assert world.events()[-1] == PeerRequestFailed(2, held.request)
+
+
+def test_control_records_are_encoded_at_the_end_of_the_log(world: World) -> None:
+    world.step(Effects(append=ControlBatch((KRaftVersion(1),)), append_end_offset=11))
+    assert world.done() == ["append b'control 10 4'", "flush 11"]
+
+
+def test_a_leader_is_told_of_its_flush_only_once_the_epoch_is_saved(world: World) -> None:
+    """Counted before, a record could commit in an epoch that this node forgets in a crash."""
+    world.step(Effects(save=STATE, append=b"batch", append_end_offset=11))
+    (save, flush), world.disk.queue[:] = list(world.disk.queue), []
+    world.disk.queue += [flush, save]
+    world.events()
+    world.disk.finish()
+    assert world.events() == []
+    world.disk.finish()
+    assert world.events() == [FlushCompleted(11)]
+
+
+# A full disk
+
+
+def test_a_refused_append_is_told_and_nothing_of_it_is_promised(world: World) -> None:
+    world.log.append_error = DiskFull("no room")
+    held = fetch(12)
+    world.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, ANSWER]))
+    assert world.done() == ["truncated 10", "answer asked", "storage full"]
+    assert world.events() == [ASKED, StorageFull()]
+    world.time.end_turn()
+    assert world.events() == [PeerRequestFailed(2, held.request)]
+    assert not world.runner.propose(b"batch", 12)
+
+
+def test_nothing_counts_as_committed_that_was_refused(world: World) -> None:
+    world.log.append_error = DiskFull("no room")
+    world.step(Effects(append=b"batch", append_end_offset=12, new_high_watermark=12))
+    assert "committed 10" in world.done()
+
+
+def test_the_engine_hears_when_there_is_room_again(world: World) -> None:
+    world.log.append_error, world.log.is_roomy = DiskFull("no room"), False
+    world.step(Effects(append=b"batch", append_end_offset=12))
+    world.step(Effects(append=b"batch", append_end_offset=12))
+    world.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
+    assert StorageAvailable() not in world.events()
+    world.log.is_roomy = True
+    world.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
+    assert world.events() == [StorageAvailable()]
+
+
+def test_a_refused_save_holds_everything_back_until_there_is_room(world: World) -> None:
+    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    world.disk.finish(DiskFull("no room"))
+    assert world.done() == ["save 2", "storage full"]
+    world.step(Effects(send=[VOTE]))
+    world.time.pass_ms(FREE_SPACE_CHECK_MS)
+    world.disk.finish()
+    assert world.done() == ["save 2", "saved 2", "answer asked", "send VoteRequest"]
+    assert world.broken_by == []
+
+
+def test_a_refused_save_is_repeated_with_what_is_newest(world: World) -> None:
+    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    world.disk.finish(DiskFull("no room"))
+    world.step(Effects(save=NEWER, send_after_flush=[VOTE]))
+    world.disk.finish()
+    assert world.done()[-1] == "answer asked", "a newer state keeps the promise of the older one"
+    world.time.pass_ms(FREE_SPACE_CHECK_MS)
+    world.disk.finish()
+    assert world.done() == ["save 3", "saved 3", "send VoteRequest"]
+
+
+def test_a_shutdown_does_not_wait_for_a_save_that_was_refused(world: World) -> None:
+    world.step(Effects(save=STATE))
+    assert world.runner.is_saving
+    world.disk.finish(DiskFull("no room"))
+    assert not world.runner.is_saving
+    world.time.pass_ms(FREE_SPACE_CHECK_MS)
+    assert world.runner.is_saving
+
+
+# The end
+
+
+@pytest.mark.parametrize("error", [FlushFailed("EIO"), OSError(5, "EIO"), ValueError("closed")])
+def test_a_failed_flush_stops_the_node(world: World, error: BaseException) -> None:
+    world.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[ANSWER]))
+    world.done()
+    world.disk.finish(error)
+    (broken_by,) = world.broken_by
+    assert isinstance(broken_by, FlushFailed)
+    assert world.done() == []
+    world.events()
+    world.step(Effects(send=[VOTE]))
+    assert (world.events(), world.done()) == ([], [])
+
+
+def test_a_failed_save_stops_the_node(world: World) -> None:
+    world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
+    world.disk.finish(StorageError("EIO"))
+    assert [str(error) for error in world.broken_by] == ["EIO"]
+    assert "answer asked" not in world.done()
+
+
+@pytest.mark.parametrize(
+    ("errors", "effects"),
+    [
+        ("append_error", Effects(append=b"batch", append_end_offset=12, send=[ANSWER])),
+        ("truncate_error", Effects(truncate_to=5, send=[ANSWER])),
+    ],
+)
+def test_a_log_that_breaks_inside_a_step_stops_the_node_before_anything_leaves(
+    world: World, errors: str, effects: Effects
+) -> None:
+    setattr(world.log, errors, FlushFailed("EIO"))
+    world.step(effects)
+    (broken_by,) = world.broken_by
+    assert isinstance(broken_by, FlushFailed)
+    assert "answer asked" not in world.done()
+
+
+def test_a_broken_promise_stops_the_node(world: World) -> None:
+    world.step(Effects(fatal="two leaders"))
+    assert world.broken_by == ["two leaders"]
+
+
+def test_nothing_comes_after_the_end(world: World) -> None:
+    world.engine.deadline = world.time.clock.now_ms() + 10
+    world.step(Effects(save=STATE, append=b"batch", append_end_offset=12))
+    world.runner.stop()
+    world.events()
+    world.done()
+    world.disk.finish()
+    world.disk.finish()
+    world.time.pass_ms(1000)
+    world.step(Effects(send=[VOTE]))
+    assert world.events() == []
+    assert [line for line in world.done() if line != "saved 2"] == []
+
+
+def test_a_node_that_stops_inside_a_step_arms_no_timer(world: World) -> None:
+    """A deadline that nobody handles any more would fire for ever."""
+
+    def stop(high_watermark: int) -> None:
+        world.runner.stop()
+
+    world.committed = stop  # type: ignore[method-assign]  # the owner's part of this one test
+    world.engine.deadline = world.time.clock.now_ms()
+    world.step(Effects(new_high_watermark=5))
+    assert not any(world.time.heap.step(world.time.heap.now_ms + 10) for _ in range(5))
+
+
+# Time
+
+
+def test_one_timer_for_the_deadline_of_the_engine(world: World) -> None:
+    now = world.time.clock.now_ms()
+    world.engine.deadline = now + 100
+    world.step()
+    world.engine.deadline = now + 50
+    world.step()
+    world.events()
+    world.time.pass_ms(49)
+    assert world.events() == []
+    world.engine.deadline = now + 200
+    world.time.pass_ms(1)
+    assert world.events() == [TimerFired()], "early is harmless"
+    world.engine.deadline = inf
+    world.time.pass_ms(150)
+    assert world.events() == [TimerFired()]
+    world.time.pass_ms(10_000)
+    assert world.events() == []
+
+
+def test_propose_says_whether_the_log_took_it(world: World) -> None:
+    world.engine.script.append(Effects(append=b"batch", append_end_offset=12))
+    assert world.runner.propose(b"batch", 12)
+    assert isinstance(world.events()[0], Propose)
+    world.runner.stop()
+    assert not world.runner.propose(b"batch", 14)
+
+
+def test_a_follower_stops_before_it_writes_a_record_of_a_later_version(world: World) -> None:
+    world.engine.is_leader = False
+    world.step(Effects(append=encode_batch(0, 1, 0, [b"\1\x63\0\0"]), append_end_offset=1))
+    (broken_by,) = world.broken_by
+    assert isinstance(broken_by, UnknownRecord)
+    assert world.done() == []

@@ -1,0 +1,40 @@
+"""What the log says of roles and leaders, and what it leaves out."""
+
+import logging
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from quorumd.node.health.election_log import ElectionLog
+from quorumd.node.readiness import NodeStatus, SilentPeer
+
+FOLLOWS = NodeStatus(1, "follower", 5, 2, 100.0, 2500.0, 42, 42, 10, True, True)
+SEARCHES = replace(
+    FOLLOWS, role="prospective", leader_id=-1, contact_ms=inf, silent_peers=(SilentPeer(2, 1.0, "gone"),)
+)
+
+
+def test_a_node_that_campaigns_in_vain_has_summaries_at_growing_intervals(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    log = ElectionLog()
+    log.changed("follower", 5, 2, 0.0)
+    now = 1000.0
+    for second in range(40):
+        now = 1000.0 + 1000.0 * second
+        log.changed("prospective", 5, -1, now)
+        log.changed("follower", 5, 2, now + 500.0)
+        log.check(replace(SEARCHES, leader_id=2), now + 900.0)
+    log.check(FOLLOWS, now + 1900.0)
+    log.changed("leader", 6, 1, now + 5000.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "follower in epoch 5, leader 2",
+        "prospective in epoch 5, leader not known",
+        "no leader for 5.9 s: prospective in epoch 5, 6 campaigns without success; node 2 does not respond",
+        "no leader for 16 s: prospective in epoch 5, 16 campaigns without success; node 2 does not respond",
+        "no leader for 36 s: prospective in epoch 5, 36 campaigns without success; node 2 does not respond",
+        "follower in epoch 5, leader 2, after 41 s without a leader",
+        "leader in epoch 6, leader 1",
+    ]

@@ -1,0 +1,153 @@
+"""What the log says of voters, followers and refused votes."""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.health.quorum_monitor import CHECK_INTERVAL_MS, REFUSAL_LOG_INTERVAL_MS, QuorumMonitor
+from quorumd.node.settings import NodeSettings
+from quorumd.raft.description import QuorumDescription, ReplicaDescription
+from quorumd.raft.effects import VoteRefused
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from tests.support.virtual_time import VirtualTime
+
+
+def key(node_id: int, disk: int = 1) -> ReplicaKey:
+    return ReplicaKey(node_id, KafkaUuid(bytes(14) + bytes([node_id, disk])))
+
+
+def assignment(*keys: ReplicaKey) -> VoterAssignment:
+    return VoterAssignment(VoterSet(tuple(Voter(each, ()) for each in keys)))
+
+
+class Watched:
+    """Node 1, which leads epoch 5 or follows, and what it logs."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        self.caplog = caplog
+        self.time = VirtualTime()
+        self.ages = {2: 0.0, 3: 0.0}
+        self.records = [(3, assignment(key(1), key(2)))]
+        self.engine = SimpleNamespace(
+            is_leader=True,
+            role_name="leader",
+            epoch=5,
+            leader_id=1,
+            high_watermark=10,
+            leader_high_watermark=10,
+            contact_limit_ms=2000,
+            is_voter=True,
+            contact_ms=lambda now: 0.0,
+            describe=self._describe,
+            voters_before=lambda offset: self._below(offset)[1],
+            voters_offset_before=lambda offset: self._below(offset)[0],
+        )
+        self.engine.voters = self.records[-1][1]
+        endpoint = Endpoint("CONTROLLER", "localhost", 9092)
+        idle: Any = SimpleNamespace(
+            obstacle=lambda now: None,
+            applied_offset=10,
+            loading=None,
+            is_replaying=False,
+            contacts=SimpleNamespace(silent=lambda among, now: ()),
+            is_stopping=False,
+        )
+        statistics: Any = SimpleNamespace(election_latency_ms=SimpleNamespace(observe=lambda ms: None))
+        self.watch = QuorumMonitor(
+            NodeSettings(1, "/data", endpoint, endpoint),
+            self.time.clock,
+            key(1),
+            idle,
+            cast(Any, self.engine),
+            idle,
+            idle,
+            idle,
+            statistics,
+        )
+        self.watch.leadership_changed()
+        self.watch.start()
+        self.lines()
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What was logged since the last look."""
+        found = [(record.levelname, record.getMessage()) for record in self.caplog.records]
+        self.caplog.clear()
+        return found
+
+    def commit_voters(self, offset: int, *keys: ReplicaKey) -> None:
+        self.records.append((offset, assignment(*keys)))
+        self.engine.voters = self.records[-1][1]
+        self.watch.committed()
+        assert self.lines() == [], "not committed yet"
+        self.engine.high_watermark = offset + 1
+        self.watch.committed()
+
+    def _below(self, offset: int) -> tuple[int, VoterAssignment]:
+        return [record for record in self.records if record[0] < offset][-1]
+
+    def _describe(self, now: float) -> QuorumDescription:
+        others = tuple(ReplicaDescription(key(n), 7, age, 0.0) for n, age in self.ages.items())
+        return QuorumDescription(1, 5, 10, (ReplicaDescription(key(1), 10, 0.0, 0.0), *others), ())
+
+
+@pytest.fixture
+def watched(caplog: pytest.LogCaptureFixture) -> Watched:
+    return Watched(caplog)
+
+
+def test_voter_changes_are_logged_once_they_are_committed(watched: Watched) -> None:
+    watched.commit_voters(20, key(1), key(2), key(3))
+    watched.watch.committed()
+    added = (
+        f"voters are 1, 2, 3: node 3 (directory id {key(3).directory_id}) added by the record at offset 20"
+    )
+    assert watched.lines() == [("INFO", added)]
+    watched.commit_voters(30, key(1), key(3))
+    removed = (
+        f"voters are 1, 3: node 2 (directory id {key(2).directory_id}) removed by the record at offset 30"
+    )
+    assert watched.lines() == [("INFO", removed)]
+
+
+def test_lost_and_returned_followers_have_a_line_each(watched: Watched) -> None:
+    watched.time.pass_ms(5 * CHECK_INTERVAL_MS)
+    assert watched.lines() == []
+    watched.ages[3] = 2600.0
+    watched.time.pass_ms(CHECK_INTERVAL_MS)
+    lost = ("WARNING", "follower 3 has not fetched for 2.6 s; it lacks 3 records")
+    assert watched.lines() == [lost]
+    watched.time.pass_ms(3 * CHECK_INTERVAL_MS)
+    assert watched.lines() == []
+    watched.ages[3] = 100.0
+    watched.time.pass_ms(CHECK_INTERVAL_MS)
+    assert watched.lines() == [("INFO", "follower 3 fetches again after 6.6 s")]
+
+
+def test_new_leader_waits_for_its_followers_before_it_misses_them(watched: Watched) -> None:
+    watched.ages[3] = inf
+    watched.time.pass_ms(2 * CHECK_INTERVAL_MS)
+    assert watched.lines() == []
+    watched.time.pass_ms(CHECK_INTERVAL_MS)
+    assert [level for level, _ in watched.lines()] == ["WARNING"]
+
+
+def test_refused_votes_are_warnings_with_peer_and_both_epochs_now_and_then(watched: Watched) -> None:
+    refused = VoteRefused(key(3), 4, False, "its epoch is over")
+    for _ in range(5):
+        watched.watch.vote_refused(refused)
+    line = ("WARNING", "refused the vote of node 3 in epoch 4, own epoch 5: its epoch is over")
+    assert watched.lines() == [line]
+    watched.watch.vote_refused(VoteRefused(key(2), 5, True, "leads this epoch"))
+    line = ("WARNING", "refused the pre-vote of node 2 in epoch 5, own epoch 5: leads this epoch")
+    assert watched.lines() == [line]
+    watched.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
+    watched.lines()
+    watched.watch.vote_refused(refused)
+    assert len(watched.lines()) == 1

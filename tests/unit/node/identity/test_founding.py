@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from quorumd.controller.bootstrap_metadata import feature_levels_from, feature_records
+from quorumd.controller.metadata_versions import default_levels
+from quorumd.errors import StorageError
+from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
+from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.protocol.messages import alter_quorum_request as wire
+from quorumd.simulator.environment.disk import SimulatedDisk
+from tests.support import stock_folder
+from tests.support.nodes import FOLDER, Cluster, directory_of
+
+
+def test_member_of_a_quorum_has_no_obstacle() -> None:
+    cluster = Cluster(3).start()
+    cluster.leader()
+    cluster.run(2000)
+    assert [node.founding_obstacle for node in cluster.nodes.values()] == [None] * 3
+
+
+def test_replaced_disk_rejoins_without_a_vote_and_says_what_to_do() -> None:
+    cluster = Cluster(3).start()
+    cluster.leader()
+    cluster.run(2000)
+    cluster.kill(3)
+    cluster.format(3, folder=1)
+    cluster.start(3)
+    cluster.run(3000)
+    node = cluster.nodes[3]
+    assert node.engine.leader_id > 0
+    assert node.engine.role_name == "observer"
+    obstacle = node.founding_obstacle or ""
+    assert str(directory_of(3)) in obstacle
+    assert str(directory_of(3, folder=1)) in obstacle
+    assert "quorumd quorum alter --voters 1,2,3 --wait" in obstacle
+
+
+def test_folder_that_stock_tools_formatted_founds_the_quorum_that_they_named() -> None:
+    """Kafka 4.4 writes voters and features to a snapshot that ends at offset 0 (KIP-1170)."""
+    cluster = Cluster(1, founds=False)
+    disk = cluster.disks[1] = SimulatedDisk(cluster.heap, Random(1))
+    format_folder(disk, FOLDER, node_id=1, directory_id=stock_folder.DIRECTORY_ID)
+    stock_folder.write_checkpoint(disk, FOLDER)
+    leader = cluster.start(1).leader()
+    assert leader.state_machine.image.features == feature_levels_from(feature_records(default_levels(27)))
+    (voter,) = leader.engine.voters.current.voters
+    assert voter.key == ReplicaKey(1, stock_folder.DIRECTORY_ID)
+    cluster.kill(1)
+    assert cluster.start(1).leader().state_machine.image.metadata_version == 27
+
+
+def test_folder_that_stock_tools_formatted_for_other_voters_founds_nothing() -> None:
+    cluster = Cluster(1, founds=False)
+    stock_folder.write_checkpoint(cluster.disks[1], FOLDER)
+    cluster.start(1).run(5000)
+    assert cluster.nodes[1].log.end_offset == 0
+    assert "joins" in (cluster.nodes[1].founding_obstacle or "")
+
+
+def test_blank_voters_found_a_quorum_once_all_of_them_say_that_they_are_blank() -> None:
+    cluster = Cluster(3, founds=False).start(1, 2)
+    cluster.run(5000)
+    assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
+    obstacle = cluster.nodes[1].founding_obstacle or ""
+    assert "node 3" in obstacle
+    assert "start all of them" in obstacle
+    cluster.start(3)
+    leader = cluster.leader()
+    assert {voter.key.directory_id for voter in leader.engine.voters.current.voters} == {
+        directory_of(node_id) for node_id in (1, 2, 3)
+    }
+
+
+def test_two_wiped_disks_of_three_elect_nobody_and_everybody_says_why() -> None:
+    cluster = Cluster(3).start()
+    cluster.leader()
+    cluster.run(2000)
+    for node_id in (1, 2, 3):
+        cluster.kill(node_id)
+    for node_id in (1, 2):
+        cluster.format(node_id, folder=1)
+    cluster.start(1, 2)
+    cluster.run(5000)
+    assert all("node 3" in (node.founding_obstacle or "") for node in cluster.nodes.values())
+    cluster.start(3)
+    cluster.run(15_000)
+    assert not any(node.engine.is_leader for node in cluster.nodes.values())
+    assert "of an existing quorum" in (cluster.nodes[1].founding_obstacle or "")
+    survivor = cluster.nodes[3].founding_obstacle or ""
+    assert f"node 1 is blank, its vote was on the disk {directory_of(1)}" in survivor
+    assert "bring back the data folders" in survivor
+
+
+def test_a_node_that_is_its_only_voter_and_can_ask_nobody_founds_nothing_by_itself() -> None:
+    cluster = Cluster(1, founds=False).start()
+    cluster.run(10_000)
+    assert cluster.nodes[1].log.end_offset == 0
+    assert "format with --standalone" in (cluster.nodes[1].founding_obstacle or "")
+
+
+def test_founders_wait_only_a_moment_for_those_that_do_not_answer() -> None:
+    cluster = Cluster(3).start(1, 2)
+    assert cluster.leader().engine.voters.current.ids == (1, 2, 3)
+    assert cluster.heap.now_ms < 5000
+
+
+def test_a_log_without_its_quorum_state_is_refused() -> None:
+    """Its vote is lost, and could be given a second time."""
+    cluster = Cluster(3).start()
+    cluster.leader()
+    cluster.run(2000)
+    cluster.kill(2)
+    cluster.disks[2].remove(f"{partition_folder(FOLDER)}/quorum-state")
+    with pytest.raises(StorageError, match="quorum-state is missing beside a log"):
+        cluster.start(2)
+
+
+def test_a_replaced_disk_gets_the_vote_of_the_one_before_by_naming_all_voters() -> None:
+    cluster = Cluster(3).start()
+    cluster.leader()
+    cluster.run(2000)
+    cluster.kill(3)
+    cluster.format(3, folder=1)
+    cluster.start(3)
+    cluster.run(4000)
+    leader = cluster.leader()
+    client = cluster.client(leader.settings.node_id)
+    client.ask(alter_quorum(1, 2, 3), 0)
+    cluster.run_until(lambda: leader.engine.voters.target is None)
+    voter = leader.engine.voters.current.by_id(3)
+    assert voter is not None
+    assert voter.key.directory_id == directory_of(3, folder=1)
+    cluster.run(2000)
+    assert cluster.nodes[3].founding_obstacle is None
+
+
+def alter_quorum(*ids: int) -> wire.AlterQuorumRequest:
+    partition = wire.PartitionData(METADATA_PARTITION, [wire.TargetVoter(node_id) for node_id in ids])
+    return wire.AlterQuorumRequest("", [wire.TopicData(METADATA_TOPIC, [partition])])

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from quorumd.errors import CorruptLog, StorageError
+from quorumd.ids import ZERO_UUID, KafkaUuid, ReplicaKey
+from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
+from quorumd.node.identity.identity_files import BOOT_TIMESTAMP_FILE, load_saved_node, next_boot_timestamp
+from quorumd.raft.quorum_state import QuorumState
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap
+
+FOLDER = "/data"
+OURS, THEIRS = "o" * 22, "t" * 22
+DIRECTORY, OTHER = KafkaUuid(bytes(15) + b"\x41"), KafkaUuid(bytes(15) + b"\x42")
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    disk = SimulatedDisk(EventHeap(), Random(1))
+    disk.make_directory(FOLDER)
+    return disk
+
+
+def formatted(disk: SimulatedDisk, cluster_id: str | None = OURS) -> SimulatedDisk:
+    format_folder(disk, FOLDER, node_id=1, directory_id=DIRECTORY, cluster_id=cluster_id)
+    return disk
+
+
+def save(disk: SimulatedDisk, state: SavedState) -> None:
+    QuorumStateFile(disk, partition_folder(FOLDER)).save(state)
+
+
+def test_an_unformatted_folder_is_refused_with_what_to_do(disk: SimulatedDisk) -> None:
+    with pytest.raises(StorageError, match="quorumd format"):
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
+
+
+def test_the_folder_of_another_node_is_refused(disk: SimulatedDisk) -> None:
+    with pytest.raises(StorageError, match="belongs to node 1, the properties are those of node 2"):
+        load_saved_node(formatted(disk), FOLDER, 2, "CONTROLLER")
+
+
+def test_hole_21_a_copied_quorum_state_is_refused(disk: SimulatedDisk) -> None:
+    save(formatted(disk), SavedState(3, broker_id=2))
+    with pytest.raises(StorageError, match="written by node 2"):
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
+
+
+def test_hole_21_a_quorum_state_of_another_cluster_is_refused(disk: SimulatedDisk) -> None:
+    save(formatted(disk), SavedState(3, broker_id=1, cluster_id=THEIRS))
+    with pytest.raises(StorageError, match=f"of cluster {THEIRS}"):
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
+
+
+def test_hole_39_a_corrupt_quorum_state_is_refused(disk: SimulatedDisk) -> None:
+    save(formatted(disk), SavedState(3, broker_id=1))
+    disk.open(f"{partition_folder(FOLDER)}/quorum-state").write_at(0, b"!")
+    with pytest.raises(CorruptLog, match="quorum-state"):
+        load_saved_node(disk, FOLDER, 1, "CONTROLLER")
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (SavedState(), QuorumState()),
+        (SavedState(4, 2, broker_id=1), QuorumState(4, 2)),
+        (SavedState(4, -1, 3, OTHER, broker_id=1), QuorumState(4, -1, ReplicaKey(3, OTHER))),
+        (SavedState(4, 3, 3, ZERO_UUID), QuorumState(4, 3, ReplicaKey(3))),
+    ],
+)
+def test_epoch_leader_and_vote_are_taken_up(
+    disk: SimulatedDisk, state: SavedState, expected: QuorumState
+) -> None:
+    save(formatted(disk), state)
+    assert load_saved_node(disk, FOLDER, 1, "CONTROLLER").quorum_state == expected
+
+
+def test_a_new_folder_has_no_state(disk: SimulatedDisk) -> None:
+    saved = load_saved_node(formatted(disk), FOLDER, 1, "CONTROLLER")
+    assert saved.quorum_state == QuorumState()
+    assert saved.meta.directory_id == DIRECTORY
+
+
+@pytest.mark.parametrize(
+    ("in_meta", "in_state", "expected"),
+    [(None, "", None), (OURS, "", OURS), (None, OURS, OURS), (OURS, OURS, OURS)],
+)
+def test_the_cluster_id_is_known_from_either_file(
+    disk: SimulatedDisk, in_meta: str | None, in_state: str, expected: str | None
+) -> None:
+    """A crash may come between the two."""
+    save(formatted(disk, in_meta), SavedState(3, broker_id=1, cluster_id=in_state))
+    assert load_saved_node(disk, FOLDER, 1, "CONTROLLER").cluster_id == expected
+
+
+def test_hole_26_boot_timestamps_grow_even_if_the_clock_goes_back(disk: SimulatedDisk) -> None:
+    stamps = [next_boot_timestamp(disk, FOLDER, wall_ms) for wall_ms in (5000, 5000, 4000, 6000)]
+    assert stamps == [5000, 5001, 5002, 6000]
+
+
+@pytest.mark.parametrize("content", [b"soon\n", b"9223372036854775807\n", b"9" * 4301, b"-7", b"\xb2"])
+def test_a_boot_timestamp_that_is_none_is_replaced(disk: SimulatedDisk, content: bytes) -> None:
+    disk.open(f"{FOLDER}/{BOOT_TIMESTAMP_FILE}", create=True).write_at(0, content)
+    assert next_boot_timestamp(disk, FOLDER, 5000) == 5000
+
+
+def test_a_full_disk_keeps_no_node_from_starting(disk: SimulatedDisk) -> None:
+    next_boot_timestamp(disk, FOLDER, 5000)
+    disk.capacity = disk.used_bytes()
+    assert next_boot_timestamp(disk, FOLDER, 4000) == 5001

@@ -1,0 +1,116 @@
+"""Nodes register themselves as controllers at whoever leads, and again when that was undone (KIP-919)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.node.membership.controller_registration import MAX_WAIT_MS
+from quorumd.node.node import Node
+from quorumd.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.record_batch import headers, values
+from tests.support.nodes import Cluster, host_of
+
+DEAD = KafkaUuid(b"dead incarnation")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(3, registers=True).start()
+    cluster.run_until(lambda: everybody_is_registered(cluster))
+    return cluster
+
+
+def incarnation(node: Node) -> KafkaUuid:
+    registration = node.membership.registration
+    assert registration is not None
+    return registration.incarnation_id
+
+
+def everybody_is_registered(cluster: Cluster) -> bool:
+    own = {node_id: incarnation(node) for node_id, node in cluster.nodes.items()}
+    return all(own == known(node) for node in cluster.nodes.values())
+
+
+def known(node: Node) -> dict[int, KafkaUuid]:
+    return {each.id: each.incarnation_id for each in node.state_machine.image.controllers.values()}
+
+
+def registrations_in(node: Node) -> list[tuple[int, KafkaUuid]]:
+    """Those in the log, in its order."""
+    data = node.log.read(node.log.start_offset, 1 << 20, node.log.end_offset)
+    records: list[Any] = [
+        decode_record(frame)
+        for header in headers(data)
+        if not header.is_control
+        for frame in values(data, header)
+    ]
+    return [(r.controller_id, r.incarnation_id) for r in records if r.NAME == "RegisterControllerRecord"]
+
+
+def test_every_node_registers_once_with_listener_and_features(cluster: Cluster) -> None:
+    cluster.run(3 * MAX_WAIT_MS)
+    leader = cluster.leader()
+    assert sorted(registrations_in(leader)) == sorted((n, incarnation(cluster.nodes[n])) for n in (1, 2, 3))
+    registered = leader.state_machine.image.controllers[2]
+    assert registered.listeners == (("CONTROLLER", host_of(2), 9092, 0),)
+    assert registered.features == {name: (low, high) for name, low, high in SUPPORTED_FEATURES}
+
+
+def test_a_restarted_node_registers_its_new_incarnation(cluster: Cluster) -> None:
+    node_id = cluster.follower().settings.node_id
+    before = incarnation(cluster.nodes[node_id])
+    cluster.kill(node_id)
+    cluster.start(node_id)
+    assert incarnation(cluster.nodes[node_id]) != before
+    cluster.run_until(lambda: everybody_is_registered(cluster))
+
+
+def test_a_late_request_of_a_dead_incarnation_is_put_right(cluster: Cluster) -> None:
+    client = cluster.client(cluster.leader().settings.node_id)
+    assert client.ask(ControllerRegistrationRequest(2, DEAD), 0).error_code == 0
+    assert known(cluster.leader())[2] == DEAD
+    cluster.run_until(lambda: everybody_is_registered(cluster))
+
+
+def test_two_processes_with_one_id_take_turns_slowly(cluster: Cluster) -> None:
+    """Each finds the registration of the other instead of its own: neither may fill the log with that."""
+    client = cluster.client(cluster.leader().settings.node_id)
+    before = len(registrations_in(cluster.leader()))
+    for _ in range(60):
+        client.ask(ControllerRegistrationRequest(2, DEAD), 0)
+        cluster.run(1000)
+    own = [r for r in registrations_in(cluster.leader())[before:] if r == (2, incarnation(cluster.nodes[2]))]
+    assert 3 <= len(own) <= 12
+
+
+def test_a_controller_that_runs_and_is_unregistered_registers_again(cluster: Cluster) -> None:
+    """Also the leader itself; any node forwards the request."""
+    client = cluster.client(cluster.follower().settings.node_id)
+    for node_id in (1, 2, 3):
+        assert client.ask(UnregisterControllerRequest(node_id), 0).error_code == 0
+    assert known(cluster.leader()).keys() < {1, 2, 3}
+    cluster.run_until(lambda: everybody_is_registered(cluster))
+
+
+def test_only_the_leader_registers(cluster: Cluster) -> None:
+    client = cluster.client(cluster.follower().settings.node_id)
+    answer = client.ask(ControllerRegistrationRequest(9, DEAD), 0)
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_nothing_is_requested_without_a_leader(cluster: Cluster) -> None:
+    follower = cluster.follower()
+    for node_id in {1, 2, 3} - {follower.settings.node_id}:
+        cluster.kill(node_id)
+    before = follower.log.end_offset
+    cluster.run(20_000)
+    assert follower.log.end_offset == before
+    cluster.start(*({1, 2, 3} - {follower.settings.node_id}))
+    cluster.run_until(lambda: everybody_is_registered(cluster))

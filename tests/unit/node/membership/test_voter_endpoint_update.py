@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.membership.voter_endpoint_update import VoterEndpointUpdate
+from quorumd.node.peers.connection import Call, Failure
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.codec import decode, encode
+from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from tests.support.virtual_time import VirtualTime
+
+OWN = ReplicaKey(1, KafkaUuid(bytes(15) + b"\x41"))
+CLUSTER = "c" * 22
+OLD, NEW = Endpoint("CONTROLLER", "host", 9092), Endpoint("CONTROLLER", "host", 9192)
+OTHER = Endpoint("BROKER", "host", 9093)
+
+
+class Engine:
+    """What is asked of the real one."""
+
+    epoch = 7
+
+    def __init__(self, key: ReplicaKey = OWN, *endpoints: Endpoint) -> None:
+        self.voters = VoterAssignment(VoterSet((Voter(key, endpoints or (OLD,)),)))
+
+
+class World:
+    def __init__(self, engine: Engine) -> None:
+        self.calls: list[Call] = []
+        self.has_leader = True
+        self.own_voter = VoterEndpointUpdate(
+            engine,  # type: ignore[arg-type]  # a part of it
+            VirtualTime().clock,
+            ClusterIdentity(CLUSTER, SimulatedEntropy(Random(1))),
+            OWN,
+            self._call_leader,
+            500.0,
+        )
+
+    def _call_leader(self, call: Call) -> bool:
+        if self.has_leader:
+            self.calls.append(call)
+        return self.has_leader
+
+
+def test_a_voter_that_has_moved_tells_the_leader_all_its_listeners() -> None:
+    world = World(Engine(OWN, OTHER, OLD))
+    world.own_voter.update(NEW)
+    (call,) = world.calls
+    assert call.api_key == ApiKey.UPDATE_RAFT_VOTER
+    message: Any = call.build(0)
+    message = decode(type(message), 0, encode(message, 0))
+    assert (message.cluster_id, message.current_leader_epoch) == (CLUSTER, 7)
+    assert (message.voter_id, message.voter_directory_id) == OWN
+    assert [(e.name, e.host, e.port) for e in message.listeners] == [OTHER, NEW]
+    versions = message.kraft_version_feature
+    assert (versions.min_supported_version, versions.max_supported_version) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [Engine(OWN, NEW), Engine(ReplicaKey(2, OWN.directory_id)), Engine(ReplicaKey(1)), Engine(OWN, OTHER)],
+    ids=["recorded", "no voter", "another replica", "a listener that is not in the record"],
+)
+def test_nothing_is_told_otherwise(engine: Engine) -> None:
+    world = World(engine)
+    world.own_voter.update(NEW)
+    assert world.calls == []
+
+
+def test_tells_one_at_a_time_and_again_while_the_record_is_not_changed() -> None:
+    world = World(Engine())
+    world.own_voter.update(NEW)
+    world.own_voter.update(NEW)
+    assert len(world.calls) == 1
+    world.calls[0].on_response(UpdateRaftVoterResponse(0, int(ErrorCode.REQUEST_TIMED_OUT)))
+    world.own_voter.update(NEW)
+    world.calls[1].on_failure(Failure("connection lost"))
+    world.own_voter.update(NEW)
+    assert len(world.calls) == 3
+
+
+def test_waits_for_a_leader() -> None:
+    world = World(Engine())
+    world.has_leader = False
+    world.own_voter.update(NEW)
+    world.has_leader = True
+    world.own_voter.update(NEW)
+    assert len(world.calls) == 1

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from quorumd.node.peers.address_book import MAX_NODES, Address, AddressBook
+
+
+def test_hole_26_only_a_strictly_larger_boot_timestamp_replaces_an_address() -> None:
+    book = AddressBook()
+    assert book.learn(1, Address("a", 1, 5))
+    assert not book.learn(1, Address("b", 2, 5))
+    assert not book.learn(1, Address("b", 2, 4))
+    assert book.get(1) == Address("a", 1, 5)
+    assert book.learn(1, Address("b", 2, 6))
+    assert book.get(1) == Address("b", 2, 6)
+
+
+def test_hole_1_node_0_is_a_node_and_negative_ids_are_admin_clients() -> None:
+    book = AddressBook()
+    assert book.learn(0, Address("a", 1))
+    assert not book.learn(-1, Address("a", 1))
+    assert book.node_ids() == [0]
+
+
+@pytest.mark.parametrize("host", ["", "two words", "a\x00b", "a\nb", "ä", "a" * 256])
+def test_a_host_that_is_none_is_not_taken_over(host: str) -> None:
+    assert not AddressBook().learn(1, Address(host, 9092))
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536])
+def test_a_port_that_is_none_is_not_taken_over(port: int) -> None:
+    assert not AddressBook().learn(1, Address("a", port))
+
+
+@pytest.mark.parametrize("host", ["node-1.example", "10.0.0.1", "::1", "a" * 255])
+def test_hosts(host: str) -> None:
+    assert AddressBook().learn(1, Address(host, 65535))
+
+
+def test_strangers_cannot_make_the_book_grow_for_ever() -> None:
+    book = AddressBook()
+    for node_id in range(MAX_NODES + 10):
+        book.learn(node_id, Address("a", 1, 1))
+    assert len(book.node_ids()) == MAX_NODES
+    assert book.learn(7, Address("b", 2, 2)), "what is in the book is still kept up to date"
+
+
+def test_a_node_that_has_just_started_counts_as_reachable() -> None:
+    book = AddressBook()
+    book.learn(1, Address("a", 1, 5))
+    book.mark_reachable(1, False)
+    book.learn(1, Address("a", 1, 6))
+    assert book.is_reachable(1)
+
+
+def test_a_new_address_counts_as_reachable() -> None:
+    book = AddressBook()
+    book.learn(1, Address("a", 1, 1))
+    book.mark_reachable(1, False)
+    assert not book.is_reachable(1)
+    book.learn(1, Address("b", 1, 2))
+    assert book.is_reachable(1)

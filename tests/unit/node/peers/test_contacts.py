@@ -1,0 +1,25 @@
+"""Peers that fall silent and come back."""
+
+import logging
+
+import pytest
+
+from quorumd.node.peers.contacts import PeerContacts
+from quorumd.node.readiness import SilentPeer
+
+
+def test_a_silent_peer_has_one_line_and_its_return_another(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    contacts = PeerContacts()
+    contacts.responded(2, 500.0)
+    contacts.failed(2, "a:1: connection refused", 1000.0)
+    contacts.failed(2, "a:1: no answer in time", 3000.0)
+    assert contacts.silent((1, 2, 3), 4000.0) == (SilentPeer(2, 3000.0, "a:1: no answer in time"),)
+    assert contacts.silent((1, 3), 4000.0) == ()
+    contacts.responded(2, 13_000.0)
+    contacts.responded(2, 14_000.0)
+    assert contacts.silent((2,), 14_000.0) == ()
+    assert [record.getMessage() for record in caplog.records] == [
+        "node 2 does not respond (a:1: connection refused)",
+        "node 2 responds again after 12 s",
+    ]

@@ -1,0 +1,145 @@
+"""Large requests to the controller are carried out in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quorumd.controller.partition import Partition
+from quorumd.errors import ErrorCode
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART, SPLIT_FIELDS, merge, split
+from quorumd.protocol.messages import alter_partition_reassignments_request as wire
+from quorumd.protocol.messages import alter_partition_reassignments_response as answered
+from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from tests.support.controller_harness import TOPIC_ID, ControllerWorld
+from tests.support.recording_session import RecordingSession, request_of
+
+BROKER = 101
+COUNT = 3 * MAX_PARTITIONS_PER_PART + 1
+
+
+def reassignment(*topics: tuple[str, int]) -> wire.AlterPartitionReassignmentsRequest:
+    """Of so many partitions of each topic."""
+    return wire.AlterPartitionReassignmentsRequest(
+        topics=[
+            wire.ReassignableTopic(name, [wire.ReassignablePartition(number, [1]) for number in range(count)])
+            for name, count in topics
+        ]
+    )
+
+
+def answer_to(message: Any) -> answered.AlterPartitionReassignmentsResponse:
+    topics = [
+        answered.ReassignableTopicResponse(
+            topic.name,
+            [answered.ReassignablePartitionResponse(each.partition_index) for each in topic.partitions],
+        )
+        for topic in message.topics
+    ]
+    return answered.AlterPartitionReassignmentsResponse(responses=topics)
+
+
+@pytest.mark.parametrize("max_partitions", [1, 2, 3, 4, 5, 100])
+@pytest.mark.parametrize(
+    "topics", [[("a", 9)], [("a", 3), ("b", 0), ("c", 5)], [("a", 4), ("b", 4)]], ids=str
+)
+def test_parts_hold_every_partition_once_and_their_answers_make_the_whole(
+    topics: list[tuple[str, int]], max_partitions: int
+) -> None:
+    message = reassignment(*topics)
+    request = request_of(message, 1)
+    parts = split(request, max_partitions)
+    for part in parts:
+        found: Any = part.message
+        assert (
+            sum(max(1, len(topic.partitions)) for topic in found.topics) <= max_partitions or len(parts) == 1
+        )
+    answers = [answer_to(part.message) for part in parts]
+    assert merge(SPLIT_FIELDS[request.api_key], parts, answers) == answer_to(message)
+
+
+def test_a_part_that_is_refused_as_a_whole_is_the_answer() -> None:
+    request = request_of(reassignment(("a", 4)), 1)
+    parts = split(request, 2)
+    refused = answered.AlterPartitionReassignmentsResponse(error_code=int(ErrorCode.NOT_CONTROLLER))
+    assert merge(SPLIT_FIELDS[request.api_key], parts, [answer_to(parts[0].message), refused]) == refused
+
+
+@pytest.fixture
+def world() -> ControllerWorld:
+    """Broker 101 leads all of one topic's partitions."""
+    world = ControllerWorld()
+    image = world.controller.image
+    image.apply(RegisterBrokerRecord(BROKER, broker_epoch=7, fenced=True), [])
+    image.apply(UnfenceBrokerRecord(BROKER, 7), [])
+    one = Partition(replicas=(BROKER, 102), isr=(BROKER, 102), leader=BROKER)
+    world.begin_with(*[one] * COUNT)
+    return world
+
+
+def shrink() -> AlterPartitionRequest:
+    partitions = [PartitionData(number, 0, [BROKER], partition_epoch=0) for number in range(COUNT)]
+    return AlterPartitionRequest(BROKER, 7, [TopicData(topic_id=TOPIC_ID, partitions=partitions)])
+
+
+def take_turns(world: ControllerWorld) -> int:
+    """How many turns the rest takes."""
+    turns = 0
+    while world.turns:
+        world.turns.pop(0)()
+        turns += 1
+    return turns
+
+
+def test_a_large_request_changes_few_partitions_a_turn_and_has_one_answer(world: ControllerWorld) -> None:
+    session = world.ask(shrink(), version=2)
+    assert session.held, "what comes behind it waits"
+    assert len(world.batches[0]) == MAX_PARTITIONS_PER_PART
+    take_turns(world)
+    assert [len(batch) for batch in world.batches] == [MAX_PARTITIONS_PER_PART] * 3 + [1]
+    assert session.answers == []
+    world.commit()
+    (answer,) = session.answers
+    (topic,) = answer.topics
+    assert [each.partition_index for each in topic.partitions] == list(range(COUNT))
+    assert {(each.error_code, each.partition_epoch) for each in topic.partitions} == {(0, 1)}
+
+
+def test_other_requests_are_planned_between_two_parts(world: ControllerWorld) -> None:
+    session = world.ask(shrink(), version=2)
+    last = wire.ReassignablePartition(COUNT - 1, [BROKER])
+    world.ask(wire.AlterPartitionReassignmentsRequest(topics=[wire.ReassignableTopic("topic", [last])]))
+    take_turns(world)
+    assert [len(batch) for batch in world.batches] == [
+        MAX_PARTITIONS_PER_PART,
+        1,
+        MAX_PARTITIONS_PER_PART,
+        MAX_PARTITIONS_PER_PART,
+    ]
+    world.commit()
+    world.confirm()
+    (topic,) = session.answers[0].topics
+    assert topic.partitions[-1].error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert {each.error_code for each in topic.partitions[:-1]} == {0}
+
+
+def test_a_request_whose_parts_lose_their_leader_is_refused_once(world: ControllerWorld) -> None:
+    session = world.ask(shrink(), version=2)
+    world.lose_leadership()
+    take_turns(world)
+    (answer,) = session.answers
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    assert len(world.batches) == 1
+
+
+def test_a_large_request_that_comes_to_another_node_goes_to_the_leader_whole(world: ControllerWorld) -> None:
+    world.is_leader = False
+    message = reassignment(("topic", COUNT))
+    session = world.ask(message, RecordingSession())
+    take_turns(world)
+    (forwarded,) = world.forwarded
+    assert forwarded.message is message
+    assert session.answers == []

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from typing import Any
+
+from quorumd.node.sessions.router import RequestRouter
+from quorumd.protocol.apis import APIS, ApiKey
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.vote_request import VoteRequest
+from tests.support.recording_session import RecordingSession, request_of
+
+
+def test_private_apis_can_be_left_out() -> None:
+    router = RequestRouter(private_apis=False)
+    router.add([(key, lambda session, request: None) for key in APIS])
+    assert set(router.spoken) == {key for key, api in APIS.items() if not api.private}
+
+
+def test_each_api_goes_to_its_handler_and_only_those_are_spoken() -> None:
+    routed: list[tuple[str, Any]] = []
+    router = RequestRouter()
+    spoken = router.spoken
+    router.add([(ApiKey.METADATA, lambda session, request: routed.append(("metadata", request)))])
+    router.add([(ApiKey.VOTE, lambda session, request: routed.append(("vote", request)))])
+    metadata, vote = request_of(MetadataRequest([]), 12), request_of(VoteRequest(), 2)
+    router.route(RecordingSession(), vote)
+    router.route(RecordingSession(), metadata)
+    assert routed == [("vote", vote), ("metadata", metadata)]
+    assert router.spoken is spoken, "connections share the table"
+    assert spoken == {
+        key: (APIS[key].min_version, APIS[key].max_version) for key in (ApiKey.METADATA, ApiKey.VOTE)
+    }

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+
+
+class Count:
+    """So many units, and in which turns they were done."""
+
+    def __init__(self, units: int, log: list[tuple[str, int]], name: str) -> None:
+        self._left = units
+        self._log = log
+        self._name = name
+
+    @property
+    def is_done(self) -> bool:
+        return self._left == 0
+
+    def advance(self, budget: int) -> int:
+        done = min(budget, self._left)
+        self._left -= done
+        self._log.append((self._name, done))
+        return done
+
+
+def test_a_turn_does_a_slice_over_all_works_in_turns() -> None:
+    turns: list[Callable[[], None]] = []
+    done: list[tuple[str, int]] = []
+    sliced = SliceScheduler(turns.append, 4)
+    sliced.begin(Count(6, done, "a"))
+    sliced.begin(Count(5, done, "b"))
+    assert done == [("a", 4)], "one slice a turn, whoever asks"
+    per_turn = []
+    while turns:
+        (turn,) = turns
+        turns.clear()
+        before = len(done)
+        turn()
+        per_turn.append(sum(units for _, units in done[before:]))
+    assert max(per_turn) <= 4
+    assert done == [("a", 4), ("a", 2), ("b", 2), ("b", 3)]
+
+
+def test_what_is_small_is_done_at_once_and_shares_the_room_of_its_turn() -> None:
+    turns: list[Callable[[], None]] = []
+    done: list[tuple[str, int]] = []
+    sliced = SliceScheduler(turns.append, 4)
+    for name in "abc":
+        sliced.begin(Count(2, done, name))
+    assert done == [("a", 2), ("b", 2)]
+    turns.pop()()
+    assert done[2:] == [("c", 2)]

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorumd.controller.bootstrap_metadata import feature_records, initial_feature_levels
+from quorumd.controller.cluster_image import ALL_BROKERS, ELR_VERSION, METADATA_VERSION, ClusterImage
+from quorumd.errors import CorruptLog
+from quorumd.ids import ReplicaKey
+from quorumd.log.bootstrap_file import encode_bootstrap
+from quorumd.node.state.bootstrap_records import load_new_cluster, propose_bootstrap_records
+from quorumd.node.state.proposals import Proposals
+from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+from quorumd.protocol.metadata_record import decode_record, encode_record
+from quorumd.protocol.wire import Message
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from tests.support import stock_folder
+from tests.support.state_machines import state_machine_of
+
+LEVELS = {METADATA_VERSION: 25, ELR_VERSION: 1, "group.version": 1}
+ALICE = UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096)
+
+
+def proposed(
+    image: ClusterImage, min_insync_replicas: int = 1, bootstrap: list[Message] | None = None
+) -> tuple[Proposals, list[Any]]:
+    records: list[Any] = []
+
+    def append(values: Any) -> int:
+        records.extend(decode_record(value) for value in values)
+        return len(records)
+
+    proposals = Proposals(append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None)
+    begins_with = [*feature_records(LEVELS)] if bootstrap is None else bootstrap
+    propose_bootstrap_records(state_machine_of(image), begins_with, min_insync_replicas, proposals)
+    return proposals, records
+
+
+def test_a_log_without_metadata_version_gets_one() -> None:
+    image = ClusterImage()
+    proposals, records = proposed(image)
+    assert {record.name: record.feature_level for record in records[:3]} == LEVELS
+    assert image.features == LEVELS
+    proposals.lost()
+    assert image.features == {}, "as long as it is not committed it can be taken back"
+
+
+def test_a_new_cluster_has_a_default_of_min_insync_replicas() -> None:
+    """Without it every broker would take what its own properties file says."""
+    image = ClusterImage()
+    records = proposed(image, 2)[1]
+    assert records[3:] == [ConfigRecord(*ALL_BROKERS, "min.insync.replicas", "2")]
+    assert image.min_isr("any") == 2
+
+
+def test_a_log_of_an_earlier_version_gets_the_default_if_it_has_an_elr() -> None:
+    image = ClusterImage()
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 25), [])
+    assert proposed(image)[1] == []
+    image.apply(FeatureLevelRecord(ELR_VERSION, 1), [])
+    assert proposed(image)[1] == [ConfigRecord(*ALL_BROKERS, "min.insync.replicas", "1")]
+    assert proposed(image, 3)[1] == [], "what is set stays"
+
+
+def test_a_metadata_version_that_is_there_stays() -> None:
+    image = ClusterImage()
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 21), [])
+    assert proposed(image)[1] == []
+
+
+def test_a_transaction_that_is_open_is_aborted_first() -> None:
+    image = ClusterImage()
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 21), [])
+    image.apply(BeginTransactionRecord(), [])
+    image.apply(FeatureLevelRecord("group.version", 1), [])
+    proposals, records = proposed(image)
+    assert [type(record) for record in records] == [AbortTransactionRecord]
+    assert not image.in_transaction
+    assert image.features == {METADATA_VERSION: 21}
+    proposals.lost()
+    assert image.in_transaction
+
+
+def test_a_transaction_of_the_first_records_is_aborted_and_they_are_written_again() -> None:
+    image = ClusterImage()
+    image.apply(BeginTransactionRecord(), [])
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 21), [])
+    records = proposed(image)[1]
+    features = [FeatureLevelRecord] * 3
+    assert [type(record) for record in records] == [AbortTransactionRecord, *features, ConfigRecord]
+    assert image.features == LEVELS
+
+
+def test_a_cluster_without_an_elr_has_no_default_of_min_insync_replicas() -> None:
+    """As in Kafka: brokers may have values of their own then."""
+    image = ClusterImage()
+    records = proposed(image, 2, [FeatureLevelRecord(METADATA_VERSION, 25)])[1]
+    assert records == [FeatureLevelRecord(METADATA_VERSION, 25)]
+    assert image.config(ALL_BROKERS) == {}
+
+
+def test_users_that_format_added_are_in_the_log_and_the_image() -> None:
+    image = ClusterImage()
+    records = proposed(image, 1, [*feature_records(LEVELS), ALICE])[1]
+    assert ALICE in records
+    assert encode_record(ALICE, 0) in image.opaque_records.values()
+
+
+def empty_folder() -> SimulatedDisk:
+    disk = SimulatedDisk(EventHeap(), Random(1))
+    disk.mount(Process("test"))
+    disk.make_directory("data")
+    return disk
+
+
+def folder(*records: Message) -> SimulatedDisk:
+    disk = empty_folder()
+    file = disk.open("data/bootstrap.checkpoint", create=True)
+    file.write_at(0, encode_bootstrap([encode_record(record, 0) for record in records], 7))
+    return disk
+
+
+def test_what_format_decided_is_what_an_empty_log_begins_with() -> None:
+    records = [*feature_records(initial_feature_levels("4.0", {})), ALICE]
+    assert load_new_cluster(folder(*records), "data", log_is_empty=True).records == records
+
+
+def test_a_folder_of_an_earlier_version_begins_with_the_newest_release() -> None:
+    newest = feature_records(initial_feature_levels(None, {}))
+    assert load_new_cluster(empty_folder(), "data", log_is_empty=True).records == [*newest]
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([ALICE], "metadata.version is missing"),
+        ([FeatureLevelRecord(METADATA_VERSION, 34)], "metadata.version 34 is not supported: 21 to 33 are"),
+        ([FeatureLevelRecord(METADATA_VERSION, 30), FeatureLevelRecord("new.version", 1)], "is not known"),
+    ],
+)
+def test_a_file_that_asks_for_what_is_not_supported_is_refused(records: list[Message], reason: str) -> None:
+    with pytest.raises(CorruptLog, match=reason):
+        load_new_cluster(folder(*records), "data", log_is_empty=True)
+
+
+def test_a_damaged_file_is_refused_and_says_what_to_do() -> None:
+    disk = folder(FeatureLevelRecord(METADATA_VERSION, 30))
+    disk.open("data/bootstrap.checkpoint").write_at(100, b"?")
+    with pytest.raises(CorruptLog, match="restore the file"):
+        load_new_cluster(disk, "data", log_is_empty=True)
+
+
+def test_what_newer_stock_tools_decided_is_what_an_empty_log_begins_with() -> None:
+    disk = empty_folder()
+    stock_folder.write_checkpoint(disk, "data")
+    found = load_new_cluster(disk, "data", log_is_empty=True)
+    assert found.records == feature_records(initial_feature_levels("4.1", {}))
+    assert found.voters is not None
+    assert [voter.key for voter in found.voters.voters] == [ReplicaKey(1, stock_folder.DIRECTORY_ID)]
+
+
+def test_file_of_quorumd_goes_before_that_of_newer_stock_tools() -> None:
+    records = [*feature_records(initial_feature_levels("4.0", {}))]
+    disk = folder(*records)
+    stock_folder.write_checkpoint(disk, "data")
+    assert load_new_cluster(disk, "data", log_is_empty=True).records == records
+
+
+def test_file_of_stock_tools_counts_only_where_the_log_is_empty() -> None:
+    disk = empty_folder()
+    stock_folder.write_checkpoint(disk, "data", stock_folder.CHECKPOINT[:-1])
+    with pytest.raises(CorruptLog, match="restore the file"):
+        load_new_cluster(disk, "data", log_is_empty=True)
+    found = load_new_cluster(disk, "data", log_is_empty=False)
+    assert found == ([*feature_records(initial_feature_levels(None, {}))], None)

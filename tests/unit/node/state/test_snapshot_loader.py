@@ -1,0 +1,153 @@
+"""What a node begins with: the newest snapshot that is sound, and never a log whose beginning is missing."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import StorageError
+from quorumd.log.meta_properties import partition_folder
+from quorumd.log.snapshot_file import file_name
+from quorumd.node.snapshots.builder import BuiltSnapshot, build_snapshot
+from quorumd.node.state.snapshot_loader import StartSnapshot, find_start_snapshot, load_image, load_steps
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.wire import Message
+from quorumd.simulator.environment.clock import SimulatedClock
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from tests.support.config_logs import FOLDER, ConfigLog, config_values
+from tests.support.log_fixtures import fresh_disk
+from tests.support.snapshots import CLUSTER_ID, write_snapshot
+
+DIRECTORY = partition_folder(FOLDER)
+
+
+class World:
+    """A log with two snapshots of it, 101 and 202 records in."""
+
+    def __init__(self) -> None:
+        self.disk = fresh_disk(1)
+        self.configs = ConfigLog(self.disk)
+        self.configs.set_configs(0, 99)
+        self.older = self.build()
+        self.configs.append_voters(1, 2, 4)
+        self.configs.set_configs(50, 100, "w")
+        self.newer = self.build()
+        self.configs.set_configs(150, 5)
+        self.configs.log.snapshots.rescan()
+
+    def build(self) -> BuiltSnapshot:
+        built = build_snapshot(self.disk, FOLDER, self.configs.commit(), "test")
+        assert built is not None
+        return built
+
+    def damage(self, built: BuiltSnapshot) -> None:
+        file = self.disk.open(f"{DIRECTORY}/{file_name(built.snapshot)}")
+        file.write_at(built.size // 2, b"???")
+        file.close()
+
+    def names(self) -> list[str]:
+        return [name for name in self.disk.list_directory(DIRECTORY) if ".checkpoint" in name]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_log_without_snapshots_is_read_from_its_beginning() -> None:
+    disk = fresh_disk(1)
+    assert find_start_snapshot(ConfigLog(disk).log) == StartSnapshot(None, None)
+    assert StartSnapshot().offset == 0
+
+
+def test_the_newest_snapshot_is_taken_and_says_who_votes(world: World) -> None:
+    start_snapshot = find_start_snapshot(world.configs.log)
+    assert start_snapshot.snapshot == world.newer.snapshot
+    assert start_snapshot.offset == world.newer.snapshot.offset
+    assert start_snapshot.voters is not None
+    assert start_snapshot.voters.offset == start_snapshot.offset - 1
+    assert start_snapshot.voters.assignment.current.ids == (1, 2, 4)
+    assert start_snapshot.voters.cluster_id == CLUSTER_ID
+
+
+def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.damage(world.newer)
+    with caplog.at_level(logging.WARNING):
+        assert find_start_snapshot(world.configs.log).snapshot == world.older.snapshot
+    set_aside = file_name(world.newer.snapshot) + ".corrupt"
+    assert "is not sound" in caplog.text
+    assert set_aside in caplog.text
+    assert world.names() == [file_name(world.older.snapshot), set_aside]
+
+
+def test_without_a_sound_one_the_whole_log_is_read(world: World) -> None:
+    world.damage(world.newer)
+    world.damage(world.older)
+    assert find_start_snapshot(world.configs.log).snapshot is None
+
+
+def test_a_log_whose_beginning_is_gone_needs_one(world: World) -> None:
+    world.configs.log.delete_before(world.newer.snapshot)
+    assert world.configs.log.start_offset == world.newer.snapshot.offset
+    world.damage(world.newer)
+    with pytest.raises(
+        StorageError, match=r"begins at offset 202, and no sound snapshot .*\.corrupt\): restore"
+    ):
+        find_start_snapshot(world.configs.log)
+
+
+def test_one_that_is_ahead_of_the_log_or_behind_its_start_is_left_alone(world: World) -> None:
+    write_snapshot(world.disk, DIRECTORY, world.newer.snapshot._replace(offset=10_000))
+    world.configs.log.snapshots.rescan()
+    assert find_start_snapshot(world.configs.log).snapshot == world.newer.snapshot
+
+
+def test_one_of_a_newer_version_is_not_damaged(world: World) -> None:
+    """After a downgrade: whoever runs the newer version again finds it in its place."""
+    snapshot = world.newer.snapshot
+    world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
+    write_snapshot(world.disk, DIRECTORY, snapshot, [b"\x01\x7f\x00"])
+    with pytest.raises(StorageError, match="is not known; run the version that wrote it"):
+        find_start_snapshot(world.configs.log)
+    assert file_name(snapshot) in world.names()
+
+
+def test_loading_pauses_after_every_so_many_records(world: World) -> None:
+    image = ClusterImage()
+    path = f"{DIRECTORY}/{file_name(world.newer.snapshot)}"
+    counts = list(load_steps(world.disk, path, world.newer.snapshot, image, 40))
+    assert counts == [40, 40, 40, 31]
+    assert len(config_values(image.configs)) == 150
+    assert image.config((32, "g2"))["c149"] == "w"
+    assert image.fingerprint() == load_image(world.disk, path, world.newer.snapshot).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (UnfenceBrokerRecord(1, 1), "cannot be applied at its offset"),
+        (BeginTransactionRecord(), "ends within a transaction"),
+    ],
+    ids=["contradicts", "transaction"],
+)
+def test_one_that_no_log_adds_up_to_stops_the_node_which_starts_without_it(
+    world: World, record: Message, told: str
+) -> None:
+    snapshot = world.newer.snapshot
+    world.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
+    write_snapshot(world.disk, DIRECTORY, snapshot, [encode_record(record, 0)])
+    log = world.configs.log
+    assert find_start_snapshot(log).snapshot == snapshot
+    clock = SimulatedClock(EventHeap(), Process("node"))
+    machine = StateMachine(log, clock, lambda callback: None, lambda callback: None)
+    with pytest.raises(StorageError, match=rf"{told}.* set aside as .*\.corrupt: start the node again"):
+        machine.start(snapshot, log.end_offset, world.disk, lambda: None)
+    assert file_name(snapshot) + ".corrupt" in world.names()
+    assert find_start_snapshot(log).snapshot == world.older.snapshot

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.node.tick import Tick
+
+
+def tick() -> tuple[Tick, list[Callable[[], None]], list[str]]:
+    scheduled: list[Callable[[], None]] = []
+    return Tick(scheduled.append), scheduled, []
+
+
+def test_what_is_left_for_the_end_of_an_open_turn_runs_at_its_end() -> None:
+    subject, scheduled, done = tick()
+    subject.begin()
+    subject.defer(lambda: done.append("a"))
+    assert (done, scheduled) == ([], [])
+    subject.end()
+    assert done == ["a"]
+    subject.end()
+    assert done == ["a"]
+
+
+def test_without_an_open_turn_the_loop_ends_it_once() -> None:
+    subject, scheduled, done = tick()
+    subject.defer(lambda: done.append("a"))
+    subject.defer(lambda: done.append("b"))
+    assert len(scheduled) == 1
+    scheduled[0]()
+    assert done == ["a", "b"]
+    subject.defer(lambda: done.append("c"))
+    assert len(scheduled) == 2
+
+
+def test_what_the_end_leaves_again_is_done_in_the_same_end() -> None:
+    subject, _, done = tick()
+    subject.begin()
+    subject.defer(lambda: subject.defer(lambda: done.append("late")))
+    subject.end()
+    assert done == ["late"]

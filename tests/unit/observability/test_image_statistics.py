@@ -1,0 +1,69 @@
+"""Figures of real images, and of nodes whose image is ahead of their log."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
+from quorumd.controller.undo_log import UndoEntry, undo
+from quorumd.observability.image_statistics import EMPTY_STATISTICS, collect_image_statistics
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from tests.support.broker_harness import BrokerWorld
+from tests.support.nodes import NO_IDLE_RECORDS, Cluster
+from tests.support.partition_harness import TOPIC_ID
+
+
+def node_of(world: BrokerWorld, is_ahead: bool = False) -> Any:
+    machine = SimpleNamespace(image=world.controller.image, applied_offset=world.next_offset)
+    return SimpleNamespace(state_machine=machine, has_pending_proposals=is_ahead)
+
+
+def test_image_statistics_counts() -> None:
+    world = BrokerWorld([1, 2, 3, 4])
+    world.begin(Partition((1, 2), (1, 2), 1))
+    world.apply(partition_record(PartitionId(TOPIC_ID, 1), Partition((2,), (), NO_LEADER, elr=(2,))))
+    world.reassign([1, 4])
+    world.heartbeat(1, want_shut_down=True)
+    world.fall_silent(3)
+    world.register(5)
+    figures = collect_image_statistics(node_of(world), EMPTY_STATISTICS)
+    assert figures.registered_brokers == 5
+    assert figures.fenced_brokers == 2
+    assert figures.active_brokers == 2
+    assert (figures.topics, figures.partitions) == (1, 2)
+    assert figures.offline_partitions == 1
+    assert figures.reassigning_partitions == 1
+    assert figures.imbalanced_partitions == 2
+    assert figures.draining_brokers == 1
+    assert figures.metadata_version == 25
+    assert figures.hash == world.controller.image.hash
+    assert figures.applied_offset == world.next_offset
+
+
+def test_the_count_of_partitions_is_taken_back_with_them() -> None:
+    world = BrokerWorld([1])
+    world.begin(Partition((1,), (1,), 1))
+    changes: list[UndoEntry] = []
+    world.controller.image.apply(RemoveTopicRecord(TOPIC_ID), changes)
+    assert world.controller.image.index.partition_count == 0
+    undo(reversed(changes))
+    assert world.controller.image.index.partition_count == 1
+
+
+def test_the_hash_is_that_of_the_offset_that_is_told() -> None:
+    world = BrokerWorld([1])
+    before = collect_image_statistics(node_of(world), EMPTY_STATISTICS)
+    world.begin(Partition((1,), (1,), 1))
+    after = collect_image_statistics(node_of(world, is_ahead=True), before)
+    assert (after.hash, after.applied_offset) == (before.hash, before.applied_offset)
+    assert after.partitions == 1
+
+
+def test_nodes_at_the_same_offset_have_the_same_hash() -> None:
+    cluster = Cluster(3, controller=NO_IDLE_RECORDS).start()
+    cluster.leader()
+    cluster.run(1000)
+    figures = [collect_image_statistics(node, EMPTY_STATISTICS) for node in cluster.nodes.values()]
+    assert len({(each.hash, each.applied_offset) for each in figures}) == 1
+    assert figures[0].hash

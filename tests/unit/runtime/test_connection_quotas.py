@@ -1,0 +1,53 @@
+"""Limits on accepted connections, and one log line for a flood of refusals."""
+
+import logging
+
+import pytest
+
+from quorumd.runtime.connection_quotas import REJECTION_LOG_INTERVAL_S, ConnectionQuotas, NetworkLimits
+
+
+class Refusals:
+    def __init__(self) -> None:
+        self.count = 0
+        self.now_s = 0.0
+
+    def quotas(self, limits: NetworkLimits) -> ConnectionQuotas:
+        return ConnectionQuotas(limits, self._refused, lambda: self.now_s)
+
+    def _refused(self) -> None:
+        self.count += 1
+
+
+def test_the_total_is_limited_and_a_released_place_is_free_again() -> None:
+    refusals = Refusals()
+    quotas = refusals.quotas(NetworkLimits(max_connections=2))
+    assert [quotas.admit(host) for host in ("a", "b", "c")] == [True, True, False]
+    quotas.release("a")
+    assert quotas.admit("c")
+    assert refusals.count == 1
+
+
+def test_one_host_is_limited_and_others_are_not() -> None:
+    refusals = Refusals()
+    quotas = refusals.quotas(NetworkLimits(max_connections_per_host=1))
+    assert [quotas.admit(host) for host in ("a", "a", "b")] == [True, False, True]
+    quotas.release("a")
+    assert quotas.admit("a")
+    assert refusals.count == 1
+
+
+def test_flood_of_refusals_is_one_line_with_their_number(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = Refusals()
+    quotas = refusals.quotas(NetworkLimits(max_connections_per_host=1))
+    quotas.admit("192.0.2.1")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(100):
+            quotas.admit("192.0.2.1")
+        refusals.now_s = REJECTION_LOG_INTERVAL_S
+        quotas.admit("192.0.2.1")
+    assert [record.getMessage() for record in caplog.records] == [
+        "refused a connection from 192.0.2.1: max.connections.per.ip=1 is reached (1 refused)",
+        "refused a connection from 192.0.2.1: max.connections.per.ip=1 is reached (100 refused)",
+    ]
+    assert refusals.count == 101

@@ -1,0 +1,266 @@
+"""What the controller may answer, and what must come to be in the end: each of it can be broken."""
+
+from __future__ import annotations
+
+from quorumd.controller.broker import Broker
+from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages import (
+    alter_partition_reassignments_request,
+    alter_partition_reassignments_response,
+)
+from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
+from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from quorumd.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from quorumd.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from quorumd.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from quorumd.simulator.brokers.checkers import liveness, responses
+from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
+from quorumd.simulator.brokers.replica import Proposal, Replica
+from tests.support.broker_views import (
+    NAME,
+    TOPIC,
+    WHERE,
+    breaks,
+    broker,
+    commit,
+    host,
+    row,
+    view_with,
+)
+
+
+def test_of_proposals() -> None:
+    checker, view = responses.ResponsesAreCommitted(), view_with(row((1, 2), partition_epoch=5))
+    proposal = Proposal(WHERE, 0, 4, ((1, 10), (2, 20)))
+
+    def told(isr: tuple[int, ...], partition_epoch: int) -> bool:
+        answer = row(isr, partition_epoch=partition_epoch)
+        look = checker.proposal_completed
+        return breaks(look, view, view.brokers[1], proposal, ErrorCode.NONE, answer)
+
+    assert not told((2, 1), 5)
+    assert not told((1, 3), 4)
+    assert told((1, 2), 6)
+    assert told((1, 3), 5)
+
+
+def test_of_brokers() -> None:
+    checker, view = responses.ResponsesAreCommitted(), view_with(None, broker(1), broker(2, is_fenced=True))
+    assert not breaks(checker.registration_completed, view, view.brokers[1])
+    view.brokers[1].epoch = 11
+    assert breaks(checker.registration_completed, view, view.brokers[1])
+    unfenced = BrokerHeartbeatResponse(0, 0, True, False, False)
+    checker.batch_committed(view, [])
+    view.brokers[1].epoch = 10
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[1], unfenced)
+    assert breaks(checker.heartbeat_completed, view, view.brokers[2], unfenced)
+
+
+def test_of_topics() -> None:
+    checker, view = responses.ResponsesAreCommitted(), view_with(row())
+    created = CreateTopicsResponse(0, [CreatableTopicResult(NAME, TOPIC)])
+    assert breaks(checker.admin_request_completed, view, CreateTopicsRequest(), created)
+    checker.partition_changed(view, PartitionChange(WHERE, None, row(), True, 1))
+    assert not breaks(checker.admin_request_completed, view, CreateTopicsRequest(), created)
+    deleted = DeleteTopicsResponse(0, [DeletableTopicResult(NAME, TOPIC)])
+    assert breaks(checker.admin_request_completed, view, DeleteTopicsRequest(), deleted)
+    del view.image.topics[TOPIC]
+    assert not breaks(checker.admin_request_completed, view, DeleteTopicsRequest(), deleted)
+
+
+def test_of_metadata() -> None:
+    checker = responses.MetadataResponsesAreCommitted()
+    view = view_with(row(), broker(1), broker(2, is_fenced=True))
+    checker.batch_committed(view, [])
+    checker.partition_changed(view, PartitionChange(WHERE, None, row(), True, 1))
+
+    def told(*partitions: MetadataResponsePartition, broker_id: int = 1) -> bool:
+        answer = MetadataResponse(0, [MetadataResponseBroker(7), MetadataResponseBroker(broker_id)])
+        answer.topics.append(MetadataResponseTopic(0, NAME, TOPIC, False, list(partitions)))
+        return breaks(checker.metadata_received, view, answer)
+
+    committed = MetadataResponsePartition(0, 0, 1, 0, [1, 2, 3], [1, 2])
+    assert not told(committed)
+    assert told(committed, committed)
+    assert told(MetadataResponsePartition(0, 0, 1, 1, [1, 2, 3], [1, 2]))
+    assert told(committed, broker_id=2)
+    assert breaks(checker.metadata_lost, view, 1)
+
+
+def test_of_reassignments() -> None:
+    checker, view = responses.ResponsesAreCommitted(), view_with(row())
+    moving = OngoingPartitionReassignment(0, [1, 2, 3], [1], [3])
+    listed = ListPartitionReassignmentsResponse(0, 0, None, [OngoingTopicReassignment(NAME, [moving])])
+    asked = ListPartitionReassignmentsRequest()
+    assert breaks(checker.admin_request_completed, view, asked, listed)
+    checker.partition_changed(view, PartitionChange(WHERE, row(), row(adding=(1,), removing=(3,)), True, 1))
+    assert not breaks(checker.admin_request_completed, view, asked, listed)
+
+
+def test_live_brokers_keep_their_epoch() -> None:
+    checker, view = responses.RunningBrokersKeepTheirEpoch(), view_with()
+    stale = BrokerHeartbeatResponse(0, int(ErrorCode.STALE_BROKER_EPOCH))
+    view.incarnations[view.image.brokers[1].incarnation_id] = 1
+    assert breaks(checker.heartbeat_completed, view, view.brokers[1], stale)
+    view.brokers[1].incarnation = 2
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[1], stale)
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[1], BrokerHeartbeatResponse())
+
+
+def test_who_may_go() -> None:
+    checker = responses.ShutdownBrokersLeadNothing()
+    go = BrokerHeartbeatResponse(0, 0, True, True, True)
+    view = view_with(row())
+    assert breaks(checker.heartbeat_completed, view, view.brokers[1], go)
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[2], go)
+
+
+def test_producer_ids() -> None:
+    checker, view = responses.ProducerIdsAreUnique(), view_with()
+    view.image._scalars["next producer id"] = 2000
+
+    def given(start: int) -> bool:
+        answer = AllocateProducerIdsResponse(0, 0, start, 1000)
+        return breaks(checker.admin_request_completed, view, AllocateProducerIdsRequest(), answer)
+
+    assert not given(0)
+    assert given(999)
+    assert not given(1000)
+    assert given(2000)
+
+
+def test_who_is_heard_of() -> None:
+    checker, view = responses.LiveBrokersAreNotFenced(), view_with()
+    view.now_ms, view.shortest_session_ms, view.leads_since[4] = 1000.0, 100.0, 0.0
+    seen = view.brokers[1]
+    assert not breaks(checker.fenced, view, seen, 4)
+    seen.heard_ms, seen.heartbeat_leader_epoch = 950.0, 4
+    assert breaks(checker.fenced, view, seen, 4)
+    seen.heartbeat_leader_epoch = 3
+    assert not breaks(checker.fenced, view, seen, 4)
+    view.leads_since[5] = 950.0
+    assert breaks(checker.fenced, view, seen, 5)
+    seen.may_request_fence = True
+    assert not breaks(checker.fenced, view, seen, 5)
+
+
+class TestWhatMustComeToBe:
+    def whole(self) -> tuple[ClusterView, list[Replica]]:
+        view = view_with(row((1, 2, 3)))
+        records = commit(view, 2)
+        hosted = [host(view, n, *(record.value for record in records), leads=n == 1) for n in (1, 2, 3)]
+        return view, hosted
+
+    def test_nothing_is_missing(self) -> None:
+        assert liveness.missing(self.whole()[0]) == ""
+
+    def test_brokers_run_unfenced(self) -> None:
+        view, _ = self.whole()
+        view.image.brokers[2] = broker(2, is_fenced=True)
+        assert "broker 2 does not run" in liveness.missing(view)
+        view.image.brokers[2] = broker(2, epoch=21)
+        assert "broker 2 does not run" in liveness.missing(view)
+
+    def test_proposals_end(self) -> None:
+        view, (leads, _, _) = self.whole()
+        assert leads.leadership is not None
+        leads.leadership.proposal = Proposal(WHERE, 0, 0, ())
+        assert "waits for an answer about orders-0" in liveness.missing(view)
+
+    def test_brokers_know_what_is_committed(self) -> None:
+        view, (_, _, follows) = self.whole()
+        follows.known = row((1, 2, 3), partition_epoch=7)
+        assert "broker 3 takes orders-0 for" in liveness.missing(view)
+
+    def test_producers_are_told(self) -> None:
+        view, _ = self.whole()
+        view.history(WHERE).waiting[5] = None
+        assert "what became of [5]" in liveness.missing(view)
+
+    def test_records_get_everywhere(self) -> None:
+        view, (_, _, follows) = self.whole()
+        follows.log.truncate(1)
+        assert "broker 3 has not all of orders-0" in liveness.missing(view)
+
+    def test_records_get_nowhere_from_nobody(self) -> None:
+        view, replicas = self.whole()
+        replicas[2].log.truncate(1)
+        alone = row((), NO_LEADER, last_known_elr=(9,))
+        view.image.topics[TOPIC].partitions[0] = alone
+        for replica in replicas:
+            replica.resign()
+            replica.known = alone
+        assert liveness.missing(view) == ""
+
+    def test_reassignments_end_and_everybody_joins(self) -> None:
+        view, _ = self.whole()
+        view.image.topics[TOPIC].partitions[0] = row((1, 2))
+        assert "not all replicas of orders-0 are in sync" in liveness.missing(view)
+        view.image.topics[TOPIC].partitions[0] = moving = row((1, 2), adding=(3,))
+        view.image.index.update(WHERE, None, moving, [])
+        assert "the reassignment of orders-0 does not end" in liveness.missing(view)
+
+    def test_somebody_leads_if_anybody_ever_can(self) -> None:
+        view, _ = self.whole()
+        for partition, is_missing in (
+            (row((), NO_LEADER, elr=(2,)), True),
+            (row((), NO_LEADER, last_known_elr=(2,)), True),
+            (row((), NO_LEADER, last_known_elr=(9,)), False),
+        ):
+            view.image.topics[TOPIC].partitions[0] = partition
+            assert ("nobody leads orders-0" in liveness.all_replicas_in_sync(view)) == is_missing
+
+
+def test_of_drains_that_stand_still() -> None:
+    draining = broker(1)._replace(in_controlled_shutdown=True)
+    answer = BrokerHeartbeatResponse(0, 0, True, False, False)
+
+    def heartbeats(*rows: Partition | None, known: Broker = draining) -> bool:
+        """Whether anything is wrong when these rows are committed before one heartbeat after the other."""
+        checker = responses.ControlledShutdownProgresses()
+        scenes = [view_with(each, known, broker(2)) for each in rows]
+        return [breaks(checker.heartbeat_completed, view, view.brokers[1], answer) for view in scenes][-1]
+
+    led, left, gone = row((1, 2)), row((1, 2), leader=2), row((2,), leader=2)
+    assert heartbeats(led, led)
+    assert heartbeats(led, led, known=broker(1)) is False
+    assert not heartbeats(led, gone)
+    assert not heartbeats(led, left)
+    assert not heartbeats(left, left)
+    assert not heartbeats(led)
+
+
+def test_the_way_back() -> None:
+    wanted, told = alter_partition_reassignments_request, alter_partition_reassignments_response
+
+    def is_broken_by(target: list[int] | None, error: int, original: tuple[int, ...] = (1, 2)) -> bool:
+        view = view_with(row((1,), replicas=(4, 1, 2), adding=(4,), original=original))
+        topics = [wanted.ReassignableTopic(NAME, [wanted.ReassignablePartition(0, target)])]
+        request = wanted.AlterPartitionReassignmentsRequest(1, True, topics)
+        partitions = [told.ReassignablePartitionResponse(0, error, None)]
+        answer = told.AlterPartitionReassignmentsResponse(
+            0, True, 0, None, [told.ReassignableTopicResponse(NAME, partitions)]
+        )
+        return breaks(responses.ReassignmentsCanBeReverted().admin_request_completed, view, request, answer)
+
+    refused = int(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    assert is_broken_by([1, 2], refused)
+    assert not is_broken_by([1, 2], 0)
+    assert not is_broken_by(None, refused)
+    assert not is_broken_by([2, 3], refused)
+    assert not is_broken_by([1, 2], refused, (2, 1))

@@ -1,0 +1,148 @@
+"""The oracle for finalized features, and the operator who changes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.register_broker_record import BrokerFeature, RegisterBrokerRecord
+from quorumd.protocol.metadata_record import encode_record
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers import (
+    CommittedDataIsImmutable,
+    FeaturesAreFinalized,
+    InvariantViolation,
+    Observation,
+)
+from quorumd.simulator.inspection.log_mirror import batches_in
+from quorumd.simulator.profiles.draw import draw_options
+from quorumd.simulator.profiles.registry import PROFILES
+from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.workload.feature_options import FeatureOptions
+
+METADATA_VERSION, ELR_VERSION = "metadata.version", "eligible.leader.replicas.version"
+AT_22, AT_25, AT_30 = (FeatureLevelRecord(METADATA_VERSION, level) for level in (22, 25, 30))
+
+
+class World:
+    """Each record is a committed batch."""
+
+    def __init__(self, *begins_with: Message) -> None:
+        self._committed = CommittedDataIsImmutable()
+        self._log = b""
+        self._end = 0
+        self.checker = FeaturesAreFinalized(self._committed)
+        for record in begins_with:
+            self.commit(record)
+
+    def commit(self, record: Message, version: int = 0) -> None:
+        self._log += encode_batch(self._end, 1, 0, [encode_record(record, version)])
+        self._end += 1
+        log = batches_in(self._log)
+        seen = Observation(1, 1, 1, high_watermark=self._end, log=log, appended=log[-1:])
+        self._committed.observed(seen)
+        self.checker.observed(seen)
+
+
+def broker(highest: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(7, features=[BrokerFeature(METADATA_VERSION, 7, highest)])
+
+
+def test_levels_that_an_operator_wants_are_in_order() -> None:
+    world = World(AT_25)
+    number = world.checker.asked({METADATA_VERSION: 30})
+    world.commit(AT_30)
+    world.checker.answered(number, ErrorCode.NONE)
+    assert world.checker.levels == {METADATA_VERSION: 30}
+    assert world.checker.changes == 1
+
+
+@pytest.mark.parametrize("wanted", [{}, {METADATA_VERSION: 29}, {ELR_VERSION: 1}])
+def test_a_level_that_nobody_wants_is_told(wanted: dict[str, int]) -> None:
+    world = World(AT_25)
+    world.checker.asked(wanted)
+    with pytest.raises(InvariantViolation, match="nobody wanted that"):
+        world.commit(AT_30)
+
+
+def test_a_level_that_was_refused_is_not_wanted() -> None:
+    world = World(AT_25)
+    world.checker.answered(world.checker.asked({METADATA_VERSION: 30}), ErrorCode.INVALID_UPDATE_VERSION)
+    with pytest.raises(InvariantViolation, match="nobody wanted that"):
+        world.commit(AT_30)
+
+
+def test_an_acknowledged_level_is_committed() -> None:
+    world = World(AT_25)
+    number = world.checker.asked({METADATA_VERSION: 30})
+    with pytest.raises(InvariantViolation, match="were acknowledged"):
+        world.checker.answered(number, ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("lower", [AT_22, AT_25])
+def test_a_downgrade_that_could_lose_records_is_told(lower: FeatureLevelRecord) -> None:
+    world = World(AT_30)
+    world.checker.asked({METADATA_VERSION: lower.feature_level})
+    with pytest.raises(InvariantViolation, match=f"from 30 down to {lower.feature_level}"):
+        world.commit(lower)
+
+
+def test_an_elr_that_no_record_can_hold_is_told() -> None:
+    world = World(AT_22)
+    world.checker.asked({ELR_VERSION: 1})
+    with pytest.raises(InvariantViolation, match="leaves the ELR on"):
+        world.commit(FeatureLevelRecord(ELR_VERSION, 1))
+
+
+def test_a_record_above_the_level_is_told_in_the_log_and_in_a_snapshot() -> None:
+    row = PartitionRecord(0, KafkaUuid(bytes(16)), [1], [1], leader=1)
+    world = World(AT_22)
+    world.commit(row, 1)
+    with pytest.raises(InvariantViolation, match="PartitionRecord in version 2"):
+        world.commit(row, 2)
+    frames = [encode_record(AT_22, 0), encode_record(broker(30), 4)]
+    snapshot = encode_batch(0, 1, 0, frames)
+    with pytest.raises(InvariantViolation, match=r"the snapshot .* has RegisterBrokerRecord in version 4"):
+        World(AT_30).checker.snapshot_seen(1, OffsetAndEpoch(5, 1), snapshot)
+
+
+def test_a_broker_that_lacks_a_level_is_told() -> None:
+    world = World(AT_25, broker(27))
+    world.checker.asked({METADATA_VERSION: 30})
+    with pytest.raises(InvariantViolation, match="broker 7 is registered"):
+        world.commit(AT_30)
+    with pytest.raises(InvariantViolation, match="not 25"):
+        World(AT_25, broker(24))
+
+
+def test_seeds_draw_levels_of_all_kinds() -> None:
+    drawn = [draw_options(seed, "features").features for seed in range(200)]
+    assert {features.levels[METADATA_VERSION] for features in drawn} == set(range(21, 34))
+    assert {features.levels[ELR_VERSION] for features in drawn} == {0, 1}
+    assert {features.levels["share.version"] for features in drawn} == {0, 1, 2}
+    usual = [draw_options(seed).features for seed in range(100)]
+    assert 0 < sum(bool(features.levels) for features in usual) < 50
+
+
+def test_levels_change_amid_a_run_and_brokers_of_older_releases_follow() -> None:
+    options = draw_options(1, "features")
+    options = replace(options, features=replace(options.features, changes_ms=50.0), safety_ms=3000.0)
+    report = Simulation(1, options).run()
+    assert report.ok
+    assert report.counters["features changed"] > 3
+    assert report.counters["UpdateFeatures: INVALID_UPDATE_VERSION"] > 3
+
+
+def test_a_cluster_begins_as_it_was_formatted() -> None:
+    options = draw_options(1, "calm")
+    levels = {METADATA_VERSION: 24, "group.version": 1}
+    simulation = Simulation(1, replace(options, features=FeatureOptions(levels), safety_ms=1500.0))
+    assert simulation.run().ok
+    assert simulation._inspector.features.levels == levels
+    assert "features" in PROFILES

@@ -1,0 +1,126 @@
+"""The oracle for records that quorumd keeps for others, and the leader that writes them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from quorumd.controller.opaque_records import OPAQUE_KEYS
+from quorumd.ids import OffsetAndEpoch
+from quorumd.protocol.apis import record_class
+from quorumd.protocol.messages import RECORDS
+from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
+from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
+from quorumd.protocol.messages.no_op_record import NoOpRecord
+from quorumd.protocol.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
+from quorumd.protocol.metadata_record import decode_record, encode_record
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers import (
+    CommittedDataIsImmutable,
+    InvariantViolation,
+    KeptRecordsSurvive,
+    Observation,
+)
+from quorumd.simulator.checkers.kept_records import named
+from quorumd.simulator.inspection.log_mirror import batches_in
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.workload.kept_records import draw_kept_record
+
+TOKEN = encode_record(DelegationTokenRecord(token_id="t"), 0)
+OTHER = encode_record(DelegationTokenRecord(token_id="u"), 0)
+
+
+def checker_of(*records: Message) -> KeptRecordsSurvive:
+    """Each of these records is a committed batch."""
+    committed = CommittedDataIsImmutable()
+    frames = [encode_record(record, 0) for record in records]
+    log = batches_in(b"".join(encode_batch(offset, 1, 0, [frame]) for offset, frame in enumerate(frames)))
+    committed.observed(Observation(1, 1, 1, high_watermark=len(log), log=log, appended=log))
+    return KeptRecordsSurvive(committed)
+
+
+def image_at(offset: int, *frames: bytes) -> Observation:
+    return Observation(1, 1, 1, applied_offset=offset, kept=frozenset(frames))
+
+
+TWO_TOKENS = (
+    DelegationTokenRecord(token_id="t"),
+    NoOpRecord(),
+    DelegationTokenRecord(token_id="u"),
+    RemoveDelegationTokenRecord("t"),
+)
+
+
+def test_an_image_has_what_was_written_and_not_removed_below_its_offset() -> None:
+    checker = checker_of(*TWO_TOKENS)
+    for offset, frames in enumerate([(), (TOKEN,), (TOKEN,), (TOKEN, OTHER), (OTHER,)]):
+        checker.observed(image_at(offset, *frames))
+    checker.observed(Observation(1, 1, 1, applied_offset=-1))
+
+
+@pytest.mark.parametrize(
+    "frames", [(), (TOKEN,), (TOKEN, OTHER), (encode_record(DelegationTokenRecord("x", token_id="u"), 0),)]
+)
+def test_an_image_that_lacks_or_has_more_is_told(frames: tuple[bytes, ...]) -> None:
+    with pytest.raises(
+        InvariantViolation, match="records kept for others survive: at offset 4 the image of node 1"
+    ):
+        checker_of(*TWO_TOKENS).observed(image_at(4, *frames))
+
+
+def test_an_image_in_the_middle_of_a_batch_is_compared_at_its_end() -> None:
+    committed = CommittedDataIsImmutable()
+    log = batches_in(encode_batch(0, 1, 0, [TOKEN, OTHER]))
+    committed.observed(Observation(1, 1, 1, high_watermark=2, log=log, appended=log))
+    checker = KeptRecordsSurvive(committed)
+    checker.observed(image_at(1, TOKEN))
+    with pytest.raises(InvariantViolation, match="at offset 2 the image"):
+        checker.observed(image_at(2, TOKEN))
+
+
+def test_a_snapshot_without_them_is_told() -> None:
+    checker, snapshot = checker_of(*TWO_TOKENS), OffsetAndEpoch(3, 1)
+    checker.snapshot_seen(2, snapshot, encode_batch(0, 1, 0, [encode_record(NoOpRecord(), 0), OTHER, TOKEN]))
+    with pytest.raises(InvariantViolation, match=r"the snapshot .* of node 2 lacks .*token_id='u'"):
+        checker.snapshot_seen(2, snapshot, encode_batch(0, 1, 0, [TOKEN]))
+
+
+def test_the_oracle_knows_what_the_image_keeps() -> None:
+    for api_key in RECORDS:
+        record = record_class(api_key)()
+        assert (named(record) is not None) == (type(record) in OPAQUE_KEYS)
+
+
+def test_quotas_of_an_entity_are_one_in_any_order_of_its_parts() -> None:
+    parts = [EntityData("user", None), EntityData("client-id", "c")]
+    one, other = (ClientQuotaRecord(entity, "k") for entity in (parts, parts[::-1]))
+    assert named(one) == named(other) != named(ClientQuotaRecord(parts, "l"))
+
+
+def test_all_kinds_are_drawn() -> None:
+    random = Random(1)
+    kept: list[bytes] = []
+    for _ in range(300):
+        kept.append(draw_kept_record(random, kept))
+    assert {type(decode_record(frame)) for frame in kept} == set(OPAQUE_KEYS)
+
+
+def test_a_leader_writes_them() -> None:
+    report = Simulation(1, SimulationOptions(voters=1, safety_ms=3000.0, kept_records_ms=50.0)).run()
+    assert report.ok
+    assert report.counters["batches of kept records"] > 10
+
+
+def test_a_leader_writes_many_at_once() -> None:
+    few, many = (
+        Simulation(
+            1, SimulationOptions(voters=1, safety_ms=2000.0, kept_records_ms=50.0, kept_records_at_once=most)
+        )
+        .run()
+        .counters["committed records"]
+        for most in (1, 40)
+    )
+    assert many > few + 200

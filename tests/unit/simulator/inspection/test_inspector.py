@@ -1,0 +1,189 @@
+"""Checkers are asked after every event that changed what they look at, and only then."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from quorumd.simulator.checkers import Observation
+from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.inspection.durable_files import DurableFiles
+from quorumd.simulator.inspection.inspector import Inspector
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.workload import WorkloadOptions
+
+PARTS = {
+    LEADERSHIP: ("epoch", "leader_id", "is_leader", "role"),
+    LOG: ("log", "removed", "appended", "voters", "previous_voters"),
+    HIGH_WATERMARK: ("high_watermark",),
+    APPLIED: ("applied_offset", "image_hash", "kept"),
+    FETCHES: ("now_ms", "awake_since_ms", "fetch_timeout_ms", "last_fetches_ms_ago"),
+}
+PART_OF = {name: part for part, names in PARTS.items() for name in names}
+# A change of the voters is seen with the next look at fetches, which does not wait for one.
+PART_OF["voters"] |= FETCHES
+ALWAYS = ("node_id", "incarnation")
+OPTIONS = SimulationOptions(
+    voters=3,
+    observers=1,
+    safety_ms=6000.0,
+    fault_interval_ms=800.0,
+    faults={"isolated leader": 1.0, "power loss": 1.0, "kill": 1.0},
+    workload=WorkloadOptions(think_ms=(5.0, 30.0)),
+)
+
+
+class Reading:
+    """An Observation that notes what is read of it."""
+
+    def __init__(self, seen: Observation, note: Callable[[str], None]) -> None:
+        self._seen = seen
+        self._note = note
+
+    def __getattr__(self, name: str) -> object:
+        self._note(name)
+        return getattr(self._seen, name)
+
+
+def inspector_of(simulation: Simulation) -> Inspector:
+    return simulation._inspector
+
+
+def test_every_part_of_an_observation_is_told_of() -> None:
+    assert set(PART_OF) | set(ALWAYS) == set(Observation.__slots__)
+    assert sum(PARTS) == EVERYTHING
+
+
+def test_checkers_read_nothing_whose_changes_they_are_not_told() -> None:
+    simulation = Simulation(1, OPTIONS)
+    read: defaultdict[str, set[str]] = defaultdict(set)
+    aspects = {}
+    for checker in inspector_of(simulation).checkers:
+        name = type(checker).__name__
+        aspects[name] = checker.aspects
+
+        def observed(seen: Observation, ask=checker.observed, note=read[name].add) -> None:  # type: ignore[no-untyped-def] # what the loop has
+            ask(Reading(seen, note))
+
+        checker.observed = observed  # type: ignore[method-assign] # to read along
+    assert simulation.run().ok
+    assert {"epoch", "log", "high_watermark", "image_hash", "last_fetches_ms_ago"} <= set().union(
+        *read.values()
+    )
+    for name, attributes in read.items():
+        not_told = [each for each in attributes if not PART_OF.get(each, EVERYTHING) & aspects[name]]
+        assert not_told == [], f"{name} would not be asked again when that changes"
+
+
+def test_no_change_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After every event of a node all that checkers were told of it is what it is."""
+    simulation = Simulation(2, OPTIONS)
+    inspector = inspector_of(simulation)
+    told: dict[tuple[int, int], dict[str, object]] = {}
+    looks, events = 0, 0
+    for checker in inspector.checkers[:1]:
+        checker.aspects = EVERYTHING
+
+        def observed(seen: Observation) -> None:
+            nonlocal looks
+            looks += 1
+            told[seen.node_id, seen.incarnation] = {
+                "epoch": seen.epoch,
+                "leader_id": seen.leader_id,
+                "role": seen.role,
+                "high_watermark": seen.high_watermark,
+                "log": b"".join(batch.data for batch in seen.log[-2:]),
+                "end_offset": seen.log[-1].end_offset if seen.log else 0,
+                "image_hash": seen.image_hash,
+                "kept": seen.kept,
+            }
+
+        checker.observed = observed  # type: ignore[method-assign] # instead of the promise
+    look = inspector.look
+
+    def look_twice(machine, now_ms: float) -> None:  # type: ignore[no-untyped-def] # as Inspector.look
+        nonlocal events
+        look(machine, now_ms)
+        node, engine = machine.node, machine.node.engine
+        last = told[machine.node_id, machine.incarnation]
+        events += 1
+        assert last["epoch"] == engine.epoch
+        assert last["leader_id"] == engine.leader_id
+        assert last["role"] == engine.role.value
+        assert last["high_watermark"] == engine.high_watermark
+        assert last["end_offset"] == node.log.end_offset
+        if machine.mirror.batches:
+            first = machine.mirror.batches[-2:][0].base_offset
+            read = node.log.read(first, 1 << 20)
+            assert last["log"] in (
+                read,
+                read + node.log.read(machine.mirror.batches[-1].base_offset, 1 << 20),
+            )
+        if not engine.is_leader:
+            assert last["image_hash"] == node.state_machine.image.hash
+
+    monkeypatch.setattr(inspector, "look", look_twice)
+    assert simulation.run().ok
+    assert 0 < looks < events / 2
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    disk = SimulatedDisk(EventHeap(), Random(1))
+    disk.mount(Process("node", 1, 1))
+    return disk
+
+
+def write(disk: SimulatedDisk, path: str, data: bytes) -> None:
+    file = disk.open(path, create=True)
+    file.truncate(0)
+    file.write_at(0, data)
+    file.sync()
+
+
+def test_small_files_are_news_once_they_are_durable_with_something_new(disk: SimulatedDisk) -> None:
+    news: list[bytes] = []
+    files = DurableFiles(disk, {"/a": news.append})
+    disk.after_sync = files.synced
+    write(disk, "/a.tmp", b"one")
+    disk.rename("/a.tmp", "/a")
+    assert news == [], "its name is not durable"
+    disk.sync_directory("/")
+    assert news == [b"one"]
+    disk.sync_directory("/")
+    write(disk, "/b", b"other")
+    assert news == [b"one"]
+    in_place = disk.open("/a")
+    in_place.write_at(0, b"two")
+    assert news == [b"one"]
+    in_place.sync()
+    assert news == [b"one", b"two"]
+    write(disk, "/a.tmp", b"two")
+    disk.rename("/a.tmp", "/a")
+    disk.sync_directory("/")
+    assert news == [b"one", b"two"]
+    files.forget()
+    disk.sync_directory("/")
+    assert news == [b"one", b"two", b"two"]
+
+
+def test_a_small_file_that_a_crash_made_durable_is_news_with_the_next_sync(disk: SimulatedDisk) -> None:
+    for seed in range(20):
+        disk = SimulatedDisk(EventHeap(), Random(seed))
+        disk.mount(Process("node", 1, 1))
+        news: list[bytes] = []
+        disk.after_sync = DurableFiles(disk, {"/a": news.append}).synced
+        write(disk, "/a.tmp", b"one")
+        disk.rename("/a.tmp", "/a")
+        disk.lose_power()
+        disk.mount(Process("node", 1, 2))
+        survived = disk.exists("/a")
+        assert news == []
+        write(disk, "/b", b"")
+        assert news == ([b"one"] if survived else [])

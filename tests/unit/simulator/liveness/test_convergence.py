@@ -1,0 +1,113 @@
+"""What must come soon in a whole cluster: it does, and it is noticed where it does not."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.faults.voters import request_voters
+from quorumd.simulator.liveness.convergence import (
+    Handover,
+    LastVoterChange,
+    require_checkpoints,
+    require_idle_records,
+)
+from tests.support.simulated_cluster import elect, leader_of, make_cluster, run
+
+TAKES_BOTH = next(seed for seed in range(99) if Random(seed).randrange(2) == 1)
+"""A seed that draws two of two nodes."""
+
+
+def settled(voters: int, observers: int = 0, **more: object) -> Cluster:
+    cluster = make_cluster(voters, observers, **more)
+    elect(cluster)
+    run(cluster, 3000.0)
+    return cluster
+
+
+def change(cluster: Cluster, seed: int) -> LastVoterChange:
+    return LastVoterChange(
+        cluster, Random(seed), lambda until: run(cluster, until - cluster.heap.now_ms), lambda: True
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_voters_can_be_had(seed: int) -> None:
+    cluster = settled(2, 2)
+    change(cluster, seed).require()
+
+
+def look_at_idle_log(cluster: Cluster, interval_ms: float) -> None:
+    def committed_end() -> int:
+        leader = leader_of(cluster)
+        assert leader is not None
+        assert leader.node is not None
+        return leader.node.engine.high_watermark
+
+    require_idle_records(
+        interval_ms, cluster, lambda until: run(cluster, until - cluster.heap.now_ms), committed_end
+    )
+
+
+def test_an_idle_log_that_grows_is_as_it_should_be() -> None:
+    look_at_idle_log(settled(3, idle_interval_ms=100.0), 100.0)
+
+
+@pytest.mark.parametrize("written_each_ms", [0.0, 10.0])
+def test_an_idle_log_that_stands_still_or_grows_fast_is_noticed(written_each_ms: float) -> None:
+    with pytest.raises(InvariantViolation, match="it grew by"):
+        look_at_idle_log(settled(3, idle_interval_ms=written_each_ms), 100.0)
+
+
+def test_nodes_that_nobody_finds_are_noticed() -> None:
+    cluster = settled(1)
+    cluster.machines[2] = cluster.machines[1]
+    with pytest.raises(InvariantViolation, match=r"are not the voters .* INVALID_REQUEST Nobody knows where"):
+        change(cluster, TAKES_BOTH).require()
+
+
+def test_a_former_leader_that_finds_nobody_is_noticed() -> None:
+    cluster = settled(3)
+    former = leader_of(cluster)
+    assert former is not None
+    assert former.node is not None
+    handover = Handover(cluster, former)
+    handover.look()
+    for other in cluster.machines.values():
+        if other is not former:
+            cluster.network.block(other.host, former.host)
+    former.node.shut_down()
+    with pytest.raises(InvariantViolation, match=rf"node {former.node_id} led epoch .* was voted out"):
+        run(cluster, 4 * cluster.options.fetch_timeout_ms, lambda: partition_observed(handover))
+
+
+def partition_observed(handover: Handover) -> bool:
+    handover.look()
+    return False
+
+
+def test_a_checkpoint_that_is_missing_is_noticed() -> None:
+    cluster = settled(1)
+    machine = cluster.machines[1]
+    HighWatermarkCheckpoint(machine.disk, DATA_FOLDER).save(7)
+    require_checkpoints(cluster, {(1, machine.incarnation): 7, (1, machine.incarnation + 1): 9})
+    with pytest.raises(InvariantViolation, match="node 1 has sealed all below 8, and its checkpoint says 7"):
+        require_checkpoints(cluster, {(1, machine.incarnation): 8})
+
+
+def test_a_checkpoint_waits_for_a_disk_that_holds_up_the_log() -> None:
+    cluster = settled(1, 1)
+    machine = cluster.machines[1]
+    machine.disk.stall(10_000.0)
+    request_voters(cluster, machine, [1, 2])
+    run(cluster, 2000.0)
+    sealed = {(1, machine.incarnation): 1 << 30}
+    require_checkpoints(cluster, sealed)
+    run(cluster, 10_000.0)
+    with pytest.raises(InvariantViolation, match="node 1 has sealed"):
+        require_checkpoints(cluster, sealed)

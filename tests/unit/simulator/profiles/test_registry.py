@@ -1,0 +1,92 @@
+"""What seeds draw: everything there is, each time in another mix."""
+
+from collections import Counter
+
+import pytest
+
+from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES
+from quorumd.simulator.profiles.draw import draw_options
+from quorumd.simulator.profiles.registry import PROFILES
+from quorumd.simulator.report import Report
+from quorumd.simulator.simulation import Simulation
+
+SEEDS = range(400)
+
+
+def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
+    drawn = [draw_options(seed) for seed in SEEDS]
+    assert {options.voters for options in drawn} == set(range(1, 8))
+    assert {options.observers for options in drawn} == set(range(6))
+    assert {name for options in drawn for name in options.faults} == {*FAULT_NAMES, *BROKER_FAULT_NAMES}
+    assert {options.brokers.count for options in drawn} == {0, 3, 4}
+    shares = [options.workload.list_share for options in drawn]
+    assert 0.0 in shares
+    assert 1.0 in shares
+    assert any(0.0 < share < 1.0 for share in shares)
+    assert {options.workload.append_attempts for options in drawn} == {1, 2, 3, 4}
+
+
+def test_how_probable_things_are_is_drawn_too() -> None:
+    drawn = [draw_options(seed) for seed in SEEDS]
+    kinds = Counter(len(options.faults) for options in drawn)
+    assert min(kinds) <= 2
+    assert max(kinds) >= len(FAULT_NAMES) - 3
+    for values in (
+        [options.fault_interval_ms for options in drawn],
+        [options.disk.slow_probability for options in drawn if options.disk.slow_probability],
+        [options.links.slow_probability for options in drawn if options.links.slow_probability],
+        [options.links.split_probability for options in drawn if options.links.split_probability],
+        [weight for options in drawn for weight in options.faults.values()],
+    ):
+        assert len(set(values)) == len(values)
+        assert max(values) > 5 * min(values)
+
+
+def test_a_seed_draws_the_same_every_time_and_another_in_every_profile() -> None:
+    for name in PROFILES:
+        assert draw_options(7, name) == draw_options(7, name)
+    assert len({str(draw_options(7, name)) for name in PROFILES}) == len(PROFILES)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_draws_only_its_faults(name: str) -> None:
+    profile = PROFILES[name]
+    assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES}
+    drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
+    of_brokers = set(profile.broker_faults) if any(profile.brokers) else set()
+    assert drawn == set(profile.faults) | of_brokers
+
+
+def test_the_worst_moments_have_profiles() -> None:
+    assert {name for profile in PROFILES.values() for name in profile.faults} >= set(RARE_FAULT_NAMES)
+
+
+def test_faults_of_brokers_are_drawn_where_there_are_brokers() -> None:
+    for seed in SEEDS:
+        for name in ("brokers", "swarm", "dense"):
+            options = draw_options(seed, name)
+            assert options.brokers.count or not set(options.faults) & set(BROKER_FAULT_NAMES)
+
+
+def test_brokers_are_of_all_kinds() -> None:
+    drawn = [draw_options(seed, "brokers").brokers for seed in SEEDS]
+    assert {options.count for options in drawn} == {3, 4, 5}
+    assert {options.raises_min_isr for options in drawn} == {False, True}
+    assert 0.0 in {options.unclean_topics for options in drawn}
+    assert any(options.unclean_topics for options in drawn)
+    assert all(options.heartbeat_ms < options.session_timeout_ms / 2 for options in drawn)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_seed_of_every_profile_holds(name: str) -> None:
+    report = Simulation(11, draw_options(11, name)).run()
+    assert report.ok, str(report)
+    assert report.options.profile == name
+
+
+def test_a_report_says_which_profile_repeats_it() -> None:
+    def line(profile: str) -> str:
+        return Report(5, draw_options(5, profile), "", 0.0, 0).reproduce
+
+    assert line("disk") == "quorumd simulate --seed 5 --profile disk"
+    assert line("swarm") == "quorumd simulate --seed 5"

@@ -1,0 +1,60 @@
+"""Clients: registers and lists, repeated appends, and the verdict over what they saw."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.checkers.linearizability import Operation
+from quorumd.simulator.options import SimulationOptions
+from quorumd.simulator.report import Report
+from quorumd.simulator.simulation import Simulation
+from quorumd.simulator.workload import History, WorkloadOptions
+
+
+def history_of(*operations: Operation) -> History:
+    history = History(lambda value: None, lambda value: None)
+    history.operations.extend(operations)
+    return history
+
+
+def test_a_register_that_forgets_is_told_with_its_last_operations() -> None:
+    history = history_of(
+        Operation(1, "write", "key.0", "w1-1;", 0.0, 1.0),
+        Operation(2, "read", "key.0", None, 2.0, 3.0),
+    )
+    with pytest.raises(InvariantViolation, match=r"linearizable.*key\.0[\s\S]*client 2 read"):
+        history.judge()
+
+
+def test_a_list_that_loses_or_doubles_a_value_is_told() -> None:
+    append = Operation(1, "append", "list.0.0", "w1-1;", 0.0, 1.0)
+    for seen in ((), ("w1-1;", "w1-1;"), ("w9-9;",)):
+        with pytest.raises(InvariantViolation, match=r"list\.0\.0"):
+            history_of(append, Operation(2, "read", "list.0.0", seen, 2.0, 3.0)).judge()
+    history_of(append, Operation(2, "read", "list.0.0", ("w1-1;",), 2.0, 3.0)).judge()
+
+
+def run_with(**workload: float) -> Report:
+    options = SimulationOptions(
+        faults={"kill": 1.0, "partition": 1.0},
+        safety_ms=5000.0,
+        workload=WorkloadOptions(timeout_ms=400.0, **workload),  # type: ignore[arg-type]  # mixed values
+    )
+    report = Simulation(3, options).run()
+    assert report.ok, str(report)
+    return report
+
+
+def test_clients_append_to_lists_and_repeat_what_got_no_answer() -> None:
+    counters = run_with(list_share=1.0).counters
+    assert counters["acknowledged appends"] == counters["acknowledged writes"] > 50
+    assert counters["repeated appends"] > 0
+    assert counters["answered reads"] > 20
+    assert run_with(list_share=1.0, append_attempts=1).counters["repeated appends"] == 0
+
+
+def test_registers_and_lists_can_be_mixed() -> None:
+    counters = run_with(list_share=0.5).counters
+    assert 0 < counters["acknowledged appends"] < counters["acknowledged writes"]
+    assert run_with().counters["acknowledged appends"] == 0
