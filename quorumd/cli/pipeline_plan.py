@@ -202,7 +202,7 @@ def make(
         tolerance,
         sizes_of_file(sizes_path, state) if sizes_path is not None else None,
     )
-    _check_fenced(state, changes, include_fenced)
+    _check_brokers(state, changes, include_fenced)
     made_from = {"state": source, "options": told_options()}
     made = _made(state, changes, move_limit or None, shards, spark, made_from)
     write_plan(made, folder)
@@ -274,9 +274,15 @@ def _racks(pairs: tuple[tuple[str, str], ...]) -> dict[int, str]:
     return found
 
 
-def _check_fenced(state: ClusterState, changes: Changes, include_fenced: bool) -> None:
-    from quorumd.pipeline.plan.making import fenced_brokers
+def _check_brokers(state: ClusterState, changes: Changes, include_fenced: bool) -> None:
+    from quorumd.pipeline.plan.making import cordoned_brokers, fenced_brokers
 
+    if cordoned := cordoned_brokers(state, changes):
+        ids = ",".join(map(str, cordoned))
+        raise ConfigError(
+            f"all log directories of broker {ids} are cordoned, no reassignment may name it: --remove {ids} empties "
+            "it, or uncordon a directory"
+        )
     fenced = fenced_brokers(state, changes)
     if fenced and not include_fenced:
         ids = ",".join(map(str, fenced))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,6 +10,7 @@ from enum import IntEnum
 from quorumd.controller.client_metrics_configs import validate_client_metrics_configs
 from quorumd.controller.cluster_image import (
     ELR_VERSION,
+    METADATA_VERSION,
     MIN_INSYNC_REPLICAS,
     UNCLEAN_ELECTION,
     ClusterImage,
@@ -24,6 +26,7 @@ from quorumd.controller.config_table import (
 )
 from quorumd.controller.config_values import InvalidConfig, parse_value, quoted, split_like_java
 from quorumd.controller.group_configs import validate_group_configs
+from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.controller.topic_configs import validate_topic_configs
 from quorumd.controller.topic_names import invalid_name_reason
 from quorumd.errors import ErrorCode
@@ -32,6 +35,8 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 MAX_TEXT_BYTES = 32_767
 """What a non-flexible string can carry (int16), so that every client can read back what it set."""
 MAX_NODE_ID = 2**31 - 1
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
 _TOPIC, _BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
 _DEFINITIONS = {
     _TOPIC: TOPIC_CONFIGS,
@@ -102,22 +107,27 @@ def plan_incremental(
     resource: Resource,
     operations: Sequence[tuple[str, int, str | None]],
     has_remote_storage: bool = False,
+    comes_from_broker: bool = False,
 ) -> list[ConfigRecord] | ApiError:
     """The records that (name, ConfigOperation, value) triples of one resource need, all or none.
 
     APPEND and SUBTRACT treat the value as a comma separated list and are no change where nothing changes.
+    `comes_from_broker`: the broker that passed the request on has checked what only brokers can.
     """
     error = _check_name(resource)
-    if error is None and resource[0] == _BROKER and image.elr_enabled:
-        error = _check_all_brokers(operations) if resource[1] == "" else _check_one_broker(operations)
+    if error is None and resource[0] == _BROKER:
+        error = _check_cordons_are_known(image, operations)
+        if error is None and image.elr_enabled:
+            error = _check_all_brokers(operations) if resource[1] == "" else _check_one_broker(operations)
     if error is not None:
         return error
-    records_or_error = plan_operations(image.config(resource), resource, operations, has_remote_storage)
-    return (
-        records_or_error
-        if isinstance(records_or_error, ApiError)
-        else _check_existence(image, resource) or records_or_error
-    )
+    current = image.config(resource)
+    records_or_error = plan_operations(current, resource, operations, has_remote_storage)
+    if isinstance(records_or_error, ApiError):
+        return records_or_error
+    if resource[0] == _BROKER and not comes_from_broker:
+        error = _check_cordons_are_fewer(current.get(CORDONED_LOG_DIRS), records_or_error)
+    return error or _check_existence(image, resource) or records_or_error
 
 
 def plan_operations(
@@ -153,6 +163,7 @@ def plan_replacement(
     resource: Resource,
     values: Sequence[tuple[str, str | None]],
     has_remote_storage: bool = False,
+    comes_from_broker: bool = False,
 ) -> list[ConfigRecord] | ApiError:
     """The records that make `values` the only configs of the resource (AlterConfigs)."""
     named = {name for name, _ in values}
@@ -160,7 +171,7 @@ def plan_replacement(
         (name, ConfigOperation.DELETE, None) for name in image.config(resource) if name not in named
     ]
     operations += [(name, ConfigOperation.SET, value) for name, value in values]
-    return plan_incremental(image, resource, operations, has_remote_storage)
+    return plan_incremental(image, resource, operations, has_remote_storage, comes_from_broker)
 
 
 def _validate(
@@ -180,8 +191,8 @@ def _plan_operation(
     current: dict[str, str], resource: Resource, name: str, operation: int, value: str | None
 ) -> ConfigRecord | None:
     """The record of one operation, None where it changes nothing. Raises InvalidConfig."""
-    if not name or _is_too_long(name):
-        raise InvalidConfig(f"The name of a config must have 1 to {MAX_TEXT_BYTES} bytes.")
+    if _is_too_long(name):
+        raise InvalidConfig(f"The name of a config must have at most {MAX_TEXT_BYTES} bytes.")
     if operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None):
         return ConfigRecord(*resource, name, None)
     if value is None:
@@ -204,6 +215,45 @@ def _plan_operation(
         # What holds for topics by default must be right for topics.
         parse_value(name, BROKER_CONFIGS[name], value)
     return ConfigRecord(*resource, name, value)
+
+
+def _check_cordons_are_known(
+    image: ClusterImage, operations: Sequence[tuple[str, int, str | None]]
+) -> ApiError | None:
+    """Below that metadata version brokers do not report what they have cordoned (KIP-1066)."""
+    if image.metadata_version >= CORDONED_SINCE or all(
+        name != CORDONED_LOG_DIRS for name, _, _ in operations
+    ):
+        return None
+    return ApiError(
+        ErrorCode.INVALID_CONFIG,
+        f"{CORDONED_LOG_DIRS} needs {METADATA_VERSION} {CORDONED_SINCE} (4.3-IV0) or higher, it is "
+        f"{image.metadata_version}: upgrade first.",
+    )
+
+
+def _check_cordons_are_fewer(
+    current: str | None, records_or_error: Sequence[ConfigRecord]
+) -> ApiError | None:
+    """A controller knows the ids of a broker's log directories, not their paths: without the broker's check it can
+    only take away, as Kafka's controllers do."""
+    for record in records_or_error:
+        if record.name != CORDONED_LOG_DIRS or not (record.value or "").strip():
+            continue
+        added = set(_directories(record.value or "")) - set(
+            _directories(current) if current is not None else ()
+        )
+        if added:
+            return ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"{CORDONED_LOG_DIRS} can only lose entries here, {quoted(sorted(added)[0])} is new: cordon it "
+                "through a broker, which checks the path.",
+            )
+    return None
+
+
+def _directories(value: str) -> list[str]:
+    return _COMMA.split(value.strip())
 
 
 def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> ApiError | None:

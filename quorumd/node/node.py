@@ -10,6 +10,7 @@ from quorumd.errors import ConfigError, DiskFull, ExitCode, FlushFailed, Storage
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
 from quorumd.log.meta_properties import MetaProperties, save_meta_properties
+from quorumd.node.api.forwarding import OF_NODES
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 from quorumd.node.consensus.raft_runner import RaftRunner
 from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
@@ -180,7 +181,7 @@ class Node:
         )
         self._wire_controller()
         self._peers = PeerClient(
-            f"quorumd-{settings.node_id}",
+            f"{OF_NODES}{settings.node_id}",
             self._network,
             clock,
             self.log,

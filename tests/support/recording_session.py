@@ -17,6 +17,7 @@ class RecordingSession:
         self.peer = peer
         self.number = number
         self.is_closed = False
+        self.comes_from_broker = False
         self.is_controller_client = is_controller_client
         self.answers: list[Any] = []
         self.held: list[Request] = []
@@ -44,7 +45,9 @@ class RecordingSession:
         self.answers.append(answer)
 
 
-def request_of(message: Message, version: int, correlation_id: int = 7) -> Request:
+def request_of(
+    message: Message, version: int, correlation_id: int = 7, client_id: str | None = "test"
+) -> Request:
     """The request that carries `message`, without the bytes it came in."""
     assert message.API_KEY is not None
-    return Request(message.API_KEY, version, correlation_id, "test", message, b"", 0)
+    return Request(message.API_KEY, version, correlation_id, client_id, message, b"", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -99,7 +100,7 @@ class ConfigApis:
         self,
         session: Session,
         request: Request,
-        plan: Callable[[Any, Resource, Any, bool], list[ConfigRecord] | ApiError],
+        plan: Callable[[Any, Resource, Any, bool, bool], list[ConfigRecord] | ApiError],
         response_class: Callable[[int, list[Any]], Any],
         resource_class: Callable[..., Any],
     ) -> None:
@@ -115,15 +116,21 @@ class ConfigApis:
         has_remote_storage = self._controller.settings.remote_storage
         responses: list[Any] = []
         planned: list[ConfigRecord] = []
-        named: set[Resource] = set()
+        times = Counter((requested.resource_type, requested.resource_name) for requested in message.resources)
+        repeated: set[Resource] = set()
         for requested in message.resources:
             resource = (requested.resource_type, requested.resource_name)
-            outcome = (
-                _DUPLICATE
-                if resource in named
-                else plan(image, resource, requested.configs, has_remote_storage)
-            )
-            named.add(resource)
+            is_repeated = times[resource] > 1 and requested.resource_type in _KEPT
+            if is_repeated and resource in repeated:
+                continue
+            outcome: list[ConfigRecord] | ApiError
+            if is_repeated:
+                repeated.add(resource)
+                outcome = _DUPLICATE
+            else:
+                outcome = plan(
+                    image, resource, requested.configs, has_remote_storage, session.comes_from_broker
+                )
             error, text = _ALTERED
             if isinstance(outcome, ApiError):
                 error, text = int(outcome.error), outcome.message
@@ -199,20 +206,25 @@ class ConfigApis:
             result.configs += [_entry(config, False) for config in static if config.name not in returned]
 
 
-_DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "The same resource is named twice in one request.")
+_KEPT = frozenset({ResourceType.TOPIC, ResourceType.BROKER, *_OTHER_RESOURCES})
+_DUPLICATE = ApiError(
+    ErrorCode.INVALID_REQUEST, "The same resource is named twice in one request: none of that is done."
+)
+"""One response for all of them, as Kafka's controllers give it."""
 
 
 def _plan_incremental(
-    image: Any, resource: Resource, configs: Any, has_remote_storage: bool
+    image: Any, resource: Resource, configs: Any, has_remote_storage: bool, comes_from_broker: bool
 ) -> list[ConfigRecord] | ApiError:
     operations = [(c.name, c.config_operation, c.value) for c in configs]
-    return plan_incremental(image, resource, operations, has_remote_storage)
+    return plan_incremental(image, resource, operations, has_remote_storage, comes_from_broker)
 
 
 def _plan_replacement(
-    image: Any, resource: Resource, configs: Any, has_remote_storage: bool
+    image: Any, resource: Resource, configs: Any, has_remote_storage: bool, comes_from_broker: bool
 ) -> list[ConfigRecord] | ApiError:
-    return plan_replacement(image, resource, [(c.name, c.value) for c in configs], has_remote_storage)
+    values = [(c.name, c.value) for c in configs]
+    return plan_replacement(image, resource, values, has_remote_storage, comes_from_broker)
 
 
 def _entry(

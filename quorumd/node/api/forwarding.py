@@ -47,6 +47,9 @@ READ_ONLY_APIS = frozenset(
 UNSUPPORTED_ENVELOPE_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
 """What a leader says of an envelope with a request that it takes out of none."""
 
+OF_NODES = "quorumd-"
+"""What the client ids of nodes of the quorum begin with; those of brokers are their node ids."""
+
 ResponseHook = Callable[[Any], None]
 """May add to the leader's answer before the client gets it."""
 
@@ -169,6 +172,8 @@ class EnvelopeSession:
     def __init__(self, outer: Session, envelope: Request, peer: str) -> None:
         self.peer = peer
         self.number = outer.number
+        # Other nodes of the quorum pass on what clients ask of them, and check nothing.
+        self.comes_from_broker = not (envelope.client_id or "").startswith(OF_NODES)
         self._outer = outer
         self._envelope = envelope
 

@@ -186,6 +186,7 @@ class _PartSession:
     def __init__(self, outer: Session, whole: SplitRequestTask, number: int) -> None:
         self.peer = outer.peer
         self.number = outer.number
+        self.comes_from_broker = outer.comes_from_broker
         self._outer = outer
         self._task = whole
         self._part = number

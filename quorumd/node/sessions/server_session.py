@@ -34,6 +34,8 @@ class Session(Protocol):
     """Of the connection: a newer one has a larger number."""
     is_controller_client: bool
     """Whether this client looks for controllers (DescribeCluster, endpoint type 2): it re-finds the leader itself."""
+    comes_from_broker: bool
+    """Whether a broker passed the request on, which checked what only brokers can."""
 
     def respond(self, request: Request, message: Message) -> None: ...
 
@@ -56,6 +58,8 @@ class Session(Protocol):
 
 class ServerSession:
     """The node's side of one accepted connection (`ports.Connection`)."""
+
+    comes_from_broker = False
 
     def __init__(
         self,

@@ -13,8 +13,16 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from quorumd.controller.cluster_image import ClusterImage
-from quorumd.errors import ConfigError, InputIncomplete, MalformedMessage, UnsupportedVersion
+from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.configs import CORDONED_LOG_DIRS
+from quorumd.errors import (
+    ConfigError,
+    ErrorCode,
+    InputIncomplete,
+    MalformedMessage,
+    RequestFailed,
+    UnsupportedVersion,
+)
 from quorumd.pipeline.history.cluster_fold import BROKER_TYPES, REMOVE_TOPIC, TOPIC
 from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
 
 _PLANNED_FROM = (*BROKER_TYPES, TOPIC, REMOVE_TOPIC, PARTITION_RECORD, PARTITION_CHANGE)
 """Types of records without which a state is wrong."""
+_BROKER_COLUMNS = ["broker_id", "rack", "event", "fenced", "to_offset", "log_dirs", "cordoned_log_dirs"]
 _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
 
@@ -50,11 +59,15 @@ def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
     if removing.shape[1]:
         replicas = _heading_for(replicas, adding, removing)
     newest: dict[int, BrokerState] = {}
-    rows = brokers.sort_by("from_offset").select(["broker_id", "rack", "event", "fenced", "to_offset"])
+    rows = brokers.sort_by("from_offset").select(_BROKER_COLUMNS)
     for row in rows.to_pylist():
         newest.pop(row["broker_id"], None)
         if row["event"] != "unregister" and row["to_offset"] is None:
-            newest[row["broker_id"]] = BrokerState(row["broker_id"], row["rack"], bool(row["fenced"]))
+            directories, cordoned = row["log_dirs"] or (), row["cordoned_log_dirs"] or ()
+            is_cordoned = bool(directories) and set(directories) <= set(cordoned)
+            newest[row["broker_id"]] = BrokerState(
+                row["broker_id"], row["rack"], bool(row["fenced"]), cordoned=is_cordoned
+            )
     encoded = pc.dictionary_encode(partitions["topic"].combine_chunks())
     names = np.array(encoded.dictionary.to_pylist(), dtype=object)
     return ClusterState.of(
@@ -146,7 +159,7 @@ def state_of_image(image: ClusterImage) -> ClusterState:
             numbers.append(number)
             leaders.append(partition.leader)
             replicas.append([r for r in partition.replicas if r not in partition.removing])
-    brokers = [BrokerState(b.id, b.rack, b.is_fenced) for b in image.brokers.values()]
+    brokers = [BrokerState(b.id, b.rack, b.is_fenced, cordoned=b.is_cordoned) for b in image.brokers.values()]
     return ClusterState.of(topics, numbers, padded_rows(replicas), leaders, brokers)
 
 
@@ -166,8 +179,23 @@ async def state_of_cluster(admin: AdminClient) -> ClusterState:
             replicas.append([r for r in partition.replica_nodes if r not in gone])
     # Nodes of the quorum are told of too, without an epoch; a stock node tells no epochs, and no such nodes.
     registered = [broker for broker in cluster.brokers if broker.broker_epoch >= 0] or cluster.brokers
-    brokers = [BrokerState(b.broker_id, b.rack, b.is_fenced) for b in registered]
+    brokers = [
+        BrokerState(b.broker_id, b.rack, b.is_fenced, cordoned=await _is_cordoned(admin, b.broker_id))
+        for b in registered
+    ]
     return ClusterState.of(topics, numbers, padded_rows(replicas), leaders, brokers)
+
+
+async def _is_cordoned(admin: AdminClient, broker_id: int) -> bool:
+    """Whether the broker's config cordons all of its log directories. Paths in it cannot be told from all of them
+    here, and a stock node knows its own configs only; then the controller refuses what names the broker."""
+    try:
+        found = await admin.describe_configs(ResourceType.BROKER, str(broker_id), [CORDONED_LOG_DIRS])
+    except RequestFailed as failure:
+        if failure.error_code != ErrorCode.INVALID_REQUEST:
+            raise
+        return False
+    return any((config.value or "").strip() == "*" for config in found)
 
 
 def sizes_of_file(path: Path, state: ClusterState) -> Ints:

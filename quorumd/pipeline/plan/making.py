@@ -46,3 +46,9 @@ def fenced_brokers(state: ClusterState, changes: Changes) -> list[int]:
     """Brokers that are down and not told to be empty: what shall be with them must be said."""
     leaving = changes.remove | changes.replace.keys()
     return [id for id, broker in state.brokers.items() if broker.fenced and id not in leaving]
+
+
+def cordoned_brokers(state: ClusterState, changes: Changes) -> list[int]:
+    """Brokers that no reassignment may name, and that are not told to be empty."""
+    leaving = changes.remove | changes.replace.keys()
+    return [id for id, broker in state.brokers.items() if broker.cordoned and id not in leaving]

@@ -12,12 +12,14 @@ from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """`rack` is None where it says none; a broker that is not registered only appears in replicas."""
+    """`rack` is None where it says none; a broker that is not registered only appears in replicas. `cordoned`: all of
+    its log directories are, so no reassignment may name it (KIP-1066)."""
 
     id: int
     rack: str | None = None
     fenced: bool = False
     registered: bool = True
+    cordoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

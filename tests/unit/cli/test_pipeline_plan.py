@@ -19,7 +19,7 @@ from scripts.skewed_states import skewed_state
 STATE = skewed_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
 
 
-def write_history(folder: Path, fenced: int = -1) -> Path:
+def write_history(folder: Path, fenced: int = -1, cordoned: int = -1) -> Path:
     names = [STATE.names[topic] for topic in STATE.topics]
     partitions = [
         {"topic": name, "partition": number, "replicas": row, "leader": row[0], "adding": [], "removing": []}
@@ -31,6 +31,8 @@ def write_history(folder: Path, fenced: int = -1) -> Path:
             "rack": broker.rack,
             "event": "unfence",
             "fenced": id == fenced,
+            "log_dirs": [b"one", b"two"],
+            "cordoned_log_dirs": [b"two", b"one"] if id == cordoned else [b"two"],
             "from_offset": id,
         }
         for id, broker in STATE.brokers.items()
@@ -150,6 +152,19 @@ def test_what_shall_be_with_a_fenced_broker_must_be_said(
     )
     run("make", "--state", history, "--include-fenced", "--out", tmp_path / "as-if-up")
     run("make", "--state", history, "--remove", "5", "--out", tmp_path / "without")
+
+
+def test_no_plan_names_a_broker_whose_directories_are_all_cordoned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = write_history(tmp_path / "history", cordoned=5)
+    run("make", "--state", history, "--out", tmp_path / "plan", exits=2)
+    assert "all log directories of broker 5 are cordoned" in capsys.readouterr().err
+    run("make", "--state", history, "--remove", "5", "--out", tmp_path / "without")
+    moves = [
+        json.loads(file.read_text())["partitions"] for file in (tmp_path / "without" / "waves").iterdir()
+    ]
+    assert not any(5 in partition["replicas"] for wave in moves for partition in wave)
 
 
 def test_waves_that_are_not_there_are_refused(

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.cluster_image import ALL_BROKERS, ELR_VERSION, ClusterImage, Resource, ResourceType
+from quorumd.controller.cluster_image import (
+    ALL_BROKERS,
+    ELR_VERSION,
+    METADATA_VERSION,
+    ClusterImage,
+    Resource,
+    ResourceType,
+)
 from quorumd.controller.configs import ApiError, plan_incremental, plan_replacement
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.config_record import ConfigRecord
@@ -54,7 +61,8 @@ def test_operations(
         ((2, ""), [], ErrorCode.INVALID_REQUEST),
         (GROUP, [("a", SET, "1")], ErrorCode.INVALID_CONFIG),
         (METRICS, [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
-        (BROKER, [("", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (GROUP, [("", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (METRICS, [("", SET, "1")], ErrorCode.INVALID_REQUEST),
         (METRICS, [("metrics", APPEND, None)], ErrorCode.INVALID_CONFIG),
         (BROKER, [("kept", APPEND, "2")], ErrorCode.INVALID_CONFIG),
         (BROKER, [("a", 9, "1")], ErrorCode.INVALID_REQUEST),
@@ -66,7 +74,7 @@ def test_operations(
         ((4, "2147483648"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
         ((4, "01"), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
         ((4, "9" * 5000), [("a", SET, "1")], ErrorCode.INVALID_REQUEST),
-        (BROKER, [("fine", SET, "1"), ("", SET, "1")], ErrorCode.INVALID_CONFIG),
+        (BROKER, [("fine", SET, "1"), ("kept", APPEND, "1")], ErrorCode.INVALID_CONFIG),
     ],
 )
 def test_what_is_refused_says_why(
@@ -102,7 +110,7 @@ def test_values_up_to_the_limit_pass(image: ClusterImage, operation: int, value:
     ("resource", "name", "value"),
     [
         ((4, ""), "a", "1"),
-        ((4, "0"), "a", "1"),
+        ((4, "0"), "", "1"),
         ((4, "17"), "a", "1"),
         (METRICS, "interval.ms", "100"),
         (GROUP, "consumer.session.timeout.ms", "45000"),
@@ -183,3 +191,66 @@ def test_a_value_that_is_accepted_is_understood(image: ClusterImage, value: str)
 def test_a_value_of_a_strangers_log_is_no_reason_to_fall(image: ClusterImage, value: str) -> None:
     image.set_config(ALL_BROKERS, "min.insync.replicas", value, [])
     assert image.min_isr("t") == 1
+
+
+def cordons(
+    configured: str | None,
+    operation: int,
+    value: str | None,
+    *,
+    level: int = 30,
+    name: str = "7",
+    comes_from_broker: bool = False,
+) -> list[ConfigRecord] | ApiError:
+    """A change of cordoned.log.dirs of a broker that has it so far."""
+    image, resource = ClusterImage(), (int(ResourceType.BROKER), name)
+    image.apply(FeatureLevelRecord(METADATA_VERSION, level), [])
+    if configured is not None:
+        image.set_config(resource, "cordoned.log.dirs", configured, [])
+    operations = [("cordoned.log.dirs", operation, value)]
+    return plan_incremental(image, resource, operations, comes_from_broker=comes_from_broker)
+
+
+@pytest.mark.parametrize("name", ["7", ""])
+@pytest.mark.parametrize(
+    ("configured", "operation", "value", "is_refused"),
+    [
+        (None, SET, "/a", True),
+        (None, SET, "*", True),
+        (None, SET, "", False),
+        (None, DELETE, None, False),
+        ("/a,/b", SET, "/b", False),
+        ("/a , /b", SET, " /b,/a ", False),
+        ("/a,/b", SET, "/b,/c", True),
+        ("/a,/b", SUBTRACT, "/a", False),
+        ("/a,/b", APPEND, "/c", True),
+        ("/a", SET, "*", True),
+        ("*", SET, "*", False),
+        ("*", SET, "/a", True),
+        ("*", DELETE, None, False),
+    ],
+)
+def test_controller_only_takes_cordons_away(
+    configured: str | None, operation: int, value: str | None, is_refused: bool, name: str
+) -> None:
+    """It knows no paths of log directories; the broker that passes a request on has checked them."""
+    planned = cordons(configured, operation, value, name=name)
+    assert isinstance(planned, ApiError) is is_refused
+    assert not isinstance(planned, ApiError) or planned.error == ErrorCode.INVALID_CONFIG
+    assert isinstance(cordons(configured, operation, value, name=name, comes_from_broker=True), list)
+
+
+@pytest.mark.parametrize(("operation", "value"), [(SET, "/a"), (SET, ""), (DELETE, None)])
+def test_cordons_need_a_metadata_version_that_has_them(operation: int, value: str | None) -> None:
+    planned = cordons("/a", operation, value, level=29, comes_from_broker=True)
+    assert isinstance(planned, ApiError)
+    assert (planned.error, "metadata.version 30" in planned.message) == (ErrorCode.INVALID_CONFIG, True)
+
+
+def test_replacement_takes_cordons_away_only() -> None:
+    image, resource = ClusterImage(), (int(ResourceType.BROKER), "7")
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 30), [])
+    image.set_config(resource, "cordoned.log.dirs", "/a,/b", [])
+    assert isinstance(plan_replacement(image, resource, []), list)
+    assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/a")]), list)
+    assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/c")]), ApiError)

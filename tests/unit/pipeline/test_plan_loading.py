@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.client.admin import AdminClient
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ConfigError, ErrorCode, InputIncomplete, RequestFailed
+from quorumd.ids import KafkaUuid
 from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
-from quorumd.pipeline.plan.loading import sizes_of_file, state_of_history, state_of_image, state_of_logs
+from quorumd.pipeline.plan.loading import (
+    sizes_of_file,
+    state_of_cluster,
+    state_of_history,
+    state_of_image,
+    state_of_logs,
+)
 from quorumd.pipeline.plan.state import BrokerState, ClusterState
+from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.record_batch import encode_batch, headers
 from scripts.skewed_states import skewed_state
 from tests.support.history_logs import history, write_segment, write_snapshot_of
@@ -93,12 +107,14 @@ def test_no_log_is_told(tmp_path: Path) -> None:
 
 
 def layout(state: ClusterState) -> list[Any]:
+    """But for cordons: at the metadata version here no snapshot has them."""
+    brokers = {id: replace(broker, cordoned=False) for id, broker in state.brokers.items()}
     return [
         state.names,
         state.partitions.tolist(),
         state.replicas.tolist(),
         state.leaders.tolist(),
-        state.brokers,
+        brokers,
     ]
 
 
@@ -234,3 +250,44 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         ConfigError, match=r"expected a file that ends in \.parquet, \.csv, \.json or \.jsonl"
     ):
         sizes_of_file(path, STATE)
+
+
+def test_broker_is_cordoned_where_all_its_directories_are() -> None:
+    image = ClusterImage()
+    one, two = KafkaUuid(b"1" * 16), KafkaUuid(b"2" * 16)
+    for broker_id, cordoned in ((1, [two, one]), (2, [two]), (3, None)):
+        image.apply(
+            RegisterBrokerRecord(broker_id, True, one, 5, log_dirs=[one, two], cordoned_log_dirs=cordoned), []
+        )
+    brokers = state_of_image(image).brokers
+    assert [broker.cordoned for broker in brokers.values()] == [True, False, False]
+
+
+class Admin:
+    """A cluster without topics. Broker 3 is a stock node's, which says nothing of others."""
+
+    async def describe_topics(self) -> list[Any]:
+        return []
+
+    async def list_reassignments(self) -> dict[Any, Any]:
+        return {}
+
+    async def describe_brokers(self) -> DescribeClusterResponse:
+        response = DescribeClusterResponse()
+        response.brokers = [
+            DescribeClusterBroker(broker_id, "h", 1, None, False, 7) for broker_id in (1, 2, 3)
+        ]
+        return response
+
+    async def describe_configs(
+        self, kind: int, name: str, keys: list[str]
+    ) -> list[DescribeConfigsResourceResult]:
+        assert (kind, keys) == (4, ["cordoned.log.dirs"])
+        if name == "3":
+            raise RequestFailed("not this broker", ErrorCode.INVALID_REQUEST)
+        return [DescribeConfigsResourceResult("cordoned.log.dirs", {"1": " * ", "2": "/a"}[name])]
+
+
+def test_live_cluster_says_which_brokers_are_cordoned_as_a_whole() -> None:
+    brokers = asyncio.run(state_of_cluster(cast(AdminClient, Admin()))).brokers
+    assert [broker.cordoned for broker in brokers.values()] == [True, False, False]

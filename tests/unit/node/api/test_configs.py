@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller.cluster_image import ELR_VERSION, ClusterImage, ResourceType
+from quorumd.controller.cluster_image import ELR_VERSION, METADATA_VERSION, ClusterImage, ResourceType
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.partition import Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
@@ -151,8 +151,8 @@ def test_a_change_is_answered_when_it_is_committed_and_not_before(world: World) 
 
 
 def test_a_change_is_planned_on_what_is_proposed_before_it(world: World) -> None:
-    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
-    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "b")]))
+    world.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
+    world.alter((BROKER, "7", [("early.start.listeners", APPEND, "b")]))
     assert [record.value for batch in world.batches for record in batch] == ["a", "a,b"]
 
 
@@ -160,7 +160,7 @@ def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World
     session = world.alter(
         (TOPIC, "t", [("retention.ms", SET, "1")]),
         (BROKER, "7", [("a", SET, "1")]),
-        (BROKER, "8", [("", SET, "1")]),
+        (BROKER, "8", [("a", APPEND, "1")]),
     )
     world.commit()
     assert errors(session) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0, ErrorCode.INVALID_CONFIG]
@@ -171,11 +171,33 @@ def test_each_resource_has_its_own_error_and_the_others_are_changed(world: World
     }
 
 
-def test_a_resource_that_is_named_twice_is_changed_once(world: World) -> None:
-    session = world.alter((BROKER, "7", [("a", SET, "1")]), (BROKER, "7", [("a", SET, "2")]))
+@pytest.mark.parametrize("times", [2, 3])
+def test_resource_that_is_named_twice_is_not_changed_and_has_one_response(world: World, times: int) -> None:
+    """As Kafka's controllers have it."""
+    changes = [(BROKER, "7", [("a", SET, str(number))]) for number in range(times)]
+    session = world.alter(*changes, (BROKER, "8", [("a", SET, "1")]))
     world.commit()
-    assert errors(session) == [0, ErrorCode.INVALID_REQUEST]
-    assert [record.value for batch in world.batches for record in batch] == ["1"]
+    assert errors(session) == [ErrorCode.INVALID_REQUEST, 0]
+    assert [record.resource_name for batch in world.batches for record in batch] == ["8"]
+
+
+def test_each_resource_of_a_type_that_is_not_known_has_its_response(world: World) -> None:
+    session = world.alter((99, "7", [("a", SET, "1")]), (99, "7", [("a", SET, "1")]))
+    world.confirm()
+    assert errors(session) == [ErrorCode.UNSUPPORTED_VERSION] * 2
+
+
+def test_what_comes_from_a_broker_may_cordon_its_directories(world: World) -> None:
+    world.machine.image.apply(FeatureLevelRecord(METADATA_VERSION, 30), [])
+    change: Alteration = (BROKER, "7", [("cordoned.log.dirs", SET, "/a")])
+    direct = world.alter(change)
+    world.confirm()
+    assert errors(direct) == [ErrorCode.INVALID_CONFIG]
+    passed_on = RecordingSession()
+    passed_on.comes_from_broker = True
+    world.alter(change, session=passed_on)
+    world.commit()
+    assert errors(passed_on) == [0]
 
 
 def test_the_older_form_deletes_what_it_does_not_name(world: World) -> None:
@@ -222,9 +244,9 @@ def test_more_than_a_batch_can_hold_is_refused(world: World, monkeypatch: pytest
 
 def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
     """A leader that was replaced unawares may hold what is long gone: APPEND of a present item is no proof."""
-    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
+    world.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
     world.commit()
-    session = world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    session = world.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
     assert session.answers == []
     world.confirm()
     assert errors(session) == [0]
@@ -232,16 +254,16 @@ def test_a_change_of_nothing_is_confirmed_like_a_read(world: World) -> None:
 
 
 def test_a_change_of_nothing_that_is_not_confirmed_goes_to_the_next_leader(world: World) -> None:
-    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
+    world.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
     world.commit()
-    world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    world.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
     world.lose_leadership()
     assert len(world.forwarded) == 1
 
 
 def test_a_change_of_nothing_waits_for_what_it_rests_on(world: World) -> None:
-    world.alter((BROKER, "7", [("cordoned.log.dirs", SET, "a")]))
-    session = world.alter((BROKER, "7", [("cordoned.log.dirs", APPEND, "a")]))
+    world.alter((BROKER, "7", [("early.start.listeners", SET, "a")]))
+    session = world.alter((BROKER, "7", [("early.start.listeners", APPEND, "a")]))
     world.confirm()
     assert session.answers == []
     world.commit()

@@ -277,9 +277,9 @@ class Leader:
             SliceScheduler(self.turns.append, 10),
         )
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes, client_id: str | None = "101") -> None:
         envelope = EnvelopeRequest(data, b"principal", bytes(4))
-        self.envelopes.envelope(self.session, request_of(envelope, 0, correlation_id=99))
+        self.envelopes.envelope(self.session, request_of(envelope, 0, 99, client_id))
 
     def outcome(self) -> tuple[int, bytes | None]:
         (answer,) = self.session.answers
@@ -294,6 +294,16 @@ def test_a_request_is_taken_out_and_its_answer_put_into_an_envelope() -> None:
     assert session.is_controller_client, "it must not be forwarded a second time"
     session.respond(inner, done(inner))
     assert leader.outcome() == (0, encode_response(request, done(request)))
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_broker"), [("101", True), (None, True), ("quorumd-2", False), ("quorumd-101", False)]
+)
+def test_only_what_a_broker_passes_on_counts_as_checked_by_it(client_id: str | None, is_broker: bool) -> None:
+    """Other nodes of the quorum pass on what their clients ask."""
+    leader = Leader()
+    leader.receive(write().frame, client_id)
+    assert leader.routed[0][0].comes_from_broker is is_broker
 
 
 def test_who_does_not_lead_says_so_in_the_envelopes_own_field() -> None:
