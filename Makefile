@@ -33,7 +33,7 @@ FUZZ_SEED ?= 1
 # The package as `pip install` makes it, with its hot parts compiled; COMPILED before a command makes it take that.
 COMPILED_READY := build/compiled/.ready
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR)
-WHY_NO_SPARK := $(PYTHON_BIN)/python -c 'import os; from quorumd.pipeline.java import *; print(why_no_spark(os.environ) or "")'
+WHY_NO_SPARK := $(PYTHON_BIN)/python -c 'import os; from quorumd.pipeline.spark.java import *; print(why_no_spark(os.environ) or "")'
 WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *; print(why_interpreted() or "")'
 
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.

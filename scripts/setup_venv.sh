@@ -62,7 +62,7 @@ if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[d
 fi
 missing=$(.venv/bin/python -c '
 import os
-from quorumd.pipeline.java import why_no_spark
+from quorumd.pipeline.spark.java import why_no_spark
 print(why_no_spark(os.environ) or "")')
 if [ -n "$missing" ]; then
     echo "setup: $missing. All but the data pipeline on Spark works without it."

@@ -13,7 +13,7 @@ from quorumd.errors import ConfigError
 from quorumd.log.snapshot_file import PART, SUFFIX
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.scan import Fault, Scanned
+    from quorumd.pipeline.scan.batches import Fault, Scanned
 
 
 def dump_rows(files: Iterable[Path], output: str) -> Iterator[str]:
@@ -23,7 +23,7 @@ def dump_rows(files: Iterable[Path], output: str) -> Iterator[str]:
     """
     try:
         from quorumd.pipeline.decode import records_table
-        from quorumd.pipeline.row_text import csv_header
+        from quorumd.pipeline.tables.row_text import csv_header
     except ModuleNotFoundError as missing:
         raise ConfigError(
             f"--output {output} needs {missing.name}: pip install 'quorumd[pipeline]', or take --output json"
@@ -47,7 +47,7 @@ def has_records(file: Path) -> bool:
 
 def _pieces(file: Path, names: tuple[str, ...], output: str) -> Iterator[tuple[list[str], list[Fault]]]:
     from quorumd.pipeline.decode import bad_records, decode_records, with_faults
-    from quorumd.pipeline.row_text import csv_lines, json_lines
+    from quorumd.pipeline.tables.row_text import csv_lines, json_lines
 
     for data, position, scanned in _scanned(file):
         faults = [
@@ -61,7 +61,7 @@ def _pieces(file: Path, names: tuple[str, ...], output: str) -> Iterator[tuple[l
 
 def _scanned(file: Path) -> Iterator[tuple[bytes, int, Scanned]]:
     """As `scan.read_pieces`; a snapshot that lacks its footer has one more piece, that says so."""
-    from quorumd.pipeline.scan import Place, read_pieces, scan
+    from quorumd.pipeline.scan.batches import Place, read_pieces, scan
     from quorumd.pipeline.source.pieces import is_footer, lacking_footer
 
     digits = re.match(r"\d+", file.name) if file.suffix == ".log" else None

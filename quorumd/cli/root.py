@@ -21,7 +21,7 @@ from quorumd.cli.format import format_command
 from quorumd.cli.local_cluster import AddressInUse
 from quorumd.cli.log import log
 from quorumd.cli.partitions import partitions
-from quorumd.cli.pipeline import pipeline
+from quorumd.cli.pipeline.group import pipeline
 from quorumd.cli.quorum import quorum
 from quorumd.cli.simulate import simulate
 from quorumd.cli.snapshot import snapshot

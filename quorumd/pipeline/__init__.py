@@ -3,29 +3,23 @@
 It reads the folders of quorumd and of stock Kafka controllers alike, and a cluster at work as an observer; it writes
 nothing but its own folders, and changes a cluster through the admin client only.
 
-    schemas         every table and every level of the source once: names, types, meaning
-    log_files       which files make up the copies of a log: segments and snapshots of each node
-    scan            numpy: batches of a piece of a file, their CRCs, what is wrong where, how to go on behind it
-    batch_chain     numpy: where batches begin, by the lengths of those before
-    batch_search    numpy: where batches begin, by how they look: after damage
-    batch_crcs      numpy: the CRCs of many small batches in a few calls
-    decode/         numpy: metadata and control records as Arrow columns, every type and version
-    source/         the Spark data source `quorumd`, batch and streaming, over files or a live cluster
-    observer        the blocking client that reads a live cluster as an observer
-    read_only_disk  the files of a node for those who only look
-    session         a Spark session as it should be: quiet, on loopback, quick to start
-    java            finding a Java that Spark runs on, and saying what is missing
-    progress        how far Spark's jobs are, on stderr
-    warm            the class-data archive that makes sessions start in half the time
-    history/        the tables of a cluster's history in Parquet: writing them, questions to them
-    audit/          whether all replicas agree, and where they do not
-    plan/           partition reassignments with the fewest moves
-    report/         one HTML page of all that
+    tables/     every table and every level of the source: names, types, meaning; rows as text
+    scan/       numpy: batches of a piece of a file, their CRCs and digests, what is damaged, how to resume after it
+    decode/     numpy: metadata and control records as Arrow columns, every type and version
+    copies/     the files of a node: segments and snapshots, opened read-only
+    live/       the blocking client that reads a live cluster as an observer
+    source/     the Spark data source `quorumd`, batch and streaming, over files or a live cluster
+    spark/      sessions, settings, Java, progress, and the class-data archive that halves the start of a session
+    history/    the tables of a cluster's history in Parquet: writing and querying them
+    audit/      whether all replicas agree, and where they differ
+    plan/       partition reassignments with the fewest moves
+    report/     one HTML page about all of these
 
-PySpark, pyarrow, numpy and pandas are imported nowhere else, and here only inside functions of modules that the
-command line imports before it knows that a pipeline command runs (`schemas`, `log_files`, `java`). `scan`, `decode`
-and everything that decides (folds, comparisons, plans) need no Spark: they are functions of arrays and Arrow batches,
-tested without a JVM. Spark splits, shuffles and joins.
+No package imports one that imports it. PySpark, pyarrow, numpy, pandas and Altair are imported nowhere else in
+quorumd, and not at the top of modules that the command line imports before it knows which pipeline command runs
+(`tables.schemas`, `copies.log_files`, `spark.java`). `scan`, `decode` and everything that decides (folds,
+comparisons, plans) need no Spark: they are functions of arrays and Arrow batches, tested without a JVM. Spark splits,
+shuffles and joins.
 
 The levels of the source
     records     a row for each record, control records too; a type or version that is not known has its bytes in `raw`
@@ -50,5 +44,5 @@ Options of the source
     maxOffsetsPerTrigger                  of a stream: so many offsets in a micro-batch
     packBytes, splitBytes                 small segments share a task up to packBytes, larger ones are split
 
-Corrupt input is a `Fault` of `scan` wherever it is met: a code, file, position and offset.
+Corrupt input is a `Fault` of `scan.batches` wherever it is met: a code, file, position and offset.
 """

@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from quorumd.pipeline.decode import decode_records, records_table
-from quorumd.pipeline.scan import read_pieces
+from quorumd.pipeline.scan.batches import read_pieces
 
 COLUMNS = {"decode": records_table().names, "ids": ("offset", "type", "topic_id", "partition")}
 

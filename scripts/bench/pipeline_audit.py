@@ -293,8 +293,8 @@ def _plain_seconds(folders: Mapping[int, str] | Mapping[int, Path], pool: Proces
 def main(rounds: int, folders: tuple[str, ...]) -> None:
     """Audit these folders again and again in one session; prints the turns as JSON."""
     from quorumd.pipeline.audit.audit import audit
-    from quorumd.pipeline.log_files import parse_folders
-    from quorumd.pipeline.session import spark_session
+    from quorumd.pipeline.copies.log_files import parse_folders
+    from quorumd.pipeline.spark.session import spark_session
 
     by_node = parse_folders(",".join(folders))
     turns: list[dict[str, Any]] = []

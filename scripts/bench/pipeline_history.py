@@ -21,7 +21,7 @@ from rich.table import Table
 from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.tables import read_manifest
-from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.spark.session import spark_session
 from scripts.bench.source_pass import tree_cpu_seconds
 from scripts.bench.summary import print_missed, update_json
 from scripts.log_generator import LogShape, chunks, generate

@@ -23,7 +23,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from quorumd.pipeline.schemas import RECORDS as RECORDS_TABLE
+from quorumd.pipeline.tables.schemas import RECORDS as RECORDS_TABLE
 from scripts.bench.processes import BenchError
 from scripts.bench.source_pass import STREAMS
 from scripts.bench.summary import print_missed, update_json

@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.spark.session import spark_session
 
 COLUMNS = "offset BIGINT, type SMALLINT, topic_id BINARY, partition INT"
 USUAL_COLUMNS = (

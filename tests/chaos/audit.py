@@ -12,7 +12,7 @@ from pathlib import Path
 
 from quorumd.errors import JobFailed
 from quorumd.pipeline.audit.audit import audit_here
-from quorumd.pipeline.java import find_java, need_extra
+from quorumd.pipeline.spark.java import find_java, need_extra
 
 TIMEOUT_S = 300.0
 REPORT = "audit.json"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quorumd.errors import JobFailed
-from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.pipeline.audit.audit import audit_here, judge
-from quorumd.pipeline.log_files import read_folders
+from quorumd.pipeline.copies.log_files import read_folders
 from scripts.log_generator import LogShape, generate
 from tests.support import damaged_logs
 

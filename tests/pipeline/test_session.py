@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from quorumd.errors import InputIncomplete, JobFailed
-from quorumd.pipeline.failures import failure_of
+from quorumd.pipeline.spark.failures import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 JAVA_DIES = """
 import os, sys
 from quorumd.errors import JobFailed
-from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.spark.session import spark_session
 try:
     with spark_session("local[1]", "small") as session:
         java = session.sparkContext._gateway.proc
@@ -39,7 +39,7 @@ print(java.returncode, {"JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"} & set(o
 INTERRUPTED = """
 import signal, threading
 from pyspark import java_gateway
-from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.spark.session import spark_session
 processes = []
 class Popen(java_gateway.Popen):
     def __init__(self, *args, **kwargs):

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.audit.audit import audit, audit_here, judge
+from quorumd.pipeline.copies.log_files import read_folders
 from quorumd.pipeline.decode import decode_records
-from quorumd.pipeline.failures import failure_of
-from quorumd.pipeline.log_files import read_folders
-from quorumd.pipeline.scan import read_pieces
-from quorumd.pipeline.schemas import BATCHES, RECORDS
+from quorumd.pipeline.scan.batches import read_pieces
+from quorumd.pipeline.spark.failures import failure_of
+from quorumd.pipeline.tables.schemas import BATCHES, RECORDS
 from scripts.log_generator import GeneratedLog, LogShape, generate
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.schemas import RECORDS
+from quorumd.pipeline.tables.schemas import RECORDS
 from tests.support.daemons import Cluster, run_quorumd, wait_for
 from tests.support.fixtures import running_cluster
 from tests.support.source_rows import read_table, rows

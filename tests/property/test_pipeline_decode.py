@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from quorumd.ids import KafkaUuid
 from quorumd.pipeline.decode import decode_records, plain_rows, records_table
 from quorumd.pipeline.decode.plain import LATEST_MS
-from quorumd.pipeline.scan import PIECE_BYTES, START, read_pieces, scan
-from quorumd.pipeline.schemas import INTS, RECORDS
+from quorumd.pipeline.scan.batches import PIECE_BYTES, START, read_pieces, scan
+from quorumd.pipeline.tables.schemas import INTS, RECORDS
 from quorumd.protocol import messages
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.config_record import ConfigRecord

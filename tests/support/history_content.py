@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
-from quorumd.pipeline.schemas import HISTORY_TABLES
+from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
 
 def content(folder: Path) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ from quorumd.controller.record_versions import encode_for_version
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log.meta_properties import PARTITION_FOLDER
 from quorumd.log.snapshot_file import SnapshotWriter
-from quorumd.pipeline.log_files import read_folders
+from quorumd.pipeline.copies.log_files import read_folders
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord

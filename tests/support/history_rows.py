@@ -13,8 +13,8 @@ from quorumd.pipeline.history.cluster_fold import COLUMNS, ClusterState
 from quorumd.pipeline.history.partition_fold import STATES
 from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, ReplicaContext
 from quorumd.pipeline.history.tables import with_micros
-from quorumd.pipeline.scan import scan
-from quorumd.pipeline.schemas import RECORDS
+from quorumd.pipeline.scan.batches import scan
+from quorumd.pipeline.tables.schemas import RECORDS
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage

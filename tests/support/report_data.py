@@ -11,7 +11,7 @@ import pyarrow as pa
 from quorumd.pipeline.report.history_sections import HistoryData
 from quorumd.pipeline.report.measures import STATE_COLUMNS
 from quorumd.pipeline.report.plan_section import PlanData
-from quorumd.pipeline.schemas import (
+from quorumd.pipeline.tables.schemas import (
     BROKERS,
     EPOCHS,
     LAG,

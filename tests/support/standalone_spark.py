@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import pyspark
 
-from quorumd.pipeline.java import find_java
-from quorumd.pipeline.settings import QUICK_JAVA
+from quorumd.pipeline.spark.java import find_java
+from quorumd.pipeline.spark.settings import QUICK_JAVA
 
 T = TypeVar("T")
 PATIENCE_S = 600.0

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline import schemas
 from quorumd.pipeline.audit.beside import Beside, read_beside
 from quorumd.pipeline.audit.commitment import Claim, Commitment, Pair, majority_claim
 from quorumd.pipeline.audit.compare import compare_all, findings_of_pairs
 from quorumd.pipeline.audit.control_batches import read_controls
 from quorumd.pipeline.audit.copies import Copy, read_copies
-from quorumd.pipeline.audit.digests import SegmentDigests
 from quorumd.pipeline.audit.findings import Finding, Severity, in_order
 from quorumd.pipeline.audit.quorum_states import findings_of_states, voters_of
 from quorumd.pipeline.audit.rereading import FolderReader
@@ -21,13 +19,15 @@ from quorumd.pipeline.audit.seams import add_seams, findings_of_copy
 from quorumd.pipeline.audit.snapshot_fold import Log, fold_snapshots
 from quorumd.pipeline.audit.snapshots import SoundSnapshot, check_snapshots, compare_snapshots
 from quorumd.pipeline.audit.torn_tails import cut_torn_tail
-from quorumd.pipeline.log_files import LogFolder, read_folders
-from quorumd.pipeline.scan import read_pieces
+from quorumd.pipeline.copies.log_files import LogFolder, read_folders
+from quorumd.pipeline.scan.batches import read_pieces
+from quorumd.pipeline.scan.digests import SegmentDigests
+from quorumd.pipeline.tables import schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from quorumd.pipeline.session import SparkSession
+    from quorumd.pipeline.spark.session import SparkSession
 
 FOLD_RECORDS = 2_000_000
 """As many records are applied to compare snapshots with the log, unless said: some 20 seconds' worth."""

@@ -12,8 +12,8 @@ from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import PARTITION_FOLDER, MetaProperties, load_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.pipeline.audit.findings import Finding, Severity
-from quorumd.pipeline.log_files import LogFolder
-from quorumd.pipeline.read_only_disk import ReadOnlyDisk
+from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
 
 T = TypeVar("T")
 

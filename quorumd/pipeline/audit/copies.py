@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quorumd.pipeline.audit.digests import BUCKET, CONTROL, EPOCH_START, SEGMENT
-from quorumd.pipeline.log_files import LogFolder
+from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.scan.digests import BUCKET, CONTROL, EPOCH_START, SEGMENT
 
 if TYPE_CHECKING:
     import pyarrow as pa

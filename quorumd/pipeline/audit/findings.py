@@ -24,7 +24,7 @@ from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from quorumd.pipeline import schemas
+from quorumd.pipeline.tables import schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa

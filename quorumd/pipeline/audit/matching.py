@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quorumd.pipeline.audit.copies import Copy
-from quorumd.pipeline.audit.digests import BUCKET_BITS
-from quorumd.pipeline.scan import Batches
+from quorumd.pipeline.scan.batches import Batches
+from quorumd.pipeline.scan.digests import BUCKET_BITS
 
 Reread: TypeAlias = Callable[[Copy, int], Iterable[Batches]]
 """The batches of a copy that begin in a bucket."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.audit.copies import Copy, Mark
-from quorumd.pipeline.audit.digests import BUCKET_BITS
-from quorumd.pipeline.log_files import LogFolder
-from quorumd.pipeline.scan import Batches, Place, scan
+from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.scan.batches import Batches, Place, scan
+from quorumd.pipeline.scan.digests import BUCKET_BITS
 
 
 class FolderReader:

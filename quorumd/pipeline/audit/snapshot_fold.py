@@ -18,8 +18,8 @@ from quorumd.pipeline.audit.commitment import Pair
 from quorumd.pipeline.audit.copies import Copy
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.pipeline.audit.snapshots import SoundSnapshot
-from quorumd.pipeline.log_files import LogFolder
-from quorumd.pipeline.read_only_disk import ReadOnlyDisk
+from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, values
 

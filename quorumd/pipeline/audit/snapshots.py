@@ -12,9 +12,9 @@ from quorumd.errors import InputIncomplete, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.snapshot_file import SnapshotSummary, check_snapshot, read_batches
 from quorumd.pipeline.audit.findings import Finding, Severity
-from quorumd.pipeline.log_files import LogFolder, SnapshotFile
-from quorumd.pipeline.read_only_disk import ReadOnlyDisk
-from quorumd.pipeline.scan import read_pieces
+from quorumd.pipeline.copies.log_files import LogFolder, SnapshotFile
+from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
+from quorumd.pipeline.scan.batches import read_pieces
 from quorumd.protocol.record_batch import values
 
 _LEFT_OVER = (".checkpoint.part", ".building", ".checkpoint.corrupt", ".checkpoint.deleted")

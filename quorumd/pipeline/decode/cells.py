@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from quorumd.pipeline.decode.gather import Gather, Mask, Positions, joined
 from quorumd.pipeline.decode.shapes import CellPlace, Shape
-from quorumd.pipeline.schemas import INTS, RECORDS, Table, arrow_type
+from quorumd.pipeline.tables.schemas import INTS, RECORDS, Table, arrow_type
 from quorumd.protocol import messages
 
 _UUID_BYTES: Final = 16

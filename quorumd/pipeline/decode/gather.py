@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quorumd.pipeline.scan import Data
+from quorumd.pipeline.scan.batches import Data
 
 MARGIN: Final = 64
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
-from quorumd.pipeline.scan import Batches, Data
+from quorumd.pipeline.scan.batches import Batches, Data
 from quorumd.protocol import messages, record_batch
 from quorumd.protocol.control_record import VALUE_VERSION, ControlType, control_type, decode_control
 from quorumd.protocol.json_values import plain

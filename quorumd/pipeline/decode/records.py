@@ -14,8 +14,8 @@ from quorumd.pipeline.decode.gather import Gather, Mask, Positions
 from quorumd.pipeline.decode.plain import COLUMNS, Row, batch_rows, record_row
 from quorumd.pipeline.decode.record_walk import Records, walk
 from quorumd.pipeline.decode.shapes import FRAME_SIZE, Reads, Shape
-from quorumd.pipeline.scan import Batches, Data, Fault
-from quorumd.pipeline.schemas import RECORDS, Table
+from quorumd.pipeline.scan.batches import Batches, Data, Fault
+from quorumd.pipeline.tables.schemas import RECORDS, Table
 from quorumd.protocol import messages
 from quorumd.protocol.record_batch import CONTROL_BIT, Record
 

@@ -25,7 +25,7 @@ from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
 from quorumd.pipeline.history.staging_source import NAME, Staging, StagingSource, staging_options
 from quorumd.pipeline.history.tables import CHECKPOINT, STAGING, Manifest, only_writer, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
-from quorumd.pipeline.progress import doing
+from quorumd.pipeline.spark.progress import doing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.log_files import parse_folders
+from quorumd.pipeline.copies.log_files import parse_folders
 from quorumd.pipeline.source.followed import FollowedFolders, most_up_to_date
 from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.pieces import Wanted, read_piece, what_and_where

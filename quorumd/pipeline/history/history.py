@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.clocks import TIMES, Clocks, clocks_of
 from quorumd.pipeline.history.tables import Manifest, as_time, read_files, read_manifest
-from quorumd.pipeline.schemas import HISTORY_TABLES
+from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from quorumd.pipeline.history.packed import pack, unpack
 from quorumd.pipeline.history.partition_fold import STATES, fold
 from quorumd.pipeline.history.partition_rows import RECORD_COLUMNS, ReplicaContext
 from quorumd.pipeline.history.tables import FLUSHES, flush, path_in, read_files, write_table
-from quorumd.pipeline.schemas import EVENTS, INTS, PARTITION_STATES, Table
+from quorumd.pipeline.tables.schemas import EVENTS, INTS, PARTITION_STATES, Table
 
 AROUND = "surroundings"
 """File in the staging folder with the pickled Surroundings."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from quorumd.ids import NO_NODE
-from quorumd.pipeline.log_files import parse_folders
+from quorumd.pipeline.copies.log_files import parse_folders
 
 if TYPE_CHECKING:
     from quorumd.pipeline.source.followed import FollowedFolders

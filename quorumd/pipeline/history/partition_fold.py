@@ -32,7 +32,7 @@ from quorumd.pipeline.history.partition_rows import (
     arrange,
     without_aborted,
 )
-from quorumd.pipeline.schemas import PARTITION_STATES, Table
+from quorumd.pipeline.tables.schemas import PARTITION_STATES, Table
 
 STATES = Table(
     "partition_states",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.log_files import parse_folders, read_folders
+from quorumd.pipeline.copies.log_files import parse_folders, read_folders
 from quorumd.protocol.control_record import ControlType
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _snapshot_of_folders(path: str, known: int, tell: Callable[[str], None]) -> 
 
 
 def _begins_behind(bootstrap: str, known: int) -> bool:
-    from quorumd.pipeline.observer import Observer
+    from quorumd.pipeline.live.observer import Observer
     from quorumd.pipeline.source.options import parse_bootstrap
 
     with Observer(parse_bootstrap(bootstrap)) as observer:

@@ -32,7 +32,7 @@ from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_
 from quorumd.pipeline.history.seed import Seed
 from quorumd.pipeline.history.tables import BUCKETS, with_micros
 from quorumd.pipeline.history.transactions import TRANSACTION_TYPES
-from quorumd.pipeline.schemas import EVENTS
+from quorumd.pipeline.tables.schemas import EVENTS
 
 CHUNK_ROWS = 1 << 18
 """So many records are sorted by bucket at a time: what a task holds in memory."""

@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from quorumd.errors import ConfigError
 from quorumd.pipeline.history.seed import Seed
-from quorumd.pipeline.schemas import EVENTS, Table
 from quorumd.pipeline.source.options import REPORT, SourceOptions, parse_options
 from quorumd.pipeline.source.reader import PlainReader, TaskReader
 from quorumd.pipeline.source.stream import Offset, StreamReader
+from quorumd.pipeline.tables.schemas import EVENTS, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from quorumd.errors import ConfigError, InputIncomplete
-from quorumd.pipeline.schemas import HISTORY_TABLES
+from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
 MANIFEST = "history.json"
 FORMAT = 3

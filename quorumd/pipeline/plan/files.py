@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from quorumd.errors import ConfigError, InputIncomplete
-from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
+from quorumd.pipeline.tables.schemas import PLAN_BROKERS, PLAN_MOVES
 
 VERSION = 1
 SUMMARY, MOVES, BROKERS, WAVES, ROLLBACK = (

@@ -23,10 +23,10 @@ from quorumd.errors import (
     RequestFailed,
     UnsupportedVersion,
 )
+from quorumd.pipeline.copies.log_files import LogFolder, read_folders
 from quorumd.pipeline.history.cluster_fold import BROKER_TYPES, REMOVE_TOPIC, TOPIC
 from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD
-from quorumd.pipeline.log_files import LogFolder, read_folders
 from quorumd.pipeline.plan.arrays import Ints, Rows
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows, rows_of
 from quorumd.pipeline.source.followed import FollowedCopy, Reached, most_up_to_date

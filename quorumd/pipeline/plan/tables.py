@@ -11,7 +11,7 @@ from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, not_in
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.planning import Outcome
 from quorumd.pipeline.plan.waves import waves
-from quorumd.pipeline.schemas import PLAN_BROKERS, PLAN_MOVES
+from quorumd.pipeline.tables.schemas import PLAN_BROKERS, PLAN_MOVES
 
 REASONS = ("leaders", "balance", "rack", "replication factor", "broker leaves")
 """Why a partition changes; of several reasons the last one here."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from quorumd.pipeline.warm import cache_folder
+from quorumd.pipeline.user_cache import cache_folder
 
 
 def vega_script(environment: Mapping[str, str]) -> str:

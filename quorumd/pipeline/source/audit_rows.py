@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from quorumd.pipeline.audit.digests import SegmentDigests
-from quorumd.pipeline.schemas import Table
+from quorumd.pipeline.scan.digests import SegmentDigests
 from quorumd.pipeline.source.pieces import scan_piece
 from quorumd.pipeline.source.tasks import Piece
+from quorumd.pipeline.tables.schemas import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

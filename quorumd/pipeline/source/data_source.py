@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from quorumd.errors import ConfigError
-from quorumd.pipeline.schemas import Table
 from quorumd.pipeline.source.options import parse_options
+from quorumd.pipeline.tables.schemas import Table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.log_files import read_folders
-from quorumd.pipeline.scan import PIECE_BYTES, Batches, Place, scan
+from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.pipeline.scan.batches import PIECE_BYTES, Batches, Place, scan
 from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.pieces import scan_piece
 from quorumd.pipeline.source.planning import segment_bounds

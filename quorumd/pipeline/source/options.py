@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quorumd.errors import ConfigError
-from quorumd.pipeline import schemas
-from quorumd.pipeline.log_files import parse_folders
-from quorumd.pipeline.schemas import Table
+from quorumd.pipeline.copies.log_files import parse_folders
+from quorumd.pipeline.tables import schemas
+from quorumd.pipeline.tables.schemas import Table
 
 FAIL, SKIP, REPORT = "fail", "skip", "report"
 MAX_OFFSET = 2**63 - 1

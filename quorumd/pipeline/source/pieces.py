@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorumd.errors import InputIncomplete, MalformedMessage
-from quorumd.pipeline.scan import START, Batches, Fault, Place, Scanned, read_pieces, scan
+from quorumd.pipeline.scan.batches import START, Batches, Fault, Place, Scanned, read_pieces, scan
 from quorumd.pipeline.source.options import EVERY_OFFSET, Interval, Selection
 from quorumd.pipeline.source.tasks import File, Piece
 from quorumd.protocol.control_record import ControlType, control_type

@@ -9,9 +9,9 @@ from struct import Struct
 
 from quorumd.errors import InputIncomplete
 from quorumd.ids import OffsetAndEpoch
-from quorumd.pipeline.log_files import read_folders
-from quorumd.pipeline.observer import Observer
-from quorumd.pipeline.scan import LARGEST_BATCH, resync
+from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.pipeline.live.observer import Observer
+from quorumd.pipeline.scan.batches import LARGEST_BATCH, resync
 from quorumd.pipeline.source.options import EVERY_TIME, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.tasks import (
     File,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from quorumd.ids import OffsetAndEpoch
-from quorumd.pipeline.observer import Address, Observer
-from quorumd.pipeline.scan import Place
-from quorumd.pipeline.schemas import Table
+from quorumd.pipeline.live.observer import Address, Observer
+from quorumd.pipeline.scan.batches import Place
 from quorumd.pipeline.source.filters import selection_of
 from quorumd.pipeline.source.options import EVERY_OFFSET, REPORT, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.pieces import Origin, Read, Wanted, read_fetched, read_piece
 from quorumd.pipeline.source.planning import newest_snapshot, plan_files, plan_live
 from quorumd.pipeline.source.tasks import Piece
+from quorumd.pipeline.tables.schemas import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ class TaskReader:
 
             yield from audit_rows(task.pieces, self.table)
             return
-        from quorumd.pipeline.source import rows
+        from quorumd.pipeline.source.rows import RowShape, batch_rows, record_rows
 
         if isinstance(task, PieceTask):
             is_whole = task.offsets == EVERY_OFFSET and options.on_corrupt == REPORT
@@ -78,8 +78,8 @@ class TaskReader:
             # Spark makes a task of its own where there is none.
             return
         exact = wanted.asked.offsets & wanted.part
-        shape = rows.RowShape(self.table, options.packed, options.on_corrupt, exact)
-        make = rows.batch_rows if options.level == "batches" else rows.record_rows
+        shape = RowShape(self.table, options.packed, options.on_corrupt, exact)
+        make = batch_rows if options.level == "batches" else record_rows
         yield from make(reads, shape)
 
     def wanted(self, part: Interval) -> Wanted:

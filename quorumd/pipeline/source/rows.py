@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.decode import bad_records, decode_records
 from quorumd.pipeline.decode.plain import LATEST_MS
-from quorumd.pipeline.scan import Batches, Fault
-from quorumd.pipeline.schemas import BATCHES, Table
+from quorumd.pipeline.scan.batches import Batches, Fault
 from quorumd.pipeline.source.options import FAIL, REPORT, Interval
 from quorumd.pipeline.source.pieces import Origin, Read, describe
+from quorumd.pipeline.tables.schemas import BATCHES, Table
 from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT
 
 _SNAPSHOT_COLUMNS = ("snapshot_offset", "snapshot_epoch")

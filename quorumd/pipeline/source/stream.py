@@ -23,13 +23,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.observer import Observer
-from quorumd.pipeline.schemas import Table
+from quorumd.pipeline.live.observer import Observer
 from quorumd.pipeline.source.followed import FollowedCopy, FollowedFolders, Reached
 from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
 from quorumd.pipeline.source.planning import live_ranges, plan_parts
 from quorumd.pipeline.source.reader import LiveTask, PieceTask, TaskReader
 from quorumd.pipeline.source.tasks import may_hold
+from quorumd.pipeline.tables.schemas import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

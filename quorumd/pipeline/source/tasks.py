@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from struct import Struct
 
-from quorumd.pipeline.log_files import LogFolder, SegmentFile, SnapshotFile
+from quorumd.pipeline.copies.log_files import LogFolder, SegmentFile, SnapshotFile
 from quorumd.pipeline.source.options import Interval, Selection
 
 _INDEX_ENTRY = Struct(">II")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from quorumd.pipeline.decode import decode_records, plain_rows, with_faults
-from quorumd.pipeline.row_text import csv_lines, json_lines
-from quorumd.pipeline.scan import START, Fault, scan
+from quorumd.pipeline.scan.batches import START, Fault, scan
+from quorumd.pipeline.tables.row_text import csv_lines, json_lines
 from tests.fuzz.target import Target
 from tests.fuzz.targets.wire import batches, mend_batches
 

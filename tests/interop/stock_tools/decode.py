@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.spark.session import spark_session
 from scripts.bench.source_pass import USUAL_COLUMNS, tree_cpu_seconds
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quorumd.log.meta_properties import PARTITION_FOLDER
-from quorumd.pipeline.schemas import RECORDS
+from quorumd.pipeline.tables.schemas import RECORDS
 from scripts.log_generator import GeneratedLog, LogShape, generate
 from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
 from tests.interop.stock_tools.tools import StockTools

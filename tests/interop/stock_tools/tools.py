@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorumd.errors import JobFailed
-from quorumd.pipeline.java import find_java
-from quorumd.pipeline.settings import QUICK_JAVA
+from quorumd.pipeline.spark.java import find_java
+from quorumd.pipeline.spark.settings import QUICK_JAVA
 from tests.interop.stock_tools.claims import ClaimBroken, shortened
 
 HERE = Path(__file__).parent

@@ -17,8 +17,8 @@ from typing import Any
 import click
 from pyspark.sql import SparkSession
 
-from quorumd.pipeline.session import spark_session
-from quorumd.pipeline.settings import is_local
+from quorumd.pipeline.spark.session import spark_session
+from quorumd.pipeline.spark.settings import is_local
 from scripts.log_generator import LogShape, generate
 from tests.pipeline.standalone.commands import Commands, write_logs
 from tests.support.standalone_spark import standalone_spark

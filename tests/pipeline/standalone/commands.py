@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from quorumd.pipeline.history.history import open_history
-from quorumd.pipeline.schemas import HISTORY_TABLES
-from quorumd.pipeline.settings import QUICK_JAVA
+from quorumd.pipeline.spark.settings import QUICK_JAVA
+from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 from scripts.log_generator import LogShape, generate
 from tests.support.daemons import run_quorumd, wait_for
 from tests.support.fixtures import running_cluster

@@ -27,7 +27,7 @@ from quorumd.pipeline.history import writer
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.history.tables import CHECKPOINT, STAGING, Manifest
-from quorumd.pipeline.session import spark_session
+from quorumd.pipeline.spark.session import spark_session
 
 FILES, EACH, HISTORY = "files", "each", "history"
 STAGES = {

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from quorumd.cli.root import run
-from quorumd.pipeline.schemas import RECORDS
+from quorumd.pipeline.tables.schemas import RECORDS
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record

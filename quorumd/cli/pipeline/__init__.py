@@ -1,0 +1,1 @@
+"""The commands of `quorumd pipeline`, a file each; `group` puts them together."""

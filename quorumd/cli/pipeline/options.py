@@ -1,0 +1,102 @@
+"""Options that the commands of `quorumd pipeline` share, and the Spark session that they ask for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from quorumd.cli.pipeline.progress import display, tasks_on
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.spark.session import Profile, SparkSession
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """What the command line says about Spark."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    log: Path | None = None
+    progress: bool = True
+
+    @contextmanager
+    def session(self, profile: Profile = "big") -> Iterator[SparkSession]:
+        """A session for as long as the block runs, with progress on stderr; see quorumd.pipeline.spark.session.
+
+        `quorumd.pipeline.spark.progress.doing(text)` says what it shows. It ends where the first result is printed
+        (print_rows, or pipeline_progress.finish).
+        """
+        from quorumd.pipeline.spark.progress import watch
+        from quorumd.pipeline.spark.session import spark_session
+
+        with (
+            display("starting Spark", self.progress) as show,
+            spark_session(self.master, profile, self.conf, self.log) as session,
+            watch(session, tasks_on(show)) if self.progress else nullcontext(),
+        ):
+            yield session
+
+
+def spark(command: F) -> F:
+    """`--master`, `--conf`, `--spark-log` and `--no-progress`; the command gets them as `spark: SparkOptions`."""
+
+    @click.option(
+        "--master",
+        metavar="URL",
+        default="local[*]",
+        show_default=True,
+        help="Spark's master: local[N] is N cores of this machine, spark://HOST:PORT a cluster.",
+    )
+    @click.option(
+        "--conf",
+        metavar="KEY=VALUE",
+        multiple=True,
+        type=_setting,
+        help="A setting of Spark, such as spark.driver.memory=8g; may be given several times.",
+    )
+    @click.option(
+        "--spark-log",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Where Spark's own messages go.  [default: a temporary file, kept if a job fails]",
+    )
+    @click.option("--no-progress", is_flag=True, help="Nothing on stderr while it works.")
+    @functools.wraps(command)
+    def with_spark(
+        *args: Any,
+        master: str,
+        conf: tuple[tuple[str, str], ...],
+        spark_log: Path | None,
+        no_progress: bool,
+        **kwargs: Any,
+    ) -> Any:
+        chosen = SparkOptions(master, dict(conf), spark_log, not no_progress)
+        return command(*args, spark=chosen, **kwargs)
+
+    return with_spark  # type: ignore[return-value]  # click options change the signature, which F stands for
+
+
+def output(command: F) -> F:
+    """`--output table|json|jsonl|csv`, for `pipeline_output.print_rows`."""
+    return click.option(
+        "--output",
+        type=click.Choice(["table", "json", "jsonl", "csv"]),
+        default="table",
+        show_default=True,
+        help="json: one array; jsonl: an object a line; csv: with a header line.",
+    )(command)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise click.BadParameter(f"{text!r} is no setting of Spark, such as spark.driver.memory=8g")
+    return key, value

@@ -1,0 +1,92 @@
+"""Rows of the pipeline on stdout: as a table for people, as JSON, JSON lines or CSV for scripts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from quorumd.cli.output import columns, json_array
+from quorumd.cli.pipeline.progress import finish
+from quorumd.ids import id_or_hex
+
+
+def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> None:
+    """Print rows in the order they come in.
+
+    `rows` is a Spark DataFrame, a pyarrow.Table, or mappings from column to value with the columns in `names` (that
+    of the first row unless given). Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes hex.
+    """
+    names, records = _records(rows, names)
+    finish()
+    if output == "table":
+        cells = [[_cell(record[name], "-") for name in names] for record in records]
+        click.echo(columns(names, cells) if cells else "(no rows)")
+    elif output == "csv":
+        click.echo(_csv_line(names))
+        for record in records:
+            click.echo(_csv_line([_cell(record[name], "") for name in names]))
+    elif output == "jsonl":
+        for record in records:
+            click.echo(_json(names, record))
+    else:
+        with json_array() as show:
+            for record in records:
+                show(_json(names, record))
+
+
+def _records(rows: Any, names: Sequence[str] | None) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
+    """Column names and rows of whatever holds them; neither Spark nor Arrow is imported for that."""
+    if hasattr(rows, "toArrow"):
+        rows = rows.toArrow()
+    if hasattr(rows, "to_batches"):
+        return list(rows.column_names), _arrow_rows(rows)
+    listed = list(rows)
+    return names or (list(listed[0]) if listed else []), listed
+
+
+def _arrow_rows(table: Any) -> Iterator[Mapping[str, Any]]:
+    for batch in table.to_batches(max_chunksize=4096):
+        yield from batch.to_pylist()
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, bytes | bytearray):
+        return id_or_hex(bytes(value))
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def _json(names: Sequence[str], record: Mapping[str, Any]) -> str:
+    return json.dumps({name: plain(record[name]) for name in names}, separators=(",", ":"))
+
+
+def _cell(value: Any, empty: str) -> str:
+    shown = plain(value)
+    if shown is None:
+        return empty
+    if isinstance(shown, bool):
+        return "yes" if shown and empty else "no" if empty else str(shown).lower()
+    if isinstance(shown, float):
+        return f"{shown:.3f}".rstrip("0").rstrip(".") if empty else repr(shown)
+    if isinstance(shown, list | dict):
+        return json.dumps(shown, separators=(",", ":"))
+    return str(shown)
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(cells)
+    return buffer.getvalue()

@@ -1,0 +1,101 @@
+"""How far a command of `quorumd pipeline` is: a bar on a terminal, elsewhere a line on stderr now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from quorumd.cli.output import console
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.spark.progress import Progress
+
+LINE_INTERVAL_S = 5.0
+"""So long between two lines where there is no terminal whose line could change."""
+_BAR_WIDTH = 24
+
+
+class Display(Protocol):
+    """Something that shows how far a command is."""
+
+    def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
+        """`done` of `total` tasks; total 0 is work without a measure."""
+
+
+_ends: list[Callable[[], None]] = []
+
+
+@contextmanager
+def display(first: str, wanted: bool = True) -> Iterator[Display]:
+    """A bar or lines that begin with the text `first`, until the block ends or `finish` is called."""
+    if not wanted:
+        yield lambda text, done=0, total=0: None
+        return
+    with _bar(first) if sys.stderr.isatty() else _lines(first, time.monotonic) as show:
+        try:
+            yield show
+        finally:
+            finish()
+
+
+def finish() -> None:
+    """Take the progress away: from here on the terminal belongs to the result."""
+    while _ends:
+        _ends.pop()()
+
+
+def tasks_on(show: Display) -> Callable[[Progress], None]:
+    """What `quorumd.pipeline.spark.progress.watch` calls, for a display."""
+    return lambda progress: show(progress.text, progress.done, progress.total)
+
+
+@contextmanager
+def _bar(first: str) -> Iterator[Display]:
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    shown = (
+        SpinnerColumn(),
+        TimeElapsedColumn(),
+        BarColumn(bar_width=_BAR_WIDTH),
+        TextColumn("{task.fields[count]}", markup=False),
+        TextColumn("{task.description}", markup=False),
+    )
+    # Rich would send what is printed to stdout to stderr instead, away from the pipe that waits for it.
+    bars = Bars(*shown, console=console(), transient=True, redirect_stdout=False)
+    task = bars.add_task(first, total=None, count="")
+    bars.start()
+    _ends.append(bars.stop)
+
+    def show(text: str, done: int = 0, total: int = 0) -> None:
+        count = f"{done}/{total} tasks" if total else ""
+        bars.update(task, description=text, completed=done, total=total or None, count=count)
+
+    yield show
+
+
+@contextmanager
+def _lines(first: str, now_s: Callable[[], float]) -> Iterator[Display]:
+    """Lines that differ, at most one in LINE_INTERVAL_S."""
+    last_s = now_s()
+    last = ""
+    over = False
+
+    def end() -> None:
+        nonlocal over
+        over = True
+
+    def show(text: str, done: int = 0, total: int = 0) -> None:
+        nonlocal last, last_s
+        line = f"{text}: {done} of {total} tasks" if total else text
+        if not over and line != last and now_s() - last_s >= LINE_INTERVAL_S:
+            last, last_s = line, now_s()
+            click.echo(line, err=True)
+
+    _ends.append(end)
+    yield show

@@ -1,0 +1,41 @@
+"""`quorumd pipeline warm`: make the archive that lets Spark start in half the time."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from quorumd.cli.pipeline.progress import display
+
+
+@click.command()
+@click.option("--remove", is_flag=True, help="Remove the archives of all versions instead.")
+@click.option("--no-progress", is_flag=True, help="Nothing on stderr while it works.")
+def warm(remove: bool, no_progress: bool) -> None:
+    """Make Spark start in half the time, from now on and for this user.
+
+    Rehearses what the pipeline does and keeps the Java classes that took, as an archive of 200 MB in
+    $XDG_CACHE_HOME/quorumd (~/.cache/quorumd). It takes half a minute, and is worth doing again after another Java
+    or another Spark was installed: an archive that does not fit is not used.
+
+    \b
+    Examples:
+      quorumd pipeline warm
+      quorumd pipeline warm --remove
+    """
+    if remove:
+        from quorumd.pipeline.spark.class_archive import remove_archives
+
+        for path in remove_archives(os.environ):
+            click.echo(f"removed {path}")
+        return
+    from quorumd.pipeline.spark.java import need_extra
+
+    need_extra()
+    from quorumd.pipeline.spark.warm import make_archive
+
+    with display("starting Spark", not no_progress) as show:
+        made = make_archive(show)
+    click.echo(f"{made.archive} ({made.archive.stat().st_size / 1e6:.0f} MB)")
+    click.echo(f"Spark starts in {made.after_s:.1f} s, {made.before_s:.1f} s without it")

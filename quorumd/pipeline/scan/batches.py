@@ -1,0 +1,462 @@
+"""Batches in a piece of a file, as arrays: where they are, what their headers say, whether their CRCs hold.
+
+    scan(data, START) -> Scanned            of a piece: batches, faults, and the place where the next piece begins
+    read_pieces(path) -> (data, its position, Scanned), ...
+                                            of a whole file, or a range of one, some megabytes at a time
+    resync(data, start) -> position         the next place where a batch begins, whatever lies before it
+
+A piece is whatever was read of a segment or a snapshot, or fetched from a node. Batches have no mark of their own: a
+place counts as a batch after damage only if magic, length, counts and CRC say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quorumd.pipeline.scan.chain import Positions, chain
+from quorumd.pipeline.scan.crcs import computed_crcs
+from quorumd.pipeline.scan.search import (
+    COUNTS,
+    announced_size,
+    candidates,
+    is_sound,
+)
+from quorumd.pipeline.scan.search import LARGEST_BATCH as LARGEST_BATCH
+from quorumd.pipeline.scan.search import Data as Data
+from quorumd.pipeline.scan.search import resync as resync
+from quorumd.protocol.record_batch import HEADER_SIZE
+
+NO_END: Final = 2**63 - 1
+"""More than any offset."""
+PIECE_BYTES: Final = 4 << 20
+"""Larger pieces do not fit the caches while they are decoded."""
+
+_FIRST_WALK: Final = 16
+"""Batches that are walked at once behind a damaged place."""
+_GROWTH: Final = 4
+_FIELDS: Final = {
+    "base_offset": (0, ">i8"),
+    "epoch": (12, ">i4"),
+    "crc": (17, ">u4"),
+    "attributes": (21, ">i2"),
+    "last_offset_delta": (23, ">i4"),
+    "base_timestamp": (27, ">i8"),
+    "max_timestamp": (35, ">i8"),
+    "count": (57, ">i4"),
+}
+_HEADER: Final = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "offsets": [offset for offset, _ in _FIELDS.values()],
+        "formats": [kind for _, kind in _FIELDS.values()],
+        "itemsize": HEADER_SIZE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong at a place of a file.
+
+    Codes: BAD_CRC, BAD_HEADER (magic, counts or offsets that no batch has), BROKEN_CHAIN (no batch where one should
+    begin, one is found later), TORN_TAIL (none is found later), GAP, OVERLAP and EPOCH_REGRESSION (between batches),
+    BAD_RECORD (records that cannot be told apart, or whose fields cannot be read).
+    """
+
+    code: str
+    position: int
+    """Of the batch, in bytes of the file."""
+    offset: int
+    """Of the record, or the base offset that is expected there; -1 where that is not known."""
+    text: str
+    size: int = 0
+    """Bytes that cannot be read because of it."""
+    end_offset: int = NO_END
+    """Behind the last offset that it is about; NO_END where nothing says it."""
+
+    def __str__(self) -> str:
+        """As columns named `fault` have it."""
+        return f"{self.code}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Whole batches of a piece, one element each of every array, in their order.
+
+    Those whose CRC does not match are among them, as long as their headers lead to the next batch: see `sound`.
+    Not among them are those with offsets or counts below zero.
+    """
+
+    position: npt.NDArray[np.int64]
+    """In the piece, in bytes."""
+    size: npt.NDArray[np.int32]
+    base_offset: npt.NDArray[np.int64]
+    end_offset: npt.NDArray[np.int64]
+    epoch: npt.NDArray[np.int32]
+    attributes: npt.NDArray[np.int16]
+    base_timestamp: npt.NDArray[np.int64]
+    max_timestamp: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int32]
+    stored_crc: npt.NDArray[np.uint32]
+    crc: npt.NDArray[np.uint32]
+    """Computed over the bytes that are there."""
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    @property
+    def sound(self) -> npt.NDArray[np.bool_]:
+        """Of which batches the CRC matches."""
+        sound: npt.NDArray[np.bool_] = self.crc == self.stored_crc
+        return sound
+
+    def select(self, which: Any) -> Batches:
+        """Some of them: a mask, indexes or a slice."""
+        return Batches(*(getattr(self, field.name)[which] for field in fields(self)))
+
+
+class Lost(NamedTuple):
+    """The chain of batches broke at `since`, and no batch was found behind it yet.
+
+    `announced_end` is where the batch there ends if its length is right, -1 for no such length. `is_blank`: zeros
+    only so far. Room that is reserved ahead is no fault, unless something follows. Both positions are in the file.
+    """
+
+    since: int
+    announced_end: int = -1
+    is_blank: bool = False
+
+
+class Place(NamedTuple):
+    """Where reading goes on, and what is to be expected there.
+
+    `position` is in the file. `expected_offset` and `epoch` are the end offset and epoch of the batch before; -1
+    where anything may come. `is_aligned` is False before the first batch of a range that begins anywhere: what lies
+    before that batch belongs to the range before.
+    """
+
+    position: int = 0
+    expected_offset: int = -1
+    epoch: int = -1
+    lost: Lost | None = None
+    is_aligned: bool = True
+
+
+START: Final = Place()
+
+
+class Scanned(NamedTuple):
+    """Of a piece: its whole batches, what is wrong, and where the next piece has to begin.
+
+    `end` is that place in this piece. With nothing scanned (`end` 0) a batch is larger than the piece: a larger one
+    is needed.
+    """
+
+    batches: Batches
+    faults: list[Fault]
+    end: int
+    next: Place
+
+
+def scan(data: Data, place: Place = START, is_last: bool = True, with_crc: bool = True) -> Scanned:
+    """The batches of a piece that begins at `place` of its file; never raises for what the bytes are.
+
+    `is_last`: the file ends where the piece does. Else a batch that is cut off by its end is left to the next piece.
+    Without `with_crc` the CRCs are believed: twice as fast, and good for nothing but a first look.
+    """
+    piece = _Piece(data, place, is_last, with_crc)
+    while piece.goes_on():
+        pass
+    return piece.scanned()
+
+
+def read_pieces(
+    path: str | Path,
+    start: int = 0,
+    stop: int | None = None,
+    base_offset: int = -1,
+    with_crc: bool = True,
+    piece_bytes: int = PIECE_BYTES,
+) -> Iterator[tuple[bytes, int, Scanned]]:
+    """(data, its position in the file, what is in it) of a file, in pieces that end between batches.
+
+    `base_offset` is what the first batch of the file has to have; -1 for anything. Of a range, [start, stop) in
+    bytes, the batches from the first sound one that begins at or behind `start` up to the first sound one that
+    begins at or behind `stop`: ranges that touch have each batch once. Raises OSError.
+    """
+    place = Place(start, base_offset) if start == 0 else Place(start, is_aligned=False)
+    wanted = piece_bytes
+    with open(path, "rb", buffering=0) as stream:
+        while True:
+            stream.seek(place.position)
+            data = _read(stream, wanted)
+            scanned = scan(data, place, len(data) < wanted, with_crc)
+            if stop is not None and (cut := _cut_at(scanned, stop - place.position)) is not None:
+                yield data, place.position, cut
+                return
+            if len(scanned.batches) or scanned.faults:
+                yield data, place.position, scanned
+            if len(data) < wanted:
+                return
+            wanted = piece_bytes if scanned.end else 2 * wanted
+            place = scanned.next
+
+
+def _read(stream: Any, size: int) -> bytes:
+    """So many bytes unless the file ends: an unbuffered stream may give fewer at a time."""
+    data: bytes = stream.read(size)
+    while len(data) < size and (more := stream.read(size - len(data))):
+        data += more
+    return data
+
+
+def _cut_at(scanned: Scanned, stop: int) -> Scanned | None:
+    """Without what belongs to the range that begins at `stop` of the piece; None if that was not reached."""
+    batches = scanned.batches
+    behind = np.flatnonzero((batches.position >= stop) & batches.sound)
+    if not len(behind):
+        return None
+    first = int(behind[0])
+    end = int(batches.position[first])
+    place = scanned.next
+    position = place.position - scanned.end + end
+    # How the first batch behind fits to the last one before is seen here only.
+    seams = ("GAP", "OVERLAP", "EPOCH_REGRESSION")
+    faults = [
+        fault
+        for fault in scanned.faults
+        if fault.position < position or (fault.position == position and fault.code in seams)
+    ]
+    return Scanned(batches.select(slice(first)), faults, end, Place(position))
+
+
+class _Piece:
+    """The state of one scan: it follows the chain of batches, or looks for a batch where the chain broke."""
+
+    def __init__(self, data: Data, place: Place, is_last: bool, with_crc: bool) -> None:
+        self._view = memoryview(data)
+        self._size = len(self._view)
+        self._origin = place.position
+        self._at = 0
+        self._expected = place.expected_offset
+        self._epoch = place.epoch
+        self._lost = place.lost
+        self._is_aligned = place.is_aligned
+        self._is_last = is_last
+        self._with_crc = with_crc
+        self._most = max(1, self._size)
+        self._parts: list[Batches] = []
+        self._faults: list[Fault] = []
+
+    def scanned(self) -> Scanned:
+        place = Place(self._origin + self._at, self._expected, self._epoch, self._lost, self._is_aligned)
+        return Scanned(_joined(self._parts), self._faults, self._at, place)
+
+    def goes_on(self) -> bool:
+        """One step; False when the rest, if there is any, is for the next piece."""
+        if self._lost is not None:
+            return self._find(self._lost)
+        if not self._is_aligned:
+            return self._find(Lost(self._origin))
+        return self._follow()
+
+    def _follow(self) -> bool:
+        bounds = chain(self._view, self._at, self._size, self._most)
+        batches = _headers(self._view, bounds, self._with_crc)
+        trusted = self._trusted(batches, bounds)
+        self._accept(batches if trusted == len(batches) else batches.select(slice(trusted)))
+        self._at = int(bounds[trusted])
+        if trusted == len(batches) == self._most:
+            self._most *= _GROWTH
+            return True
+        rest = self._size - self._at
+        if rest == 0:
+            return False
+        if not self._is_last and (rest < HEADER_SIZE or self._may_go_on(bounds[trusted:])):
+            return False
+        if trusted == len(batches) and not any(self._view[self._at : self._at + HEADER_SIZE]):
+            self._lost = Lost(self._origin + self._at, is_blank=True)
+            return True
+        size = announced_size(self._view, self._at)
+        self._lost = Lost(self._origin + self._at, self._origin + self._at + size if size else -1)
+        # Where much is damaged, what is walked behind a damaged place must not be walked again for each of them.
+        self._most = _FIRST_WALK
+        return True
+
+    def _trusted(self, batches: Batches, bounds: Positions) -> int:
+        """How many batches are where their neighbours say so. One whose CRC does not match may have a wrong length:
+        it is believed when no sound batch is inside, and one that fits follows."""
+        for index in np.flatnonzero(~batches.sound).tolist():
+            start, end = bounds[index : index + 2].tolist()
+            if resync(self._view[start + 1 : end]) >= 0 or not self._fits(
+                end, int(batches.end_offset[index])
+            ):
+                return int(index)
+        return len(batches)
+
+    def _fits(self, at: int, offset: int) -> bool:
+        """Whether what begins there can follow on a damaged batch that ends with `offset`."""
+        if self._size - at < HEADER_SIZE:
+            return self._is_last and not any(self._view[at:])
+        if not any(self._view[at : at + HEADER_SIZE]):
+            return True
+        size = announced_size(self._view, at)
+        base_offset, _, _ = COUNTS(self._view, at)
+        return size > 0 and (base_offset == offset or is_sound(self._view, at, size))
+
+    def _may_go_on(self, bounds: Positions) -> bool:
+        """Whether a larger piece could tell more of the batch that begins where the trusted ones end."""
+        if len(bounds) == 1:
+            return announced_size(self._view, self._at) > 0
+        # It is whole and does not match. Whether it leads on is seen once the next one is whole.
+        start, end = int(bounds[0]), int(bounds[1])
+        if resync(self._view[start + 1 : end]) >= 0:
+            return False
+        return self._size - end < HEADER_SIZE or end + announced_size(self._view, end) > self._size
+
+    def _find(self, lost: Lost) -> bool:
+        if lost.is_blank:
+            if not _has_any(self._view[self._at :]):
+                # A header that begins in these zeros must not be cut.
+                self._at = self._size if self._is_last else max(self._at, self._size - HEADER_SIZE + 1)
+                return False
+            lost = lost._replace(is_blank=False)
+        for position, size in candidates(self._view, self._at):
+            if position + size > self._size:
+                if not self._is_last:
+                    self._lost, self._at = self._kept(lost), position
+                    return False
+            elif is_sound(self._view, position, size):
+                self._found(lost, position)
+                return True
+        if self._is_last:
+            self._found(lost, -1)
+            self._at = self._size
+        else:
+            self._lost = self._kept(lost)
+            self._at = max(self._at, self._size - HEADER_SIZE + 1)
+        return False
+
+    def _kept(self, lost: Lost) -> Lost | None:
+        return lost if self._is_aligned else None
+
+    def _found(self, lost: Lost, at: int) -> None:
+        """Report what was lost, and go on at the batch that was found; -1 for none up to the end of the file."""
+        if self._is_aligned:
+            end = self._origin + (at if at >= 0 else self._size)
+            following = COUNTS(self._view, at)[0] if at >= 0 else NO_END
+            self._faults.append(_broken(lost, end, self._expected, following))
+            self._expected = -1
+        self._lost = None
+        if at >= 0:
+            self._is_aligned = True
+            self._at = at
+
+    def _accept(self, batches: Batches) -> None:
+        """Take batches in, and report what is wrong in and between them."""
+        if not len(batches):
+            return
+        expected = np.concatenate(([self._expected], batches.end_offset[:-1]))
+        # What a damaged batch says of its end says nothing of the next one.
+        expected[1:][~batches.sound[:-1]] = -1
+        epochs = np.concatenate(([self._epoch], batches.epoch[:-1]))
+        is_known = expected >= 0
+        wrong = (is_known & (batches.base_offset != expected)) | (batches.epoch < epochs)
+        wrong |= batches.count != batches.end_offset - batches.base_offset
+        wrong |= _is_impossible(batches)
+        for index in np.flatnonzero(wrong | ~batches.sound).tolist():
+            position = self._origin + int(batches.position[index])
+            self._faults += _faults_of(batches, index, position, int(expected[index]), int(epochs[index]))
+        self._expected = int(batches.end_offset[-1]) if batches.sound[-1] else -1
+        self._epoch = int(batches.epoch[-1])
+        impossible = _is_impossible(batches)
+        self._parts.append(batches.select(~impossible) if impossible.any() else batches)
+
+
+def _headers(view: memoryview, bounds: Positions, with_crc: bool) -> Batches:
+    positions = bounds[:-1]
+    headers = np.empty(0, _HEADER)
+    if len(positions):
+        # They stand at any byte: a view of every byte as the beginning of one, and of those the ones asked for.
+        whole = np.dtype((np.void, HEADER_SIZE))
+        every = np.ndarray((len(view) - HEADER_SIZE + 1,), whole, view, 0, (1,))
+        headers = every[positions].view(_HEADER)
+
+    def column(name: str, dtype: type) -> Any:
+        return headers[name].astype(dtype)
+
+    base_offset = column("base_offset", np.int64)
+    stored_crc = column("crc", np.uint32)
+    return Batches(
+        positions,
+        np.diff(bounds).astype(np.int32),
+        base_offset,
+        base_offset + column("last_offset_delta", np.int64) + 1,
+        column("epoch", np.int32),
+        column("attributes", np.int16),
+        column("base_timestamp", np.int64),
+        column("max_timestamp", np.int64),
+        column("count", np.int32),
+        stored_crc,
+        computed_crcs(view, bounds, stored_crc) if with_crc else stored_crc,
+    )
+
+
+def _is_impossible(batches: Batches) -> Any:
+    return (batches.base_offset < 0) | (batches.end_offset <= batches.base_offset) | (batches.count <= 0)
+
+
+def _joined(parts: list[Batches]) -> Batches:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _headers(memoryview(b""), np.zeros(1, np.int64), with_crc=True)
+    return Batches(
+        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Batches))
+    )
+
+
+def _has_any(view: memoryview) -> bool:
+    """Whether not all of these bytes are zero."""
+    return bool(np.frombuffer(view, np.uint8).any())
+
+
+def _broken(lost: Lost, end: int, expected_offset: int, following: int) -> Fault:
+    """`following` is where the batch begins that was found at `end`, NO_END if none was."""
+    size = end - lost.since
+    if following == NO_END:
+        code, text = "TORN_TAIL", f"no whole batch in the last {size} bytes"
+    elif end == lost.announced_end:
+        code, text = "BAD_HEADER", f"{size} bytes are no batch"
+    else:
+        code, text = "BROKEN_CHAIN", f"no batch for {size} bytes"
+    return Fault(code, lost.since, expected_offset, text, size, following)
+
+
+def _faults_of(batches: Batches, index: int, position: int, expected: int, epoch: int) -> Iterator[Fault]:
+    """What is wrong with one batch, `expected` (-1: any offset) and `epoch` being those of the one before."""
+    base_offset, end_offset = int(batches.base_offset[index]), int(batches.end_offset[index])
+    stored, computed = int(batches.stored_crc[index]), int(batches.crc[index])
+    end = max(end_offset, base_offset + 1)
+    if stored != computed:
+        text = f"CRC {computed:#010x} over the bytes, {stored:#010x} is stored"
+        yield Fault("BAD_CRC", position, base_offset, text, int(batches.size[index]), end)
+    elif _is_impossible(batches)[index] or batches.count[index] != end_offset - base_offset:
+        text = f"{batches.count[index]} records for offsets from {base_offset} to {end_offset}, exclusive"
+        lost = int(batches.size[index]) if _is_impossible(batches)[index] else 0
+        yield Fault("BAD_HEADER", position, base_offset, text, lost, end)
+    if 0 <= expected < base_offset:
+        text = f"offsets {expected} to {base_offset - 1} are missing"
+        yield Fault("GAP", position, expected, text, end_offset=base_offset)
+    elif base_offset < expected:
+        text = f"offset {base_offset} where {expected} was expected"
+        yield Fault("OVERLAP", position, base_offset, text, end_offset=expected)
+    if batches.epoch[index] < epoch:
+        text = f"epoch {batches.epoch[index]} after epoch {epoch}"
+        yield Fault("EPOCH_REGRESSION", position, base_offset, text, end_offset=end)

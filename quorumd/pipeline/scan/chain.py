@@ -1,0 +1,131 @@
+"""Where batches begin, by the lengths of those before.
+
+Each length leads to the next one: in Python a quarter of a microsecond a batch, which is nothing beside a batch of
+kilobytes, and most of the work where each batch is a record. So small batches are walked from many places in lock
+step: in each of some hundred equal parts from the first place that looks like the beginning of a batch, up to where
+the next one's walk began. Where a walk arrives at just that place, the two are one. Elsewhere that place was none,
+and what was walked from there does not count.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from quorumd.pipeline.scan.search import (
+    LARGEST_BATCH,
+    LARGEST_LENGTH,
+    LEAST_LENGTH,
+    LENGTH_AND_MAGIC,
+    LENGTH_END,
+    MAGIC_AT,
+    PRODUCER,
+    PRODUCER_SIZE,
+)
+from quorumd.protocol.record_batch import HEADER_SIZE, MAGIC
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+_SAMPLE: Final = 32
+"""Batches that tell how large those behind them are likely to be."""
+_LARGEST_SMALL: Final = 512
+"""Bytes: for larger ones it takes as long to look for places to start from as to walk."""
+_STEPS: Final = 48
+"""Of a walk, as a rule. Fewer would need more places to start from, more would be fewer walks in a step."""
+_LOOK: Final = 4
+"""So many batches long is the beginning of a part where a place to start from is looked for."""
+_LEAST_WALKS: Final = 24
+"""For fewer a step costs more than what it saves."""
+
+
+def chain(view: memoryview, at: int, size: int, most: int) -> Positions:
+    """Where the whole batches from `at` begin, up to `most` of them, and where the last one ends."""
+    walked = _walk(view, at, size, size, min(most, _SAMPLE))
+    parts, end, count = [np.array(walked, np.int64)], walked[-1], len(walked)
+    if count > _SAMPLE:
+        mean = (end - at) // _SAMPLE
+        starts = _starts(view, end, min(size, end + most * mean), mean)
+        for run in _runs(view, starts, size) if len(starts) else ():
+            start = int(run[0])
+            if end < start:
+                walked = _walk(view, end, size, start, most)
+                parts.append(np.array(walked[1:], np.int64))
+                end = walked[-1]
+            if end == start:
+                parts.append(run[1:])
+                end = int(run[-1])
+        count = sum(map(len, parts))
+    parts.append(np.array(_walk(view, end, size, size, most + 1 - count)[1:], np.int64))
+    return np.concatenate(parts)[: most + 1]
+
+
+def _walk(view: memoryview, at: int, size: int, stop: int, most: int) -> list[int]:
+    """As `chain`, one after the other, and none that begins at or behind `stop`."""
+    bounds = [at]
+    stop = min(stop, size - HEADER_SIZE + 1)
+    while at < stop and len(bounds) <= most:
+        length, magic = LENGTH_AND_MAGIC(view, at)
+        if magic != MAGIC or not LEAST_LENGTH <= length <= LARGEST_LENGTH:
+            break
+        at += length + LENGTH_END
+        if at > size:
+            break
+        bounds.append(at)
+    return bounds
+
+
+def _starts(view: memoryview, at: int, end: int, mean: int) -> Positions:
+    """Where walks of batches of this mean size are worth starting from; none where there are too few of them."""
+    stride, width = mean * _STEPS, mean * _LOOK
+    parts = (end - at) // stride
+    if mean > _LARGEST_SMALL or parts < _LEAST_WALKS:
+        return np.empty(0, np.int64)
+    bytes_of = np.ndarray((parts, width + HEADER_SIZE), np.uint8, view, at, (stride, 1))
+    last = PRODUCER + PRODUCER_SIZE - 1
+    marked = bytes_of[:, MAGIC_AT : MAGIC_AT + width] == MAGIC
+    marked &= bytes_of[:, PRODUCER : PRODUCER + width] == 0xFF
+    marked &= bytes_of[:, last : last + width] == 0xFF
+    part = np.arange(parts)
+    first = marked.argmax(axis=1)
+    starts: Positions = (at + part * stride + first)[marked[part, first]]
+    return starts
+
+
+def _runs(view: memoryview, starts: Positions, size: int) -> list[Positions]:
+    """As `chain` from some of these places, in their order: those where no walk before arrived, be it that it stopped
+    before them or that there is no batch."""
+    begins, ends = _walks(view, starts, size)
+    if not len(begins):
+        return []
+    magic = np.frombuffer(view, np.int8)[begins + MAGIC_AT]
+    are_batches = (magic == MAGIC) & (ends - begins <= LARGEST_BATCH)
+    leads_on = are_batches[:-1] & (ends[:-1] == begins[1:])
+    cuts = np.flatnonzero(~leads_on) + 1
+    return [
+        np.append(begins[first:last], ends[last - 1] if are_batches[last - 1] else ())
+        for first, last in pairwise([0, *cuts.tolist(), len(begins)])
+    ]
+
+
+def _walks(view: memoryview, starts: Positions, size: int) -> tuple[Positions, Positions]:
+    """Begin and end, by its length, of each batch on the ways from these places up to the next one."""
+    lengths = np.ndarray((size - HEADER_SIZE + 1,), "<i4", view, LENGTH_END - 4, (1,))
+    stops = np.append(starts[1:], len(lengths))
+    at = starts
+    steps = [at]
+    # Walks that are much longer than the others are not worth waiting for.
+    for _ in range(2 * _STEPS):
+        length = lengths[at].byteswap()
+        ends = at + (length + np.int64(LENGTH_END))
+        goes_on = (at < stops) & (length >= LEAST_LENGTH) & (ends < len(lengths))
+        if np.count_nonzero(goes_on) < _LEAST_WALKS:
+            break
+        at = np.where(goes_on, ends, at)
+        steps.append(at)
+    ways = np.array(steps).T
+    # A walk stands still where it ended.
+    moved = ways[:, :-1] != ways[:, 1:]
+    return ways[:, :-1][moved], ways[:, 1:][moved]

@@ -1,0 +1,283 @@
+"""A Spark session as it should be: quiet, on loopback, quick to start, and gone when it is done."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from quorumd.errors import JobFailed
+from quorumd.pipeline.spark.class_archive import archive_for
+from quorumd.pipeline.spark.failures import failure_of
+from quorumd.pipeline.spark.java import find_java, need_extra
+from quorumd.pipeline.spark.settings import archive_options, environment, settings
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession as SparkSession
+
+Profile = Literal["small", "thin", "big"]
+STOP_TIMEOUT_S = 180.0
+"""So long may the Java process take to end before it is killed: a second, or half a minute to write an archive."""
+
+WANTED_LATER = ("pyarrow", "quorumd.pipeline.scan.batches")
+"""Modules that take half a second to import, and are needed once there is a session."""
+
+FORKED_S = 0.1
+"""So long after its start is asked for, the Java process is one of its own."""
+
+ENDING_S = 0.3
+"""So long after an error it is found out whether the Java process ended with it."""
+
+
+@contextmanager
+def spark_session(
+    master: str = "local[*]",
+    profile: Profile = "big",
+    conf: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    record_classes_to: Path | None = None,
+) -> Iterator[SparkSession]:
+    """A session for as long as the block runs; its Java process and Python workers end with it.
+
+    `profile` is what Spark is set to (settings.settings): small for what takes seconds, big for what takes minutes,
+    thin for minutes that Python workers spend.
+    `conf` goes before it. What Java and the Python workers print goes to the file `log`, else to a temporary one that
+    is kept only if a job fails. `record_classes_to` makes a class-data archive of what the session did (see warm);
+    without it the one that is there is used. The block may raise Spark's errors: they leave as errors of quorumd.
+
+    Raises JobFailed where Java or a package is missing, where Spark does not start and where one of its jobs fails,
+    and what the pipeline raises in workers (InputIncomplete, ConfigError, ...). One session at a time in a process.
+    """
+    need_extra()
+    java = find_java(os.environ)
+    conf = conf or {}
+    file = log if log is not None else _temporary_log()
+    keep = log is not None
+    try:
+        with (
+            _log_for_appending(file) as sink,
+            tempfile.TemporaryDirectory(prefix="quorumd-spark-", ignore_cleanup_errors=True) as scratch,
+            _environment(environment(os.environ, java, master, conf, python_of_workers(Path(scratch)))),
+        ):
+            # Spark makes this folder where it is started, even if no table is ever put into it.
+            own = {"spark.sql.warehouse.dir": scratch}
+            archive = archive_options(archive_for(java, os.environ), record_classes_to)
+            yield from _run(settings(master, profile, conf, archive) | own, sink, file)
+    except JobFailed:
+        keep = True
+        raise
+    finally:
+        if not keep:
+            file.unlink(missing_ok=True)
+
+
+def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSession]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    # It prints each failure again as 10 kB of JSON, on stderr.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    logging.getLogger().addFilter(_not_of_py4j)
+    interrupt = signal.getsignal(signal.SIGINT)
+    gateway: Any = None
+    try:
+        with _interrupts_wait(), _importing(WANTED_LATER):
+            gateway = _start_java(conf, sink)
+        yield _start_session(gateway, conf)
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise failure_of(error, file, gateway is not None and _has_ended(gateway.proc)) from error
+    finally:
+        if gateway is not None:
+            _stop(gateway)
+        logging.getLogger().removeFilter(_not_of_py4j)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J prints a stack trace through the root logger where a command is interrupted, or Java is gone."""
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def _start_java(conf: Mapping[str, str], sink: int) -> Any:
+    from pyspark import java_gateway
+
+    launch: Any = java_gateway.launch_gateway  # it has no types
+    return launch(_spark_conf(conf), {"stdout": sink, "stderr": sink})
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C comes through once the block is done: half started, a Java process would be nobody's and never end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _importing(modules: tuple[str, ...]) -> Iterator[None]:
+    """Import them while a process that is just being started is waited for. What goes wrong shows where they are
+    used."""
+
+    def load() -> None:
+        for module in modules:
+            with suppress(ImportError):
+                import_module(module)
+
+    # No other thread should be in the middle of something when this process forks.
+    ahead = threading.Timer(FORKED_S, load)
+    ahead.start()
+    try:
+        yield
+    finally:
+        ahead.join()
+
+
+def _start_session(gateway: Any, conf: Mapping[str, str]) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from quorumd.pipeline.source.data_source import QuorumdSource
+
+    context = SparkContext(gateway=gateway, conf=_spark_conf(conf))
+    session = SparkSession(context, None if "spark.sql.extensions" in conf else _without_extensions(context))
+    session.dataSource.register(QuorumdSource)
+    return session
+
+
+def _without_extensions(context: SparkContext) -> Any:
+    """The Java side of a session without what jars add to any session by themselves; None if this Spark makes them
+    in another way.
+
+    It is Spark's machine learning that does so: two functions, which cost a second of a start, as they need all of
+    Scala's reflection.
+    """
+    from py4j.protocol import Py4JError
+
+    jvm: Any = context._jvm
+    sql, none, nothing = jvm.org.apache.spark.sql, jvm.scala.Option.empty(), jvm.PythonUtils.toScalaMap({})
+    spark_context = context._jsc.sc()
+    try:
+        return sql.classic.SparkSession(
+            spark_context, none, none, sql.SparkSessionExtensions(), nothing, nothing
+        )
+    except Py4JError:
+        return None
+
+
+def _spark_conf(conf: Mapping[str, str]) -> SparkConf:
+    from pyspark import SparkConf
+
+    return SparkConf(loadDefaults=False).setAll(list(conf.items()))
+
+
+def _stop(gateway: Any) -> None:
+    """End the session and its Java process, whatever state they are in."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    process: subprocess.Popen[bytes] = gateway.proc
+    # Whatever waits for an answer below gets an error once the Java process is gone.
+    late = threading.Timer(STOP_TIMEOUT_S, process.kill)
+    late.daemon = True
+    late.start()
+    try:
+        # Its public way of asking for it asks Java.
+        session = SparkSession._instantiatedSession
+        if session is not None:
+            with warnings.catch_warnings():
+                # That Java is gone already is no news, and told as an error where it matters.
+                warnings.simplefilter("ignore")
+                session.stop()
+    except (Py4JError, OSError):
+        # It is gone already, or does not answer.
+        pass
+    finally:
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        if process.stdin is not None:
+            # Spark's gateway ends when its standard input does.
+            process.stdin.close()
+        process.wait()
+        late.cancel()
+        # Only now: to close a connection that one of its threads still reads from would wait for Java to close it.
+        gateway.shutdown()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Also if it is just about to: an error may be told before the end of whoever it came from."""
+    try:
+        process.wait(ENDING_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def python_of_workers(scratch: Path) -> Path:
+    """A Python that imports what this one does, PySpark too, for the workers on this machine.
+
+    Spark puts a zip archive of PySpark before all else on their path: it has no compiled modules, so that each
+    process of theirs would spend half a second on compiling it again.
+    """
+    script = scratch / "python"
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    script.write_text(
+        f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o700)
+    return script
+
+
+def _temporary_log() -> Path:
+    handle, name = tempfile.mkstemp(prefix="quorumd-spark-", suffix=".log")
+    os.close(handle)
+    return Path(name)
+
+
+@contextmanager
+def _log_for_appending(file: Path) -> Iterator[int]:
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise JobFailed(f"Spark's log {file} cannot be written: {error.strerror}") from None
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """These variables while the block runs: Spark's scripts and workers are told by no other way."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

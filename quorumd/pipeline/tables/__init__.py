@@ -1,0 +1,1 @@
+"""The tables of the pipeline: names, types and meaning of their columns, and rows as text."""

@@ -1,0 +1,128 @@
+"""What `quorumd pipeline audit` prints and exits with. Spark reads nothing here: the audit in this process does."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorumd.cli.pipeline.options import SparkOptions
+from quorumd.cli.root import run
+from quorumd.pipeline.audit import audit
+from scripts.log_generator import LogShape, generate
+from tests.support import damaged_logs
+
+CLEAN, FINDINGS, USAGE, JOB_FAILED, INCOMPLETE = 0, 1, 2, 7, 8
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def session(self: SparkOptions, profile: str = "big") -> Iterator[None]:
+        yield None
+
+    monkeypatch.setattr(SparkOptions, "session", session)
+    monkeypatch.setattr(audit, "audit", lambda session, folders, most: audit.audit_here(folders, most))
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> dict[int, Path]:
+    log = generate(tmp_path / "log", LogShape(records=5000, batch_records=8, nodes=3))
+    for folder in log.folders.values():
+        damaged_logs.save_state(folder, log.epoch, leader=-1, voted=-1)
+    return log.folders
+
+
+def arguments(nodes: dict[int, Path]) -> list[str]:
+    return ["pipeline", "audit", *(f"{node}={folder}" for node, folder in nodes.items())]
+
+
+def test_sound_copies(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments(nodes)) == CLEAN
+    lines = capsys.readouterr().out.splitlines()
+    end = damaged_logs.end_offset(nodes[1])
+    assert lines[0].startswith(f"node 1: offsets 0 to {end:,}, epoch ")
+    assert lines[3].startswith(f"committed up to offset {end:,}: ")
+    assert "held by a majority of the voters (voters 1, 2, 3, by the leader's record of epoch" in lines[3]
+    assert lines[4].startswith(f"read {3 * end:,} records, 0.00 GB in ")
+    assert lines[5:] == ["clean"]
+
+
+def test_findings_as_a_table_and_as_json(
+    nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = damaged_logs.flip_bit(nodes[2], 3000)
+    assert run(arguments(nodes)) == FINDINGS
+    header, finding, *_, last = capsys.readouterr().out.splitlines()
+    assert header.split() == [
+        *("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed", "Place", "Detail")
+    ]
+    span = f"{batch.base_offset}..{batch.end_offset - 1}"
+    assert finding.split()[:5] == ["CRITICAL", "BAD_CRC", "2", "-", span]
+    assert f"{0:020d}.log at {batch.position}" in finding
+    assert last == "NOT CLEAN: 1 CRITICAL"
+
+    report = tmp_path / "audit.json"
+    assert run([*arguments(nodes), "--output", "json", "--report", str(report)]) == FINDINGS
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["code"], row["node"], row["offset_lo"], row["committed"]) == (
+        "BAD_CRC",
+        2,
+        batch.base_offset,
+        True,
+    )
+    document: dict[str, Any] = json.loads(report.read_text())
+    assert document["findings"] == [row]
+    assert document["clean"] is False
+    assert [node["node"] for node in document["nodes"]] == [1, 2, 3]
+    pairs = {tuple(pair["nodes"]): pair["firstDivergentOffset"] for pair in document["pairs"]}
+    assert pairs == {(1, 2): batch.base_offset, (1, 3): None, (2, 3): batch.base_offset}
+
+
+def test_what_is_only_behind_leaves_the_exit_code(
+    nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged_logs.cut(nodes[3], 3000)
+    assert run(arguments(nodes)) == CLEAN
+    assert capsys.readouterr().out.splitlines()[-1] == "clean (1 INFO)"
+
+
+def test_mistakes(nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pipeline", "audit", f"1={tmp_path / 'nowhere'}"]) == INCOMPLETE
+    assert capsys.readouterr().err == (
+        f"error: {tmp_path / 'nowhere'} of node 1 cannot be listed: No such file or directory\n"
+    )
+    assert run(["pipeline", "audit", "one=a", "two=b"]) == USAGE
+    assert "'one=a' is not ID=FOLDER" in capsys.readouterr().err
+    assert run(["pipeline", "audit"]) == USAGE
+
+
+def test_a_report_that_could_not_be_written_is_told_before_the_work(
+    nodes: dict[int, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "nowhere" / "audit.json"
+    assert run([*arguments(nodes), "--report", str(nowhere)]) == USAGE
+    told = capsys.readouterr()
+    assert told.err == f"error: --report {nowhere}: there is no folder {nowhere.parent}\n"
+    assert told.out == ""
+
+
+def test_findings_are_told_where_the_report_cannot_be_written(
+    nodes: dict[int, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "audit.json")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert run([*arguments(nodes), "--report", str(tmp_path / "audit.json")]) == JOB_FAILED
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1] == "clean"
+    assert told.err == "error: audit.json: No space left on device\n"

@@ -1,0 +1,82 @@
+"""Shared options of `quorumd pipeline`, its exit codes, and what it says where Spark cannot run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from quorumd.cli import root
+from quorumd.cli.pipeline import options as pipeline_options
+from quorumd.cli.pipeline.options import SparkOptions
+
+
+def parsed(arguments: list[str]) -> SparkOptions:
+    @click.command()
+    @pipeline_options.spark
+    def command(spark: SparkOptions) -> SparkOptions:
+        return spark
+
+    found = command.main(arguments, standalone_mode=False)
+    assert isinstance(found, SparkOptions)
+    return found
+
+
+def test_spark_runs_on_this_machine_unless_told_otherwise() -> None:
+    assert parsed([]) == SparkOptions("local[*]", {}, None, True)
+
+
+def test_what_the_options_say() -> None:
+    arguments = [
+        "--master",
+        "spark://h:7077",
+        "--conf",
+        "spark.a=1=2",
+        "--conf",
+        "spark.b=",
+        "--spark-log",
+        "f",
+    ]
+    found = parsed([*arguments, "--no-progress"])
+    assert found == SparkOptions("spark://h:7077", {"spark.a": "1=2", "spark.b": ""}, Path("f"), False)
+
+
+def test_a_setting_must_be_one_of_spark() -> None:
+    with pytest.raises(click.BadParameter, match=r"'driver\.memory=1g' is no setting of Spark"):
+        parsed(["--conf", "driver.memory=1g"])
+
+
+def test_help_names_the_exit_codes_that_scripts_look_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert root.run(["pipeline", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 for findings, 7 for a job that failed, 8 for incomplete input" in told
+
+
+def test_an_old_java_is_one_line_and_exit_code_7(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text("")
+    (tmp_path / "bin" / "java").chmod(0o755)
+    (tmp_path / "release").write_text('JAVA_VERSION="11.0.1"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("quorumd.pipeline.spark.java.SYSTEM_FOLDERS", ())
+    assert root.run(["pipeline", "warm"]) == 7
+    assert capsys.readouterr().err == (
+        f"error: Java 11.0.1 in {tmp_path} is too old: Spark needs Java 17 or later; install one "
+        "(Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME to it\n"
+    )
+
+
+def test_a_missing_package_is_one_line_and_exit_code_7(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "quorumd.pipeline.spark.java.find_spec", lambda name: None if name == "pandas" else name
+    )
+    assert root.run(["pipeline", "warm"]) == 7
+    assert capsys.readouterr().err == (
+        "error: the data pipeline needs pandas: pip install 'quorumd[pipeline]'\n"
+    )

@@ -1,0 +1,285 @@
+"""`quorumd pipeline plan` on the tables of a history, in this process and without a JVM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorumd.cli import options, root
+from quorumd.cli.pipeline import plan_execution as pipeline_plan_execution
+from quorumd.cli.pipeline import plan_state as pipeline_plan_state
+from quorumd.cli.pipeline.plan import factor, racked_brokers
+from quorumd.cli.reassignment_progress import PartitionProgress, State
+from quorumd.client.admin import TopicPartition
+from quorumd.errors import RequestFailed
+from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
+from scripts.skewed_states import skewed_state
+
+STATE = skewed_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
+
+
+def write_history(folder: Path, fenced: int = -1, cordoned: int = -1) -> Path:
+    names = [STATE.names[topic] for topic in STATE.topics]
+    partitions = [
+        {"topic": name, "partition": number, "replicas": row, "leader": row[0], "adding": [], "removing": []}
+        for name, number, row in zip(names, STATE.partitions.tolist(), STATE.replicas.tolist(), strict=True)
+    ]
+    brokers = [
+        {
+            "broker_id": id,
+            "rack": broker.rack,
+            "event": "unfence",
+            "fenced": id == fenced,
+            "log_dirs": [b"one", b"two"],
+            "cordoned_log_dirs": [b"two", b"one"] if id == cordoned else [b"two"],
+            "from_offset": id,
+        }
+        for id, broker in STATE.brokers.items()
+    ]
+    manifest = Manifest()
+    for table, rows in (("brokers", brokers), ("partition_current", partitions)):
+        path = path_in(table, 0, "all")
+        write_rows(folder, path, table, rows, "c")
+        manifest.files[table] = [path]
+    write_manifest(folder, manifest)
+    return folder
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    return write_history(tmp_path / "history")
+
+
+def run(*arguments: str | Path, exits: int = 0) -> None:
+    assert root.run(["pipeline", "plan", *map(str, arguments)]) == exits
+
+
+def test_a_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "plan"
+    run("make", "--state", history, "--remove", "5", "--add", "6:c,7", "--rack", "7=a", "--out", folder)
+    told = capsys.readouterr()
+    assert "of 40 partitions change" in told.out
+    assert "most replicas of a broker" in told.out
+    assert told.err == f"written to {folder}\n"
+    run("show", folder, "--output", "json")
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert document["moves"] == document["lower_bound"]
+    assert document["made_from"]["state"] == f"history {history}"
+    assert document["made_from"]["options"] == {
+        "remove": [5],
+        "add": {"6": "c", "7": None},
+        "racks": [["7", "a"]],
+    }
+    run("show", folder, "--brokers", "--output", "json")
+    brokers = {row["broker"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (brokers[5]["replicas_after"], brokers[6]["replicas_before"]) == (0, 0)
+    assert brokers[7]["rack"] == "a"
+    run("show", folder, "--moves", "--wave", "1", "--output", "jsonl")
+    moves = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {move["wave"] for move in moves} == {1}
+    run("verify", folder, "--state", history, "--output", "csv", exits=1)
+    assert capsys.readouterr().out.startswith("wave,partitions,as_planned,as_before,otherwise,missing\n1,")
+
+
+def test_a_plan_by_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = tmp_path / "sizes.csv"
+    lines = [
+        f"{STATE.names[topic]},{number},{1000 + number}"
+        for topic, number in zip(STATE.topics, STATE.partitions, strict=True)
+    ]
+    sizes.write_text("\n".join(["topic,partition,bytes", *lines]))
+    run("make", "--state", history, "--sizes", sizes, "--out", tmp_path / "plan")
+    assert "bytes (no plan as even needs less than" in capsys.readouterr().out
+    run("show", tmp_path / "plan", "--moves", "--output", "json")
+    for move in json.loads(capsys.readouterr().out):
+        assert move["bytes"] == len(move["adds"]) * (1000 + move["partition"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--remove", "99"), 2, "broker 99 shall leave, but there is none"),
+        (("--add", "6:"), 2, "'6:' is not BROKER or BROKER:RACK"),
+        (("--add", "6,6"), 2, "broker 6 is named twice"),
+        (("--replace", "7"), 2, "'7' is not OLD=NEW"),
+        (("--replace", "x=7"), 2, "expected ids of brokers"),
+        (("--replace", "5=7", "--replace", "5=8"), 2, "broker 5 is named twice"),
+        (("--rack", "x=7"), 2, "expected the id of a broker"),
+        (("--replication-factor", "0"), 2, "is not N or TOPIC=N"),
+        (("--topics", "nowhere"), 2, "topic 'nowhere' is not in this state"),
+        (("--bootstrap", "127.0.0.1:1"), 2, "one of --state, --bootstrap and --from says where the state is"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    history: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    text: str,
+) -> None:
+    run("make", "--state", history, *arguments, "--out", tmp_path / "plan", exits=code)
+    told = capsys.readouterr()
+    assert text in told.err
+    assert told.err.count("\n") == 1
+    assert not (tmp_path / "plan").exists()
+
+
+def test_no_history_and_no_plan_are_incomplete_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("make", "--state", tmp_path / "none", "--out", tmp_path / "plan", exits=8)
+    run("show", tmp_path / "plan", exits=8)
+    run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=8)
+    assert capsys.readouterr().err.count("\n") == 3
+
+
+def test_a_folder_that_is_there_is_not_written_over(
+    history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("make", "--state", history, "--out", history, exits=2)
+    assert "is there already: a plan goes into a new folder" in capsys.readouterr().err
+
+
+def test_what_shall_be_with_a_fenced_broker_must_be_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = write_history(tmp_path / "history", fenced=5)
+    run("make", "--state", history, "--out", tmp_path / "plan", exits=2)
+    assert (
+        "broker 5 is fenced, what it gets would not arrive: --remove 5 empties it" in capsys.readouterr().err
+    )
+    run("make", "--state", history, "--include-fenced", "--out", tmp_path / "as-if-up")
+    run("make", "--state", history, "--remove", "5", "--out", tmp_path / "without")
+
+
+def test_no_plan_names_a_broker_whose_directories_are_all_cordoned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = write_history(tmp_path / "history", cordoned=5)
+    run("make", "--state", history, "--out", tmp_path / "plan", exits=2)
+    assert "all log directories of broker 5 are cordoned" in capsys.readouterr().err
+    run("make", "--state", history, "--remove", "5", "--out", tmp_path / "without")
+    moves = [
+        json.loads(file.read_text())["partitions"] for file in (tmp_path / "without" / "waves").iterdir()
+    ]
+    assert not any(5 in partition["replicas"] for wave in moves for partition in wave)
+
+
+def test_waves_that_are_not_there_are_refused(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("make", "--state", history, "--out", tmp_path / "plan")
+    run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", "--wave", "99", exits=2)
+    assert "--wave 99: the plan in" in capsys.readouterr().err
+    run("show", tmp_path / "plan", "--wave", "1", exits=2)
+    run("show", tmp_path / "plan", "--brokers", "--moves", exits=2)
+
+
+def test_texts_of_options() -> None:
+    assert racked_brokers("21:rackC, 22") == {21: "rackC", 22: None}
+    assert factor("3") == ("", 3)
+    assert factor("a=b=4") == ("a=b", 4)
+
+
+def test_a_wave_that_cannot_be_read_is_incomplete_input(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("make", "--state", history, "--remove", "5", "--out", tmp_path / "plan")
+    wave = tmp_path / "plan" / "waves" / "0001.json"
+    for damage in (lambda: wave.write_text('{"version":1,'), wave.unlink):
+        damage()
+        capsys.readouterr()
+        run("apply", tmp_path / "plan", "--bootstrap", "127.0.0.1:1", exits=8)
+        told = capsys.readouterr().err
+        assert told.startswith(f"error: {wave}: ")
+        assert told.count("\n") == 1
+
+
+def test_a_cluster_that_does_not_answer_is_incomplete_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def nobody(servers: object, question: object, patience_ms: float = 1.0, **how: object) -> None:
+        asked.append(patience_ms)
+        raise RequestFailed("no answer")
+
+    monkeypatch.setattr(pipeline_plan_state, "run_admin", nobody)
+    run("make", "--bootstrap", "127.0.0.1:1", "--out", tmp_path / "plan", exits=8)
+    assert capsys.readouterr().err == "error: no answer\n"
+    assert asked == [10_000.0], "as soon as other commands report it"
+
+
+@pytest.mark.parametrize("command", ["apply", "rollback"])
+def test_timeout_is_that_of_requests_and_wave_timeout_that_of_a_wave(
+    command: str,
+    history: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "plan"
+    run("make", "--state", history, "--remove", "5", "--out", folder)
+    [planned, *_] = json.loads((folder / "waves" / "0001.json").read_text())["partitions"]
+    where = TopicPartition(planned["topic"], planned["partition"])
+    moving = PartitionProgress(where, tuple(planned["replicas"]), State.MOVING)
+    requests_s: list[float] = []
+    waves_s: list[float] = []
+
+    def ask_cluster(servers: Any, question: Any) -> list[PartitionProgress]:
+        requests_s.append(options.timeout_s())
+        return [moving]
+
+    def wait_until_done(servers: Any, plan: Any, wait_s: float) -> list[PartitionProgress]:
+        waves_s.append(wait_s)
+        return [moving._replace(state=State.DONE)]
+
+    monkeypatch.setattr(pipeline_plan_execution, "ask_cluster", ask_cluster)
+    monkeypatch.setattr(pipeline_plan_execution, "wait_until_done", wait_until_done)
+    monkeypatch.setattr(pipeline_plan_execution, "run_admin", lambda *arguments, **others: {})
+    live = ("--bootstrap", "127.0.0.1:1", "--execute", "--wave", "1")
+    run(command, folder, *live, "--timeout", "3s", "--wave-timeout", "2m")
+    run(command, folder, *live)
+    assert (requests_s, waves_s) == ([3.0, 60.0], [120.0, 3600.0])
+
+
+def test_a_wave_to_show_is_one_of_the_plan(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("make", "--state", history, "--remove", "5", "--out", tmp_path / "plan")
+    run("show", tmp_path / "plan", "--moves", "--wave", "99", exits=2)
+    assert "--wave 99: the plan in" in capsys.readouterr().err
+
+
+def test_a_plan_that_cannot_be_written_is_a_failed_job(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    run("make", "--state", history, "--out", tmp_path / "file" / "plan", exits=7)
+    assert capsys.readouterr().err == f"error: {tmp_path / 'file' / 'plan' / 'waves'}: Not a directory\n"
+
+
+def test_the_cluster_of_the_environment_is_asked_where_nothing_else_is_said(
+    history: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the names that all other commands have for it."""
+    asked = []
+
+    def ask_cluster(servers: Any, question: Any) -> Any:
+        asked.append(servers)
+        return STATE
+
+    monkeypatch.setattr(pipeline_plan_state, "ask_cluster", ask_cluster)
+    run("make", "--bootstrap-server", "127.0.0.1:1", "--out", tmp_path / "1")
+    monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "127.0.0.1:2")
+    run("make", "--out", tmp_path / "2")
+    run("make", "--state", history, "--out", tmp_path / "3")
+    assert asked == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
+    run("make", "--state", history, "--bootstrap", "127.0.0.1:3", "--out", tmp_path / "4", exits=2)
+    assert "one of --state, --bootstrap and --from" in capsys.readouterr().err

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quorumd.pipeline.copies.log_files import read_folders
+
+
+def test_files_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a cluster work in folders of their own."""
+    folder = tmp_path / "node" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    names = "00000000000000000000.log", "00000000000000000007-0000000001.checkpoint"
+    for name in names:
+        (folder / name).write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    (found,) = read_folders({1: "node"})
+    assert [file.path for file in (*found.segments, *found.snapshots)] == [str(folder / n) for n in names]
+
+
+def test_a_file_that_is_deleted_while_a_folder_is_listed_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / f"{7:020d}.log").write_bytes(b"some")
+    for name in (f"{0:020d}.log", f"{5:020d}-{1:010d}.checkpoint"):
+        # Listed, and not to be found when it is looked at.
+        (tmp_path / name).symlink_to(tmp_path / "deleted")
+    (found,) = read_folders({1: str(tmp_path)})
+    assert [(file.base_offset, file.size) for file in found.segments] == [(7, 4)]
+    assert found.snapshots == ()

@@ -1,0 +1,279 @@
+"""The observer against scripted nodes; tests/shell has it against real ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import pytest
+
+from quorumd.errors import ErrorCode, InputIncomplete, MalformedMessage, RequestFailed
+from quorumd.ids import METADATA_TOPIC, OffsetAndEpoch
+from quorumd.pipeline.live import observer as real_observer
+from quorumd.pipeline.live.observer import OBSERVER_ID, Observer, whole_batches
+from quorumd.pipeline.source.followed import Reached
+from quorumd.pipeline.source.options import parse_options
+from quorumd.pipeline.source.reader import LiveTask
+from quorumd.pipeline.source.stream import LiveLog
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages import describe_quorum_response as describe
+from quorumd.protocol.messages import fetch_response as fetch
+from quorumd.protocol.messages import fetch_snapshot_response as snapshot
+from quorumd.protocol.record_batch import encode_batch
+from quorumd.protocol.wire import Message
+from tests.support.fake_node import ALL_APIS, FakeNode
+
+T = TypeVar("T")
+BATCHES = [encode_batch(offset, 4, 1_000, [b"x"] * 3) for offset in (0, 3, 6)]
+DATA = b"".join(BATCHES)
+
+
+def fetched(
+    data: bytes = b"",
+    error: int = 0,
+    *,
+    hw: int = 9,
+    leader: tuple[int, int] = (1, 4),
+    at: tuple[str, int] | None = None,
+    snapshot_end: int = -1,
+    log_start: int = 0,
+) -> fetch.FetchResponse:
+    partition = fetch.PartitionData(
+        0, error, hw, -1, log_start, None, fetch.LeaderIdAndEpoch(*leader), records=data
+    )
+    if snapshot_end >= 0:
+        partition.snapshot_id = fetch.SnapshotId(snapshot_end, 4)
+    endpoints = [fetch.NodeEndpoint(leader[0], *at)] if at else []
+    topics = [fetch.FetchableTopicResponse(METADATA_TOPIC, partitions=[partition])]
+    return fetch.FetchResponse(responses=topics, node_endpoints=endpoints)
+
+
+def described(
+    hw: int, error: int = 0, *, voters: Sequence[tuple[str, int]] = ()
+) -> describe.DescribeQuorumResponse:
+    partition = describe.PartitionData(
+        0, error, None, 1, 4, hw, [describe.ReplicaState(1, log_end_offset=12)]
+    )
+    nodes = [
+        describe.Node(number, [describe.Listener("CONTROLLER", *at)]) for number, at in enumerate(voters)
+    ]
+    return describe.DescribeQuorumResponse(0, None, [describe.TopicData(METADATA_TOPIC, [partition])], nodes)
+
+
+def piece(data: bytes, position: int, size: int, error: int = 0) -> snapshot.FetchSnapshotResponse:
+    partition = snapshot.PartitionSnapshot(
+        0, error, snapshot.SnapshotId(9, 4), snapshot.LeaderIdAndEpoch(1, 4), size, position, data
+    )
+    return snapshot.FetchSnapshotResponse(topics=[snapshot.TopicSnapshot(METADATA_TOPIC, [partition])])
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only waits take time, and they take no time at all: two minutes each."""
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        assert seconds > 0
+        now_s += 120
+
+    monkeypatch.setattr(real_observer, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
+
+
+def ask(
+    node: FakeNode, call: Callable[[Observer], T], *others: tuple[str, int], **options: Any
+) -> Callable[[], T]:
+    def run() -> T:
+        with Observer([node.address, *others], **{"timeout_s": 300, **options}) as observer:
+            return call(observer)
+
+    return run
+
+
+def partition_of(request: Request) -> Any:
+    message: Any = request.message
+    return message.topics[0].partitions[0]
+
+
+def script(
+    answers: dict[int, list[Message]], seen: list[Any] | None = None
+) -> Callable[[Request], Message | None]:
+    """The next answer of each API; the last one over and over."""
+
+    def answer(request: Request) -> Message:
+        if seen is not None:
+            seen.append(request.message)
+        left = answers[request.api_key]
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return answer
+
+
+def test_only_whole_and_committed_batches_are_taken() -> None:
+    assert whole_batches(DATA, 9) == (DATA, 9)
+    assert whole_batches(DATA, 8) == (BATCHES[0] + BATCHES[1], 6), (
+        "a stock leader sends what is not committed"
+    )
+    assert whole_batches(DATA, None) == (DATA, 9)
+    assert whole_batches(DATA[:-1], 9) == (BATCHES[0] + BATCHES[1], 6), "and cuts anywhere"
+    assert whole_batches(DATA[:30], 9) == (b"", 0)
+    with pytest.raises(MalformedMessage):
+        whole_batches(bytes(100), 9)
+
+
+@pytest.mark.asyncio
+async def test_a_fetch_is_that_of_a_consumer_in_the_epoch_of_the_leader() -> None:
+    seen: list[Any] = []
+    fenced = fetched(error=ErrorCode.FENCED_LEADER_EPOCH)
+    async with FakeNode(script({ApiKey.FETCH: [fenced, fetched(DATA, hw=6)]}, seen)) as node:
+        got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(3)))
+    assert (got.data, got.end_offset, got.high_watermark, got.node) == (BATCHES[0] + BATCHES[1], 6, 6, 1)
+    first, second = seen
+    assert second.replica_state.replica_id == -1
+    assert [
+        p.current_leader_epoch for p in (first.topics[0].partitions[0], second.topics[0].partitions[0])
+    ] == [0, 4]
+    assert second.topics[0].partitions[0].last_fetched_epoch == 4, "or a stock leader says that it diverged"
+
+
+@pytest.mark.asyncio
+async def test_the_leader_is_found_from_any_node_and_asked_in_a_version_it_speaks() -> None:
+    old = ALL_APIS | {ApiKey.FETCH: (12, 12)}
+    async with FakeNode(script({ApiKey.FETCH: [fetched(DATA)]}), old) as leader:
+        moved = fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, at=leader.address)
+        async with FakeNode(script({ApiKey.FETCH: [moved]})) as follower:
+            got = await asyncio.to_thread(ask(follower, lambda observer: observer.fetch(0)))
+        assert got.data == DATA
+        assert leader.requests[-1].api_version == 12
+
+
+@pytest.mark.asyncio
+async def test_a_node_that_is_gone_is_passed_over_and_one_without_leader_asked_again() -> None:
+    async with FakeNode(script({ApiKey.FETCH: [fetched(DATA)]})) as gone:
+        pass
+    electing = fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(-1, 5))
+    unknown = fetched(DATA, hw=-1)
+    async with FakeNode(script({ApiKey.FETCH: [electing, unknown, fetched(DATA)]})) as node:
+        got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0), gone.address))
+        assert got.data == DATA
+        assert [partition_of(request).current_leader_epoch for request in node.requests[-2:]] == [5, 5]
+
+
+@pytest.mark.asyncio
+async def test_the_nodes_that_are_found_are_asked_when_the_one_that_was_given_is_gone() -> None:
+    """A stream lives longer than a node: its plans, and the tasks of them, which are read elsewhere."""
+    async with FakeNode(lambda request: script(there)(request)) as other:
+        there = {ApiKey.FETCH: [fetched()], ApiKey.DESCRIBE_QUORUM: [described(9, voters=[other.address])]}
+        here = there | {ApiKey.DESCRIBE_QUORUM: [described(7, voters=[other.address])]}
+        async with FakeNode(script(here)) as given:
+            host, port = given.address
+            log = LiveLog(parse_options({"bootstrap": f"{host}:{port}"}))
+            assert (await asyncio.to_thread(log.look)).offset == 7
+        assert (await asyncio.to_thread(log.look)).offset == 9
+        (task,) = log.tasks(Reached(-1, 7, -1), Reached(-1, 9, -1))
+        assert isinstance(task, LiveTask)
+        assert task.addresses == (given.address, other.address)
+        log.close()
+
+
+@pytest.mark.asyncio
+async def test_it_gives_up_in_one_line_that_says_where_it_stood(waits: None) -> None:
+    async with FakeNode(script({})) as gone:
+        pass
+    with pytest.raises(
+        RequestFailed, match=r"records from offset 0 could not be had within 300 s: 127\.0\.0\.1:"
+    ):
+        await asyncio.to_thread(ask(gone, lambda observer: observer.fetch(0)))
+    denied = fetched(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    async with FakeNode(script({ApiKey.FETCH: [denied]})) as node:
+        with pytest.raises(RequestFailed, match="answered Fetch with CLUSTER_AUTHORIZATION_FAILED"):
+            await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+    broker = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.FETCH}
+    async with FakeNode(script({}), broker) as node:
+        with pytest.raises(RequestFailed, match="does not speak Fetch; is that a listener of a controller"):
+            await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+
+
+@pytest.mark.asyncio
+async def test_a_stock_leader_with_a_snapshot_and_its_whole_log_is_read_behind_the_first_record() -> None:
+    async with FakeNode(script({ApiKey.FETCH: [fetched(snapshot_end=9), fetched(DATA)]})) as node:
+        got = await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+        assert got.data == DATA
+        assert [partition_of(request).fetch_offset for request in node.requests[-2:]] == [0, 1]
+
+
+@pytest.mark.asyncio
+async def test_where_the_quorum_is_not_described_a_fetch_says_who_leads() -> None:
+    there = {ApiKey.DESCRIBE_QUORUM: [described(9)], ApiKey.FETCH: [fetched()]}
+    async with FakeNode(script(there)) as leader:
+        here: dict[int, list[Message]] = {
+            ApiKey.DESCRIBE_QUORUM: [described(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)],
+            ApiKey.FETCH: [fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, at=leader.address)],
+        }
+        async with FakeNode(script(here)) as follower:
+            assert await asyncio.to_thread(ask(follower, lambda observer: observer.extent())) == (0, 9, 1)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "answer",
+    [fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), fetched(snapshot_end=9, log_start=5)],
+    ids=["quorumd", "stock"],
+)
+async def test_what_only_the_snapshot_has_is_told(answer: Message) -> None:
+    async with FakeNode(script({ApiKey.FETCH: [answer]})) as node:
+        with pytest.raises(InputIncomplete, match=r"offset 0 is not to be had from node 1: .*level snapshot"):
+            await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
+
+
+@pytest.mark.asyncio
+async def test_the_extent_ends_at_the_high_watermark_or_with_what_the_leader_has() -> None:
+    answers = {ApiKey.DESCRIBE_QUORUM: [described(-1), described(9)], ApiKey.FETCH: [fetched()]}
+    async with FakeNode(script(answers)) as node:
+        assert await asyncio.to_thread(ask(node, lambda observer: observer.extent())) == (0, 9, 1)
+        everything = ask(node, lambda observer: observer.extent(), committed_only=False)
+        assert await asyncio.to_thread(everything) == (0, 12, 1)
+        message: Any = node.requests[-1].message
+        assert message.replica_state.replica_id == OBSERVER_ID
+
+
+@pytest.mark.asyncio
+async def test_a_log_is_read_to_its_end_and_waits_for_a_leader_that_knows_less(waits: None) -> None:
+    answers: list[Message] = [fetched(BATCHES[0], hw=3), fetched(b"", hw=3), fetched(BATCHES[1] + BATCHES[2])]
+    async with FakeNode(script({ApiKey.FETCH: answers})) as node:
+        read = await asyncio.to_thread(ask(node, lambda observer: [f.data for f in observer.read(0, 9)]))
+        assert read == [BATCHES[0], BATCHES[1] + BATCHES[2]]
+        assert [partition_of(request).fetch_offset for request in node.requests if request.api_key == 1] == [
+            0,
+            3,
+            3,
+        ]
+    async with FakeNode(script({ApiKey.FETCH: [fetched(b"", hw=3)]})) as node:
+        with pytest.raises(
+            RequestFailed, match="no committed records from offset 3, where the cluster had some up to 9"
+        ):
+            await asyncio.to_thread(ask(node, lambda observer: list(observer.read(3, 9))))
+
+
+@pytest.mark.asyncio
+async def test_a_snapshot_is_fetched_piece_by_piece() -> None:
+    answers: dict[int, list[Message]] = {
+        ApiKey.FETCH: [fetched(snapshot_end=9)],
+        ApiKey.FETCH_SNAPSHOT: [piece(b"abc", 0, 5), piece(b"de", 3, 5)],
+    }
+    async with FakeNode(script(answers)) as node:
+        assert await asyncio.to_thread(ask(node, lambda observer: observer.newest_snapshot())) == (9, 4)
+        got = ask(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
+        assert await asyncio.to_thread(got) == [b"abc", b"de"]
+        assert [partition_of(request).position for request in node.requests[-2:]] == [0, 3]
+    async with FakeNode(script({ApiKey.FETCH: [fetched(DATA)]})) as node:
+        assert await asyncio.to_thread(ask(node, lambda observer: observer.newest_snapshot())) is None
+    gone = piece(b"", 0, 0, ErrorCode.SNAPSHOT_NOT_FOUND)
+    async with FakeNode(script({ApiKey.FETCH_SNAPSHOT: [gone]})) as node:
+        with pytest.raises(InputIncomplete, match="snapshot 9-4 is no longer there"):
+            await asyncio.to_thread(
+                ask(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
+            )

@@ -1,0 +1,301 @@
+"""The page as a whole: nothing from elsewhere, every part that was asked for, and words where there is nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from quorumd.cli import root
+from quorumd.errors import InputIncomplete, JobFailed
+from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_table
+from quorumd.pipeline.plan.files import Plan, write_plan
+from quorumd.pipeline.report.history_sections import about_history
+from quorumd.pipeline.report.report import (
+    Inputs,
+    read_audit,
+    read_history,
+    read_plan,
+    render_report,
+    write_report,
+)
+from quorumd.pipeline.report.vega import vega_script
+from quorumd.pipeline.tables.schemas import HISTORY_TABLES
+from tests.support.history_logs import history as happened
+from tests.support.history_writing import write, write_seed
+from tests.support.report_data import MORNING, a_day, a_plan, history, state, table
+
+NOW = datetime(2026, 3, 16, 12, tzinfo=UTC)
+NODE = {"node": 1, "segments": 2, "batches": 30, "records": 1200, "bytes": 9000, "startOffset": 0}
+DIVERGED = {
+    "severity": "CRITICAL",
+    "code": "DIVERGED",
+    "node": 2,
+    "peer": 1,
+    "offset_lo": 700,
+    "offset_hi": 740,
+}
+AUDIT = {
+    "clean": False,
+    "committedUpTo": 1200,
+    "nodes": [NODE | {"endOffset": 1200, "lastEpoch": 4}],
+    "pairs": [{"nodes": [1, 2], "comparedFrom": 0, "comparedTo": 1200, "firstDivergentOffset": 700}],
+    "findings": [
+        DIVERGED | {"committed": True, "detail": "<other> bytes"},
+        {"severity": "INFO", "code": "NO_STATE", "node": 1, "detail": "no quorum-state"},
+    ],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Vega's script is cached here and not in the home of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+
+
+class Reader(HTMLParser):
+    """Collects sections, links and scripts, and checks that each element is closed."""
+
+    VOID = {"meta", "br", "input"}
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.sections: list[str] = []
+        self.links: list[str] = []
+        self.scripts: list[str] = []
+        self.specs: list[dict[str, Any]] = []
+        self.policy = ""
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = dict(attrs)
+        if tag == "section":
+            self.sections.append(said["id"] or "")
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        if said.get("http-equiv") == "Content-Security-Policy":
+            self.policy = said["content"] or ""
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["script"]:
+            if data.startswith("{"):
+                self.specs.append(json.loads(data))
+            else:
+                self.scripts.append(data)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_everything_is_on_the_page() -> None:
+    page = render_report(Inputs(a_day(), a_plan(), AUDIT), NOW)
+    found = Reader(page)
+    assert found.sections == ["churn", "degraded", "epochs", "brokers", "lag", "audit", "plan"]
+    assert found.links == [f"#{section}" for section in found.sections]
+    assert "Made by quorumd pipeline report on 2026-03-16 at 12:00 UTC" in page
+    assert "DIVERGED" in page
+    assert "&lt;other&gt; bytes" in page
+
+
+def test_the_page_fetches_nothing_and_forbids_it() -> None:
+    page = render_report(Inputs(a_day(), a_plan(), AUDIT), NOW)
+    found = Reader(page)
+    own = page.replace(found.scripts[0], "")
+    schema = found.specs[0]["$schema"]
+    assert set(re.findall(r"[a-z]+://[^\s\"']+", own)) == {schema}
+    assert not re.search(r"@import|url\(|<link|<img|fetch\(|XMLHttp", own)
+    policy = dict(part.split(" ", 1) for part in found.policy.split("; "))
+    assert policy["default-src"] == "'none'"
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in found.scripts]
+    assert policy["script-src"].split() == ["'unsafe-eval'", *(f"'sha256-{each}'" for each in hashes)]
+
+
+def test_a_page_without_charts_has_no_chart_script() -> None:
+    page = render_report(Inputs(audit=AUDIT), NOW)
+    assert len(Reader(page).scripts) == 1
+    assert len(page) < 50_000
+
+
+def test_hostile_names_are_text() -> None:
+    name = "</script><script>alert(1)</script><!--{{ 7 * 7 }}"
+    states = [
+        state(MORNING, None, "leader", topic=name, leader=2),
+        state(MORNING, None, topic=name, isr_left=1),
+    ]
+    plan = a_plan()
+    racks = pa.array([name] * plan.brokers.num_rows)
+    position = plan.brokers.schema.get_field_index("rack")
+    plan = replace(
+        plan, brokers=plan.brokers.set_column(position, plan.brokers.schema.field(position), racks)
+    )
+    finding = {"severity": name, "code": name, "detail": name}
+    page = render_report(Inputs(history(states), plan, {"findings": [finding], "clean": False}), NOW)
+    assert name not in page
+    found = Reader(page)
+    assert len(found.scripts) == 2
+    assert found.specs[-1]["datasets"]["racks"][0]["rack"] == name
+    assert page.count("&lt;script&gt;alert(1)") >= 4
+
+
+def test_the_script_is_read_from_the_cache_unless_it_was_cut_off(tmp_path: Path) -> None:
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    script = vega_script(environment)
+    [cached] = tmp_path.rglob("*.js")
+    assert cached.read_text() == script
+    changed = "changed" + script
+    cached.write_text(changed)
+    assert vega_script(environment) == changed
+    cached.write_text(changed[:1000])
+    assert vega_script(environment) == script
+    cached.unlink()
+    cached.parent.rmdir()
+    tmp_path.joinpath("quorumd").touch()
+    assert vega_script(environment) == script
+
+
+def test_the_same_inputs_give_the_same_page() -> None:
+    assert render_report(Inputs(a_day(), a_plan(), AUDIT), NOW) == render_report(
+        Inputs(a_day(), a_plan(), AUDIT), NOW
+    )
+
+
+def test_the_size_of_a_page_is_bounded() -> None:
+    assert len(render_report(Inputs(a_day(partitions=5000), a_plan(brokers=1000), AUDIT), NOW)) < 2_000_000
+
+
+def test_what_is_not_given_is_not_there() -> None:
+    assert Reader(render_report(Inputs(plan=a_plan()), NOW)).sections == ["plan"]
+    assert "<h1>Audit</h1>" in render_report(Inputs(audit=AUDIT), NOW)
+
+
+def test_an_empty_history_says_so() -> None:
+    page = render_report(Inputs(history([])), NOW)
+    assert "This history is empty: nothing was read into it yet." in page
+
+
+def test_each_part_with_nothing_to_show_says_why() -> None:
+    page = render_report(Inputs(history([state(MORNING, None, "created")])), NOW)
+    for why in (
+        "Leader changes: none in this time.",
+        "ISR changes: none in this time.",
+        "No partition changed its leader or its ISR in this time.",
+        "All partitions were fully replicated all the time.",
+        "This history has no epoch with a time.",
+        "No broker registered in this time.",
+        "This history has no lag:",
+    ):
+        assert why in page
+
+
+def test_a_log_without_partitions_says_so_once_a_section() -> None:
+    page = render_report(Inputs(history([], epochs=a_day().epochs)), NOW)
+    assert page.count("This history has no partitions.") == 2
+
+
+def test_a_plan_without_moves_and_an_audit_without_findings() -> None:
+    page = render_report(
+        Inputs(plan=a_plan(added=0, per_broker=0), audit={"findings": [], "clean": True}), NOW
+    )
+    assert "Nothing moves: every replica is where this plan wants it." in page
+    assert "No copy has a fault." in page
+
+
+def written(folder: Path) -> Path:
+    """The day as a history on disk."""
+    day = a_day(partitions=60)
+    manifest = Manifest(end=1000, cluster_id=day.cluster_id)
+    tables = {
+        "partition_states": day.states,
+        "epochs": day.epochs,
+        "brokers": day.brokers,
+        "topics": day.topics,
+        "lag": day.lag,
+    }
+    for name, content in tables.items():
+        path = path_in(name, 0, "all")
+        write_table(folder, path, table(HISTORY_TABLES[name], content.to_pylist()))
+        manifest.files[name] = [path]
+    write_manifest(folder, manifest)
+    return folder
+
+
+def test_files_become_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path / "history")
+    plan = a_plan()
+    write_plan(Plan(plan.moves, plan.brokers, plan.figures, {}), tmp_path / "plan")
+    (tmp_path / "audit.json").write_text(json.dumps(AUDIT))
+    out = tmp_path / "report.html"
+    options = [
+        "--history",
+        tmp_path / "history",
+        "--plan",
+        tmp_path / "plan",
+        "--audit",
+        tmp_path / "audit.json",
+    ]
+    assert root.run(["pipeline", "report", *map(str, options), "--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"{out} (")
+    expected = render_report(Inputs(read_history(tmp_path / "history"), plan, AUDIT), NOW)
+    made = re.sub(r"on \d{4}-\d\d-\d\d at \d\d:\d\d UTC", "on 2026-03-16 at 12:00 UTC", out.read_text())
+    assert made == expected
+
+
+def test_what_is_missing_in_a_history_and_wrong_clocks_are_said_at_the_top(tmp_path: Path) -> None:
+    log, image = happened(3, 200)
+    write(tmp_path, log[:100])
+    write_seed(tmp_path, image, log[-1])
+    about = about_history(read_history(tmp_path))
+    low, high = log[99].offset + 1, log[-1].offset + 1
+    assert f"offsets {low:,} to {high:,} are missing: they were deleted before they were read" in about
+    assert "clock" not in about
+    assert "the leader's clock was wrong in 1 epoch, " in about_history(replace(a_day(), moved_epochs=1))
+
+
+def test_nothing_to_report_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert root.run(["pipeline", "report"]) == 2
+    assert "give at least one of --history, --plan and --audit" in capsys.readouterr().err
+
+
+def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputIncomplete, match="there is no history in"):
+        read_history(tmp_path)
+    with pytest.raises(InputIncomplete, match="holds no plan of"):
+        read_plan(tmp_path)
+    for damage in ([], {}, {"findings": 5}, {"findings": [5]}, {**AUDIT, "pairs": [{"nodes": [1, 2]}]}):
+        (tmp_path / "audit.json").write_text(json.dumps(damage))
+        with pytest.raises(InputIncomplete, match="is not a report of `quorumd pipeline audit --report`: "):
+            read_audit(tmp_path / "audit.json")
+    folder = written(tmp_path / "history")
+    damaged = next(folder.glob("epochs/*/*.parquet"))
+    damaged.write_bytes(b"PAR1 no more")
+    with pytest.raises(InputIncomplete, match="a file of this history cannot be read"):
+        read_history(folder)
+    damaged.unlink()
+    with pytest.raises(InputIncomplete, match="is not there any more"):
+        read_history(folder)
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "audit.json").write_text(json.dumps(AUDIT))
+    with pytest.raises(JobFailed, match=r"report\.html cannot be written: No such file"):
+        write_report(None, None, tmp_path / "audit.json", tmp_path / "none" / "report.html", NOW)
+    assert [path.name for path in tmp_path.iterdir()] == ["audit.json"]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from quorumd.pipeline.spark.class_archive import archive_stem, remove_archives, whole_archive
+from quorumd.pipeline.spark.java import Java
+from quorumd.pipeline.user_cache import cache_folder
+
+JAVA = Java("/opt/java", 17, "17.0.15")
+
+
+def jars(folder: Path) -> Path:
+    folder.mkdir()
+    for name in ("a.jar", "b.jar"):
+        (folder / name).write_bytes(b"jar")
+        os.utime(folder / name, ns=(10**18, 10**18))
+    return folder
+
+
+def test_the_cache_folder() -> None:
+    assert cache_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/quorumd")
+    assert cache_folder({"XDG_CACHE_HOME": "", "HOME": "/h"}) == Path("/h/.cache/quorumd")
+
+
+def test_the_same_java_and_jars_have_the_same_archive(tmp_path: Path) -> None:
+    folder = jars(tmp_path / "jars")
+    assert archive_stem(JAVA, "4.3.0", folder) == archive_stem(JAVA, "4.3.0", folder)
+    assert archive_stem(JAVA, "4.3.0", folder).startswith("spark-4.3.0-java-17.0.15-")
+
+
+def test_what_java_would_refuse_has_another_name(tmp_path: Path) -> None:
+    folder = jars(tmp_path / "jars")
+    first = archive_stem(JAVA, "4.3.0", folder)
+    assert archive_stem(Java("/other/java", 17, "17.0.15"), "4.3.0", folder) != first
+    assert archive_stem(JAVA, "4.3.0", jars(tmp_path / "elsewhere")) != first
+    os.utime(folder / "a.jar", ns=(10**18 + 1, 10**18 + 1))
+    touched = archive_stem(JAVA, "4.3.0", folder)
+    assert touched != first
+    (folder / "c.jar").write_bytes(b"")
+    assert archive_stem(JAVA, "4.3.0", folder) != touched
+
+
+def test_archives_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "quorumd"
+    folder.mkdir()
+    for name in ("spark-4.2.0-java-17-x.jsa", "spark-4.3.0-java-21-y.jsa", "other"):
+        (folder / name).touch()
+    removed = remove_archives({"XDG_CACHE_HOME": str(tmp_path)})
+    assert [path.name for path in removed] == ["spark-4.2.0-java-17-x.jsa", "spark-4.3.0-java-21-y.jsa"]
+    assert [path.name for path in folder.iterdir()] == ["other"]
+
+
+def test_an_archive_that_was_cut_off_is_left_alone(tmp_path: Path) -> None:
+    assert whole_archive(tmp_path, "spark-4.3.0-java-17-x") is None
+    archive = tmp_path / "spark-4.3.0-java-17-x-5.jsa"
+    archive.write_bytes(b"12345")
+    assert whole_archive(tmp_path, "spark-4.3.0-java-17-x") == archive
+    assert whole_archive(tmp_path, "spark-4.3.0-java-17-y") is None
+    archive.write_bytes(b"1234")
+    assert whole_archive(tmp_path, "spark-4.3.0-java-17-x") is None

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quorumd.errors import JobFailed
+from quorumd.pipeline.spark.java import feature_version, find_java, read_java, why_no_spark
+
+
+def installed(home: Path, version: str | None) -> Path:
+    """A folder that looks like a Java; without a version it has no `release` file and its java says nothing."""
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
+    (home / "bin" / "java").chmod(0o755)
+    if version is not None:
+        (home / "release").write_text(f'IMPLEMENTOR="Nobody"\nJAVA_VERSION="{version}"\n')
+    return home
+
+
+@pytest.mark.parametrize(
+    ("version", "feature"), [("17.0.15", 17), ("1.8.0_452", 8), ("21", 21), ("22-ea", 22), ("11.0.2", 11)]
+)
+def test_the_feature_version(version: str, feature: int) -> None:
+    assert feature_version(version) == feature
+
+
+def test_java_home_goes_before_path(tmp_path: Path) -> None:
+    home, other = installed(tmp_path / "a", "21.0.1"), installed(tmp_path / "b", "17.0.15")
+    found = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")}, ())
+    assert (found.home, found.feature, found.version) == (str(home), 21, "21.0.1")
+
+
+def test_a_java_of_the_system_is_found_where_path_has_an_old_one(tmp_path: Path) -> None:
+    old = installed(tmp_path / "old", "11.0.2")
+    newest, right = installed(tmp_path / "jvm" / "a", "25.0.1"), installed(tmp_path / "jvm" / "z", "17.0.15")
+    found = find_java({"PATH": str(old / "bin")}, (str(tmp_path / "jvm"),))
+    assert found.home == str(right) != str(newest)
+
+
+def test_a_link_on_path_leads_to_the_java_it_is(tmp_path: Path) -> None:
+    home = installed(tmp_path / "java", "17.0.15")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").symlink_to(home / "bin" / "java")
+    assert find_java({"PATH": str(tmp_path / "bin")}, ()).home == str(home)
+
+
+def test_a_java_is_the_same_by_whichever_of_its_names_it_is_found(tmp_path: Path) -> None:
+    """A session looks for the class-data archive of this Java by its home."""
+    home = installed(tmp_path / "jvm" / "java-17", "17.0.15")
+    alias = tmp_path / "jvm" / "a-name-of-it"
+    alias.symlink_to(home)
+    system = (str(tmp_path / "jvm"),)
+    by_path, by_system = find_java({"PATH": str(home / "bin")}, system), find_java({"PATH": ""}, system)
+    assert find_java({"JAVA_HOME": str(alias)}, ()) == by_system == by_path
+
+
+def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
+    home = installed(tmp_path / "java", None)
+    (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"18.0.2\" 2022' >&2\n")
+    found = read_java(str(home))
+    assert found is not None
+    assert found.feature == 18
+
+
+def test_a_java_whose_version_is_no_number_is_none(tmp_path: Path) -> None:
+    assert read_java(str(installed(tmp_path / "java", "internal"))) is None
+
+
+def test_no_java_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(JobFailed) as raised:
+        find_java({"PATH": str(tmp_path)}, ())
+    assert str(raised.value) == (
+        "no Java found: Spark needs Java 17 or later; "
+        "install one (Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME to it"
+    )
+
+
+def test_an_old_java_is_told_in_one_line(tmp_path: Path) -> None:
+    old = installed(tmp_path, "11.0.2")
+    with pytest.raises(
+        JobFailed, match=r"^Java 11\.0\.2 in .* is too old: Spark needs Java 17 or later; install"
+    ):
+        find_java({"JAVA_HOME": str(old), "PATH": ""}, ())
+
+
+def test_what_is_no_java_is_passed_over(tmp_path: Path) -> None:
+    silent = installed(tmp_path / "silent", None)
+    right = installed(tmp_path / "right", "17.0.1")
+    found = find_java({"JAVA_HOME": str(silent), "PATH": str(right / "bin")}, ())
+    assert found.home == str(right)
+
+
+def test_what_spark_lacks_is_a_line_and_nothing_when_it_can_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorumd.pipeline.spark.java.SYSTEM_FOLDERS", ())
+    assert str(why_no_spark({"PATH": ""})).startswith("no Java found: ")
+    assert why_no_spark({"JAVA_HOME": str(installed(tmp_path, "17.0.15"))}) is None

@@ -1,0 +1,44 @@
+"""quorumd.pipeline.spark.session: what a start saves, and that nothing depends on it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError
+
+from quorumd.pipeline.spark import session
+
+
+class Java:
+    """Answers whatever it is asked; a Spark that makes its sessions in another way refuses to."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Refusal() if name == "SparkSession" else self
+
+    def __call__(self, *arguments: Any) -> Java:
+        return self
+
+
+class Refusal:
+    def __call__(self, *arguments: Any) -> None:
+        raise Py4JError("no such constructor")
+
+
+class Context:
+    _jvm = Java()
+    _jsc = Java()
+
+
+def test_a_spark_that_makes_its_sessions_in_another_way_is_left_to_do_so() -> None:
+    context: Any = Context()
+    assert session._without_extensions(context) is None
+
+
+def test_modules_are_imported_while_something_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "FORKED_S", 0.0)
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with session._importing(("no_such_module", "colorsys")):
+        pass
+    assert "colorsys" in sys.modules
