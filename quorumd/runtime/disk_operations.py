@@ -39,7 +39,7 @@ class DiskOperations:
     ) -> None:
         self._call_threadsafe = call_threadsafe
         self._call_soon = call_soon
-        self._inline: deque[tuple[_Operation, _Done]] = deque()
+        self._on_this_thread: deque[tuple[_Operation, _Done]] = deque()
         self._jobs: SimpleQueue[tuple[_Operation, _Done] | None] = SimpleQueue()
         self._queued_on_thread = 0
         self._fast_streak = 0
@@ -47,10 +47,10 @@ class DiskOperations:
 
     def submit(self, operation: _Operation, done: _Done) -> None:
         """See `ports.Disk`. Returns before the operation begins, so that what is to be sent first can be."""
-        if self._inline or (
+        if self._on_this_thread or (
             self._fast_streak >= FAST_STREAK and not self._queued_on_thread and self._call_soon
         ):
-            self._inline.append((operation, done))
+            self._on_this_thread.append((operation, done))
             if self._call_soon is not None:
                 self._call_soon(self._run_inline)
             return
@@ -62,7 +62,7 @@ class DiskOperations:
 
     def close(self) -> None:
         """Run what was submitted and end the flush thread."""
-        while self._inline:
+        while self._on_this_thread:
             self._run_inline()
         if self._flush_thread is not None:
             self._jobs.put(None)
@@ -70,8 +70,8 @@ class DiskOperations:
             self._flush_thread = None
 
     def _run_inline(self) -> None:
-        if self._inline:
-            operation, done = self._inline.popleft()
+        if self._on_this_thread:
+            operation, done = self._on_this_thread.popleft()
             outcome, elapsed_s = _run(operation)
             self._count(elapsed_s)
             done(outcome)

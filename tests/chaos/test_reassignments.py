@@ -19,7 +19,7 @@ from tests.support.daemons import PATIENCE_S, free_port, wait_for
 
 BOUNDS = (
     *("rounds.START_S", "rounds.PROGRESS_S", "rounds.SETTLED_S", "rounds.LEVEL_S"),
-    *("reassignments.REASSIGNED_S", "verdict.LEVEL_S", "images.SAID_S", "run.CALM_S"),
+    *("reassignments.REASSIGNED_S", "verdict.LEVEL_S", "image_hashes.SAID_S", "run.CALM_S"),
 )
 
 
