@@ -1,4 +1,4 @@
-"""Prospective and candidate: asking for pre-votes (KIP-996), then for votes (Raft paper 5.2)."""
+"""Prospective and candidate: request pre-votes (KIP-996), then votes (Raft paper 5.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quorumd.raft.voters import majority
 
 
 def become_prospective(replica: Replica) -> None:
-    """Find out whether an election could be won before an epoch is spent on it."""
+    """Request pre-votes, to learn whether an election can be won before starting a new epoch."""
     state = Prospective(replica.election_timeout(), Ballot(own_vote(replica)))
     replica.transition_to(state, replica.saved)
     request_votes(replica, state)
@@ -30,17 +30,17 @@ def become_prospective(replica: Replica) -> None:
 
 
 def become_candidate(replica: Replica) -> None:
-    """Vote for itself in the next epoch. The requests leave once that is saved."""
+    """Vote for this replica in the next epoch. The requests are sent once the vote is saved."""
     state = Candidate(replica.election_timeout(), Ballot(own_vote(replica)))
     if replica.end.offset == 0:
-        replica.catching_up = False  # bootstraps the quorum, so it replaces nobody
+        replica.catching_up = False  # Bootstraps the quorum, so it does not replace another voter.
     replica.transition_to(state, QuorumState(replica.epoch + 1, NO_NODE, replica.identity))
     request_votes(replica, state)
     tally_votes(replica, state)
 
 
 def own_vote(replica: Replica) -> list[int]:
-    """Who is no voter any more needs a majority of the others."""
+    """The replica's own vote, unless it was removed: then it needs a majority of the others."""
     return [replica.id] if replica.voter_set.includes(replica.identity) else []
 
 
@@ -62,7 +62,7 @@ def request_vote(replica: Replica, state: Prospective | Candidate, voter: Replic
 
 
 def handle_vote_response(replica: Replica, state: Prospective | Candidate, event: ResponseReceived) -> None:
-    """Count a vote or a refusal; an answer to an earlier ballot only tells epoch and leader."""
+    """Count a granted or rejected vote. A response to an earlier ballot only carries epoch and leader."""
     response = event.response
     assert isinstance(response, VoteResponse)
     observe(replica, response.epoch, response.leader_id)
@@ -80,7 +80,7 @@ def handle_vote_response(replica: Replica, state: Prospective | Candidate, event
 
 
 def handle_vote_failure(replica: Replica, state: Prospective | Candidate, event: PeerRequestFailed) -> None:
-    """No answer is asked for again. A peer that knows no pre-votes cannot refuse one: it counts as granted."""
+    """Retry the request later. A peer that does not support pre-votes counts as granting one."""
     ballot = state.ballot
     if ballot.in_flight.get(event.peer) is not event.request:
         return
@@ -101,10 +101,10 @@ def retry_later(replica: Replica, ballot: Ballot, peer: int) -> None:
 
 
 def tally_votes(replica: Replica, state: Prospective | Candidate) -> None:
-    """Won, lost already (KIP-595: gridlocked elections), or still open.
+    """Act on a ballot that is won, or already lost (KIP-595: gridlocked elections).
 
-    Voters that cannot be reached count as lost only beside one that refused: while nobody refuses, they may just
-    not be up yet.
+    Unreachable voters count as lost only if another voter rejected the request: otherwise they may still be
+    starting.
     """
     ballot = state.ballot
     needed = majority(len(replica.voter_set.voters))
@@ -119,7 +119,7 @@ def tally_votes(replica: Replica, state: Prospective | Candidate) -> None:
 
 
 def on_election_lost(replica: Replica, state: Prospective | Candidate) -> None:
-    """Wait a random time before the next try, so that candidates do not block each other for ever."""
+    """Back off for a random time before the next election, so that candidates do not block each other."""
     if isinstance(state, Candidate):
         if not state.backing_off:
             state.backing_off = True
@@ -129,10 +129,10 @@ def on_election_lost(replica: Replica, state: Prospective | Candidate) -> None:
 
 
 def abandon_pre_vote(replica: Replica) -> None:
-    """Give up a pre-vote: back to the leader of this epoch, who may be alive after all, or to none."""
+    """Give up a pre-vote and return to this epoch's leader, which may still be alive, or to unattached."""
     retry_at = replica.election_backoff()
     if knows_leader(replica) and replica.saved.leader_id != replica.id:
-        # It looks for the others until this leader answers: all of them may have moved.
+        # One attempt keeps discovery running until this leader responds: all addresses may have changed.
         leader = Follower(replica.saved.leader_id, retry_at, replica.now, attempts=1)
         replica.transition_to(leader, replica.saved)
         fetch_from_leader(replica, leader)
@@ -151,7 +151,7 @@ def handle_storage_full(replica: Replica, state: Prospective, event: StorageFull
 
 
 def handle_timer(replica: Replica, state: Prospective | Candidate, event: TimerFired) -> None:
-    """The election took too long, the wait after a lost one is over, or a failed request is due again."""
+    """Handle the end of an election or of its backoff, or retry failed requests."""
     if replica.now >= state.election_deadline:
         if isinstance(state, Prospective):
             abandon_pre_vote(replica)

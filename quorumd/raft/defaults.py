@@ -1,4 +1,4 @@
-"""What is handled alike in most roles."""
+"""The default event handlers, which most roles share."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from quorumd.raft.transitions import knows_leader, observe
 
 
 def observe_response(replica: Replica, state: RoleState, event: ResponseReceived) -> None:
-    """An answer that this role did not wait for still tells leader and epoch."""
+    """Apply leader and epoch from a response that this role did not wait for."""
     observe(replica, event.response.epoch, event.response.leader_id)
 
 
 def ignore_failure(replica: Replica, state: RoleState, event: PeerRequestFailed) -> None:
-    """Nobody waits for that answer any more."""
+    """Ignore a failed request whose response no longer matters."""
 
 
 def handle_end_response(replica: Replica, state: RoleState, event: ResponseReceived) -> None:
-    """A successor knows that it may campaign."""
+    """Count a voter's acknowledgement of EndQuorumEpoch."""
     replica.pending_end_acks -= 1
     observe_response(replica, state, event)
 
 
 def handle_end_failure(replica: Replica, state: RoleState, event: PeerRequestFailed) -> None:
-    """Whoever does not hear it finds out by its fetch timeout: EndQuorumEpoch is best effort (KIP-595)."""
+    """Do not retry: EndQuorumEpoch is best effort, a voter that misses it has its fetch timeout (KIP-595)."""
     replica.pending_end_acks -= 1
 
 
 def handle_leader_reported(replica: Replica, state: RoleState, event: LeaderReported) -> None:
-    """Hearsay: good for finding a leader, too weak to contradict what is known."""
+    """Apply a reported leader unless it contradicts a known leader of the same epoch."""
     contradicts = knows_leader(replica) and event.leader_id != replica.saved.leader_id
     if event.epoch > replica.epoch or not contradicts:
         observe(replica, event.epoch, event.leader_id)
 
 
 def handle_peer_discovered(replica: Replica, state: RoleState, event: PeerDiscovered) -> None:
-    """Remember an address. A directory id once known is not forgotten for a source that does not tell it."""
+    """Record an address. A source without a directory id does not erase a known one."""
     key = event.key
     if key.directory_id == ZERO_UUID:
         key = replica.discovered_key(key.id)
@@ -60,7 +60,7 @@ def handle_peer_discovered(replica: Replica, state: RoleState, event: PeerDiscov
 
 
 def handle_founding_permitted(replica: Replica, state: RoleState, event: FoundingPermitted) -> None:
-    """Take over who founds, unless a quorum or its log has been found meanwhile."""
+    """Store the founders, unless the log is no longer empty."""
     if replica.is_bootstrapping and replica.end.offset == 0:
         replica.founders = event.voters
 
@@ -78,12 +78,12 @@ def reject_read(replica: Replica, state: RoleState, event: ReadRequested) -> Non
 
 
 def handle_shutdown(replica: Replica, state: RoleState, event: ShutdownRequested) -> None:
-    """From now on no campaigning and no serving; votes are still given, they let others go on sooner."""
+    """Stop campaigning and serving fetches. Votes are still granted, which speeds up the next election."""
     replica.shutting_down = True
 
 
 def handle_stall(replica: Replica, state: RoleState, event: StallDetected) -> None:
-    """Whoever seems silent gets the time that this node lacked."""
+    """Extend the timeouts for peers by the time that this node was stalled."""
     grace_ms = replica.extend_grace(event.duration_ms)
     if isinstance(state, Follower):
         state.fetch_deadline += grace_ms
@@ -102,7 +102,7 @@ def handle_replay_completed(replica: Replica, state: RoleState, event: ReplayCom
 
 
 def handle_storage_full(replica: Replica, state: RoleState, event: StorageFull) -> None:
-    """What the refused append should have brought is not there: forget it."""
+    """Undo the parts of the failed append that are already in memory."""
     replica.storage_full = True
     replica.voters.truncate_to(replica.end.offset)
     replica.committed = min(replica.committed, replica.end.offset)

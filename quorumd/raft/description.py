@@ -1,4 +1,4 @@
-"""What a replica tells an operator about the quorum (DescribeQuorum, KIP-595)."""
+"""The state of the quorum as one replica knows it (DescribeQuorum, KIP-595)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from quorumd.raft.roles import Leader, Progress
 class ReplicaDescription:
     key: ReplicaKey
     log_end_offset: int
-    """-1 where unknown."""
+    """-1 if unknown."""
     last_fetch_ms_ago: float
-    """inf for never, or not known here."""
+    """inf if it never fetched or if unknown."""
     last_caught_up_ms_ago: float
-    """Since it last had all that the leader had; inf for never, or not known here."""
+    """Time since it last had everything up to the leader's log end; inf if never or if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """As complete as the leader knows it; other replicas know only themselves, leader and epoch."""
+    """The leader's description is complete; other replicas know only leader, epoch and their own progress."""
 
     leader_id: int
     epoch: int
     high_watermark: int
     voters: tuple[ReplicaDescription, ...]
-    """By id, this replica included if it is one."""
+    """By id, including this replica if it is a voter."""
     observers: tuple[ReplicaDescription, ...]
     """By id."""
 
 
 def describe(replica: Replica, now: float) -> QuorumDescription:
-    """What DescribeQuorum tells, with times relative to `now` (monotonic milliseconds)."""
+    """Describe the quorum, with times relative to `now` (monotonic milliseconds)."""
     state = replica.state
     own = ReplicaDescription(replica.identity, replica.log.end_offset, 0.0, 0.0)
     if not isinstance(state, Leader):

@@ -1,4 +1,4 @@
-"""What the engine wants done: one value a step. See the package docstring for the order and the promises."""
+"""The effects of one step. The package docstring has their order and the contract with the caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quorumd.raft.voters import VoterAssignment
 
 @dataclass(slots=True)
 class Send:
-    """A request to a peer. Comes back as ResponseReceived or PeerRequestFailed."""
+    """A request to a peer. Completes as ResponseReceived or PeerRequestFailed."""
 
     peer: int
     request: Request
@@ -22,7 +22,7 @@ class Send:
 
 @dataclass(slots=True)
 class Respond:
-    """The answer to a RequestReceived."""
+    """The response to a RequestReceived."""
 
     reply: Any
     response: Response
@@ -30,7 +30,7 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChange:
-    """Control record 2: who leads this epoch, who votes, who granted."""
+    """Control record 2: the leader of the epoch, the voters, the voters that granted their vote."""
 
     leader_id: int
     voters: tuple[int, ...]
@@ -39,14 +39,14 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True)
 class KRaftVersion:
-    """Control record 5: the quorum's own feature level; 1 means voters are in the log (KIP-853)."""
+    """Control record 5: the level of the feature kraft.version; 1 means voters are in the log (KIP-853)."""
 
     level: int
 
 
 @dataclass(slots=True)
 class ControlBatch:
-    """Control records to append as one batch of the engine's epoch, in this order, one offset each.
+    """Control records to append in order as one batch in the engine's epoch, one offset each.
 
     A VoterAssignment becomes control record 6 (KRaftVoters); the caller adds the cluster id.
     """
@@ -56,7 +56,7 @@ class ControlBatch:
 
 @dataclass(frozen=True, slots=True)
 class VoteRefused:
-    """Which candidate did not get a vote or pre-vote in which epoch, and why."""
+    """A rejected vote or pre-vote request, for logs and metrics."""
 
     candidate: ReplicaKey
     epoch: int
@@ -66,7 +66,7 @@ class VoteRefused:
 
 @dataclass(slots=True)
 class ReadReady:
-    """A read that may be answered from a state that has applied everything below `offset`."""
+    """A read that may be served from a state that has applied everything below `offset`."""
 
     token: Any
     offset: int
@@ -74,7 +74,7 @@ class ReadReady:
 
 @dataclass(slots=True)
 class VoterChangeResult:
-    """What came of a VoterChangeRequested. `message` says why not, "" for an error-free one."""
+    """The result of a VoterChangeRequested. `message` explains an error and is "" without one."""
 
     token: Any
     error: ErrorCode
@@ -83,8 +83,8 @@ class VoterChangeResult:
 
 @dataclass(slots=True)
 class SnapshotChunk:
-    """Bytes of a snapshot to keep, next to those that came before. Once `position + len(data)` is `size` the
-    caller checks the whole and steps SnapshotChecked. Bytes of other snapshots need not be kept any longer."""
+    """Bytes of a snapshot to store at `position`. Once `position + len(data)` equals `size`, the caller verifies the
+    snapshot and steps SnapshotChecked. Bytes of other unfinished snapshots may be deleted."""
 
     snapshot: OffsetAndEpoch
     position: int
@@ -94,31 +94,30 @@ class SnapshotChunk:
 
 @dataclass(slots=True)
 class Effects:
-    """What one step wants done; the contract in `quorumd.raft` gives the order."""
+    """Everything that the caller performs for one step; the contract in `quorumd.raft` has the order."""
 
     save: QuorumState | None = None
     truncate_to: int | None = None
     append: bytes | ControlBatch | None = None
     """Encoded batches (leader: one data batch; follower: as fetched), or control records to encode."""
     append_end_offset: int = -1
-    """The log's end offset after `append`, where one is set."""
+    """The log end offset after `append`, if that is set."""
     send: list[Send | Respond] = field(default_factory=list)
     send_after_flush: list[Send | Respond] = field(default_factory=list)
     new_high_watermark: int | None = None
-    """The high watermark, where it advanced: records below it may be applied."""
+    """The new high watermark if it advanced: records below it may be applied."""
     record_needed: bool = False
-    """Reads wait for a voter that only a record appended since can prove them by (see `reads`): propose one of any
-    kind, unless some are about to be."""
+    """Reads can only be confirmed by offset (see `read_index`): propose any record unless one is about to be."""
     reads_ready: list[ReadReady] = field(default_factory=list)
     reads_failed: list[Any] = field(default_factory=list)
     voter_change_results: list[VoterChangeResult] = field(default_factory=list)
     snapshot_chunk: SnapshotChunk | None = None
     reset_to_snapshot: OffsetAndEpoch | None = None
-    """Replace the whole log by the snapshot that was checked: it is empty then and begins at its end offset.
-    Takes the place of `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
+    """Replace the whole log with the verified snapshot: the log is then empty and starts at the snapshot's end.
+    Set instead of `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
     vote_refused: VoteRefused | None = None
-    """A vote or pre-vote that this step refused."""
+    """A vote or pre-vote request that this step rejected."""
     leadership_changed: bool = False
-    """Role, epoch or leader differ from before the step."""
+    """Whether the step changed role, epoch or leader."""
     fatal: str | None = None
-    """A broken promise (two leaders in an epoch, truncation below the high watermark): stop, keep the files."""
+    """An invariant violation (two leaders in an epoch, truncation below the high watermark): stop, keep the files."""

@@ -1,17 +1,17 @@
-"""Vote rules: who gets this replica's vote or pre-vote, and why not.
+"""Vote rules: which vote and pre-vote requests this replica grants.
 
-Raft paper 5.2 (at most one vote per epoch, saved before it is given) and 5.4.1 (never for a log older than the own);
-KIP-996 (pre-votes); KIP-853 (directory ids). Membership is no ground for a refusal: right after a voter was added
-or removed the own log may not say so yet (hole 10). What is refused besides:
+Raft paper 5.2 (at most one vote per epoch, saved before it is granted) and 5.4.1 (never for a log older than the
+local one); KIP-996 (pre-votes); KIP-853 (directory ids). Membership is no reason to reject: right after a voter was
+added or removed, the local log may not show it yet (hole 10). Also rejected:
 
-    * An own voter record, or the request, names another directory id for this node: its vote was cast from a
-      disk that is gone, so this is not that voter (hole 40).
-    * A candidate without records wants to found a quorum. It gets a vote only of a replica that may found one with
-      it (FoundingPermitted): both are named, by directory id, in the same set of founders (hole 24). A blank replica
-      does not even adopt its epoch: an epoch is a sign of an existing quorum.
-    * A node that began with an empty log may be a voter whose disk was replaced before the log knew its
-      directory id. Until it has caught up it votes only in a first bootstrap, or when it is asked by the
-      directory id it has: a log that names this folder has all that this folder ever acknowledged (hole 40).
+    * This replica's voter record, or the request, has another directory id for this node: that voter voted from a
+      disk that is gone, so this replica is not that voter (hole 40).
+    * A candidate without records bootstraps a quorum. Only a replica that may bootstrap one with it grants its vote
+      (FoundingPermitted): both must be in the same set of founders, by directory id (hole 24). A blank replica does
+      not even adopt the candidate's epoch, since an epoch indicates an existing quorum.
+    * A node that started with an empty log may be a voter whose disk was replaced before the log recorded its
+      directory id. Until it has caught up, it votes only in the first bootstrap or if the request names its own
+      directory id: a log with that id has everything that this log directory ever acknowledged (hole 40).
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from quorumd.raft.transitions import become_unattached, knows_leader
 
 
 def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """Answer a vote or pre-vote. A higher epoch is adopted first, whatever the answer: a stock Kafka peer drops an
-    answer of a lower epoch and asks again without pause."""
+    """Grant or reject a vote or pre-vote.
+
+    A higher epoch is adopted first in either case: a Kafka controller drops a response with a lower epoch and
+    retries without backoff.
+    """
     request = event.request
     assert isinstance(request, VoteRequest)
     if is_malformed(request):
         reject_vote(replica, event, ErrorCode.INVALID_REQUEST, "the request is malformed")
     elif request.epoch < replica.epoch:
-        reject_vote(replica, event, ErrorCode.FENCED_LEADER_EPOCH, "its epoch is over")
+        reject_vote(replica, event, ErrorCode.FENCED_LEADER_EPOCH, "the candidate's epoch is stale")
     else:
         if request.epoch > replica.epoch:
             if replica.is_blank and request.last.offset == 0:
@@ -59,14 +62,16 @@ def reject_vote(replica: Replica, event: RequestReceived, error: ErrorCode, reas
 
 def grant_vote(replica: Replica, event: RequestReceived, request: VoteRequest) -> None:
     if request.last.offset == 0:
-        replica.catching_up = False  # takes part in the first bootstrap, so it is no replacement for anybody
+        replica.catching_up = (
+            False  # Takes part in the first bootstrap, so it does not replace another voter.
+        )
     if replica.saved.voted is None:
         become_unattached(replica, replica.epoch, request.candidate)
     replica.respond_after_flush(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, replica.epoch, True))
 
 
 def is_malformed(request: VoteRequest) -> bool:
-    """A candidate bumped its epoch beyond that of its last record; who asks for a pre-vote did not yet."""
+    """Whether a field is out of range: a candidate's epoch is above its last record's, in a pre-vote not below it."""
     last = request.last
     if last.offset < 0 or last.epoch < 0 or request.candidate.id < 0:
         return True
@@ -74,11 +79,11 @@ def is_malformed(request: VoteRequest) -> bool:
 
 
 def rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
-    """Why `request`, of the own epoch, is not granted; None if it is."""
+    """The reason to reject `request`, which is in the current epoch; None to grant it."""
     if request.candidate.id == replica.id:
         return "the candidate has this node's id"
     if request.voter.id != NO_NODE and not request.voter.matches(replica.identity):
-        return "another replica was asked"
+        return "the request names another voter"
     reason = (
         pre_vote_rejection_reason(replica)
         if request.pre_vote
@@ -88,46 +93,45 @@ def rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
 
 
 def pre_vote_rejection_reason(replica: Replica) -> str | None:
-    """KIP-996: whoever has a live leader refuses, so that nobody disturbs a quorum that works."""
+    """Reject while a leader is alive, so that a working quorum is not disrupted (KIP-996)."""
     if replica.state.role is Role.LEADER:
-        return "leads this epoch"
+        return "this node leads the epoch"
     if isinstance(replica.state, Follower) and has_live_leader(replica, replica.state):
-        return "follows a live leader"
+        return "this node follows a live leader"
     return None
 
 
 def has_live_leader(replica: Replica, state: Follower) -> bool:
-    """Whether the leader answered a fetch within the fetch timeout and gave no sign of leaving since."""
+    """Whether the leader served a fetch within the fetch timeout and has not left since."""
     return not state.leader_lost and replica.now - state.last_success < replica.settings.fetch_timeout_ms
 
 
 def vote_rejection_reason(replica: Replica, candidate: ReplicaKey) -> str | None:
-    """One vote an epoch, and none in an epoch that has a leader."""
+    """Reject a second vote in an epoch, and any vote in an epoch that has a leader."""
     if knows_leader(replica):
-        return "this epoch has a leader"
+        return "the epoch has a leader"
     voted = replica.saved.voted
     if voted is None:
         return None
     same = voted.id == candidate.id and voted.directory_id in (ZERO_UUID, candidate.directory_id)
-    return None if same else "voted for another"
+    return None if same else "this node voted for another candidate"
 
 
 def trust_rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
-    """Why a vote of this replica could break a promise that it cannot remember; None if it may vote."""
+    """The reason why this replica may have lost an earlier vote or record; None if it may vote."""
     own = replica.voter_set.by_id(replica.id)
     if own is not None and not own.key.matches(replica.identity):
-        return "the voter of this id had another disk"
-    addressed_by_directory = (
-        request.voter.directory_id != ZERO_UUID
-    )  # and it matches, or it was refused before
+        return "the voter with this node's id has another directory id"
+    # If set, the id matches: the caller rejected a mismatch.
+    addressed_by_directory = request.voter.directory_id != ZERO_UUID
     if replica.is_bootstrapping and request.last.offset == 0:
         founders = replica.founders
         if not (founders.includes(request.candidate) and founders.includes(replica.identity)):
-            return "no permission to found a quorum with the candidate"
+            return "this node may not bootstrap a quorum with the candidate"
     elif replica.catching_up and not addressed_by_directory:
-        return "not caught up yet"
+        return "this node has not caught up"
     return None
 
 
 def stale_log_rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
-    return None if request.last.is_at_least(replica.end) else "the own log is newer"
+    return None if request.last.is_at_least(replica.end) else "this node's log is newer"

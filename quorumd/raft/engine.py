@@ -1,4 +1,4 @@
-"""The engine: one event in, one Effects out. Here is only who handles what; see the package docstring."""
+"""The engine's dispatch table and read-only view. The package docstring has the contract with the caller."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ from quorumd.raft.start import restore_role
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 
 Handler = Callable[[Replica, Any, Any], None]
-"""Handles an event in a role: (memory, the role's state, the event)."""
+"""Handles an event in a role: (replica, the role's state, the event)."""
 
 Kind = type[Any] | tuple[type[Any], type[Any]]
-"""The type of an event; for what comes from peers also the type of the request."""
+"""The type of an event; for an event about a peer's message, also the type of the request."""
 
 
 def all_roles(handler: Handler) -> dict[Role, Handler]:
@@ -137,10 +137,11 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
 
 
 class RaftEngine:
-    """One replica of the log as a state machine of events.
+    """One replica of the log as a deterministic state machine.
 
-    `saved`, `log` and `voters` are what was found on disk; the engine keeps `voters` up to date from then on.
-    `randrange(bound)` is a uniform integer in [0, bound), the only chance in here. Times are monotonic milliseconds.
+    `saved`, `log` and `voters` are the state found on disk; the engine updates `voters` from then on.
+    `randrange(bound)` returns a uniform integer in [0, bound) and is the only source of randomness. Times are
+    monotonic milliseconds.
     """
 
     __slots__ = ("_replica",)
@@ -157,11 +158,11 @@ class RaftEngine:
         self._replica = Replica(settings, identity, saved, log, voters, randrange)
 
     def start(self, now: float) -> Effects:
-        """Take up the role that the saved state says. Once, before the first `step`."""
+        """Restore the role from the saved state. Call once, before the first `step`."""
         return self._run(now, restore_role, self._replica)
 
     def step(self, event: Event, now: float) -> Effects:
-        """Handle one event. `now` never falls from one step to the next."""
+        """Handle one event. `now` never decreases from one step to the next."""
         replica = self._replica
         kind: Kind = type(event)
         if isinstance(event, PEER_EVENTS):
@@ -176,8 +177,8 @@ class RaftEngine:
         state, saved = replica.state, replica.saved
         try:
             handler(*arguments)
-        except InvariantViolation as broken:
-            return Effects(fatal=str(broken))
+        except InvariantViolation as violation:
+            return Effects(fatal=str(violation))
         if replica.state is not state or replica.saved is not saved:
             before = (state.role, saved.epoch, reported_leader(state, saved))
             effects.leadership_changed = before != (replica.state.role, replica.epoch, replica.leader_id)
@@ -210,12 +211,12 @@ class RaftEngine:
 
     @property
     def leader_id(self) -> int:
-        """Who leads `epoch`, NO_NODE while this replica neither leads nor follows."""
+        """The leader of `epoch`, NO_NODE while this replica neither leads nor follows."""
         return self._replica.leader_id
 
     @property
     def voted(self) -> ReplicaKey | None:
-        """Whom this replica voted for in `epoch`."""
+        """The candidate that this replica voted for in `epoch`."""
         return self._replica.saved.voted
 
     @property
@@ -224,25 +225,27 @@ class RaftEngine:
 
     @property
     def is_voter(self) -> bool:
-        """Whether the newest voter set of the own log, or the founders before that, have this replica."""
+        """Whether the newest voter set of the local log, or before that the founders, include this replica."""
         return self._replica.is_voter
 
     @property
     def high_watermark(self) -> int:
-        """Records below it are committed; -1 where unknown, as it is to a new leader (hole 31)."""
+        """The high watermark, -1 while unknown, for example to a new leader (hole 31)."""
         state = self._replica.state
         return state.high_watermark if isinstance(state, Leader) else self._replica.committed
 
     @property
     def leader_high_watermark(self) -> int:
-        """The high watermark of the leader as far as this replica knows, its own log may end below it; -1 where that
-        is not known."""
+        """The last high watermark received from the leader, possibly above the local log end; -1 while unknown."""
         state = self._replica.state
         return state.leader_high_watermark if isinstance(state, Follower) else self.high_watermark
 
     def contact_ms(self, now: float) -> float:
-        """Leader: since a majority of the voters has fetched. Follower: since the fetch was sent that its leader
-        served last. inf without a leader, and once that refuses or leaves."""
+        """Milliseconds since the last known contact with the quorum.
+
+        Leader: since a majority of the voters fetched. Follower: since it sent the last fetch that the leader served.
+        inf without a leader, or if the leader refused a connection or resigned.
+        """
         state = self._replica.state
         if isinstance(state, Leader):
             return now - voter_changes.last_majority_fetch(state, now)
@@ -252,52 +255,52 @@ class RaftEngine:
 
     @property
     def contact_limit_ms(self) -> int:
-        """The longest `contact_ms` of a replica whose quorum works: a follower's fetch may wait for records."""
+        """The largest `contact_ms` of a replica in a healthy quorum. A follower's fetch may wait for records."""
         settings = self._replica.settings
         return settings.fetch_timeout_ms + (0 if self.is_leader else settings.fetch_max_wait_ms)
 
     @property
     def voters(self) -> VoterAssignment:
-        """The newest VoterAssignment of the own log, committed or not; an empty one before the first."""
+        """The newest VoterAssignment in the local log, committed or not; an empty one before the first."""
         return self._replica.voters.latest or VoterAssignment(VoterSet())
 
     @property
     def is_blank(self) -> bool:
-        """Whether this replica has nothing of any quorum and no permission to found one."""
+        """Whether this replica has no state of any quorum and no permission to bootstrap one."""
         return self._replica.is_blank
 
     @property
     def log_is_empty(self) -> bool:
-        """Whether there is no record, nor a snapshot of any."""
+        """Whether the log has neither records nor a snapshot."""
         return self._replica.log.end_offset == 0
 
     @property
     def founders(self) -> VoterSet:
-        """Who may elect a first leader, by FoundingPermitted."""
+        """The replicas that may elect the first leader, from FoundingPermitted."""
         return self._replica.founders
 
     @property
     def voters_offset(self) -> int:
-        """Offset of the voter record that `voters` is from; -1 before the first."""
+        """Offset of the voter record that `voters` comes from; -1 before the first."""
         return self._replica.voters.latest_offset
 
     def voters_before(self, offset: int) -> VoterAssignment:
-        """The newest VoterAssignment below `offset` of the own log; an empty one where there is none."""
+        """The newest VoterAssignment below `offset` in the local log; an empty one if there is none."""
         return self._replica.voters.value_before(offset) or VoterAssignment(VoterSet())
 
     def voters_offset_before(self, offset: int) -> int:
-        """The offset of the record that `voters_before` gives, -1 where there is none."""
+        """The offset of the record that `voters_before` returns, -1 if there is none."""
         return self._replica.voters.offset_before(offset)
 
     @property
     def has_uncommitted_voters(self) -> bool:
-        """Leader: whether the newest voter record is not committed yet; False in other roles."""
+        """Leader: whether the newest voter record is uncommitted. False in other roles."""
         state = self._replica.state
         return isinstance(state, Leader) and self._replica.voters.latest_offset >= state.high_watermark
 
     @property
     def deadline(self) -> float:
-        """When to step TimerFired; inf for never."""
+        """The time at which to step TimerFired; inf for never."""
         return self._replica.state.deadline
 
     @property
@@ -308,16 +311,19 @@ class RaftEngine:
 
     @property
     def handover_complete(self) -> bool:
-        """After ShutdownRequested: this replica has nothing left to do for the quorum.
+        """Whether, after ShutdownRequested, this replica has finished its handover.
 
-        Its vote is not waited for: a successor that needed it would have no majority without this node anyway.
+        It does not wait to vote: a successor that needed this vote would have no majority without this node anyway.
         """
         replica = self._replica
         return replica.shutting_down and (replica.leader_id != NO_NODE or replica.pending_end_acks <= 0)
 
     def should_probe_leader(self, now: float) -> bool:
-        """Whether others should be asked who leads (Metadata): a leader cut off from its majority may be a zombie
-        (KIP-595; hole 14), and a replica without a leader that answers may have old addresses of all others."""
+        """Whether to look for the leader through Metadata requests to other nodes.
+
+        A leader cut off from its majority may be a zombie (KIP-595; hole 14), and a replica without a responsive
+        leader may have stale addresses for all others.
+        """
         replica = self._replica
         state = replica.state
         if isinstance(state, Leader):
@@ -327,7 +333,7 @@ class RaftEngine:
         return True
 
     def accepts_leader(self, request: BeginEpochRequest) -> bool:
-        """Whether this replica will follow, or follows, a leader that announces itself so."""
+        """Whether this replica accepts the leader that sent `request`."""
         return follower.announcement_error(self._replica, request) is ErrorCode.NONE
 
     def describe(self, now: float) -> QuorumDescription:

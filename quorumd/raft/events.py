@@ -1,4 +1,4 @@
-"""What a node tells its engine. `RaftEngine.step` takes exactly these."""
+"""The events that `RaftEngine.step` accepts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 @dataclass(slots=True)
 class RequestReceived:
-    """A request came in. `reply` is handed back in `Answer`; the engine never looks into it."""
+    """A peer sent a request. `reply` is opaque to the engine and returned in `Respond`."""
 
     reply: Any
     request: Request
@@ -20,7 +20,7 @@ class RequestReceived:
 
 @dataclass(slots=True)
 class ResponseReceived:
-    """A request of ours was answered."""
+    """A peer responded to a request of this node."""
 
     peer: int
     request: Request
@@ -29,11 +29,11 @@ class ResponseReceived:
 
 @dataclass(slots=True)
 class PeerRequestFailed:
-    """A request of ours got no usable answer: timeout, connection lost, or not decodable.
+    """A request of this node got no usable response: timeout, lost connection or undecodable response.
 
-    `unsupported`: the peer does not speak this request (for a pre-vote: become candidate without it).
-    `refused`: nobody listens at the peer's address, its process is gone; a follower need not wait for the fetch
-    timeout of a leader that refused it (after a short random wait it asks for pre-votes).
+    `unsupported`: the peer does not support the request (a pre-vote then counts as granted).
+    `refused`: the peer's address refused the connection, so its process is gone. A follower does not wait for the
+    fetch timeout of such a leader; it requests pre-votes after a short random wait.
     """
 
     peer: int
@@ -44,8 +44,8 @@ class PeerRequestFailed:
 
 @dataclass(slots=True)
 class LeaderReported:
-    """A third party (Metadata of some node) says who leads. Adopted only for an epoch above ours, or for ours
-    while we know no leader."""
+    """Another node reported the leader (Metadata). Applied only to a higher epoch, or to the current one while it has
+    no known leader."""
 
     leader_id: int
     epoch: int
@@ -53,7 +53,7 @@ class LeaderReported:
 
 @dataclass(slots=True)
 class PeerDiscovered:
-    """The address of a node is known now, or changed."""
+    """The address of a node became known or changed."""
 
     key: ReplicaKey
     endpoint: Endpoint
@@ -61,15 +61,15 @@ class PeerDiscovered:
 
 @dataclass(slots=True)
 class FlushCompleted:
-    """Everything below `end_offset` is durable here, and every `save` before the flush began."""
+    """Everything below `end_offset` is durable, and so is every `save` from before the flush began."""
 
     end_offset: int
 
 
 @dataclass(slots=True)
 class Propose:
-    """Append one encoded data batch. Only to a leader (`engine.is_leader`): its base offset is the log's end
-    offset, its epoch the engine's."""
+    """Append one encoded data batch. Only for a leader (`engine.is_leader`); the batch's base offset is the log end
+    offset and its epoch the engine's."""
 
     batch: bytes
     end_offset: int
@@ -77,15 +77,15 @@ class Propose:
 
 @dataclass(slots=True)
 class ReadRequested:
-    """A linearizable read wants to know when the committed state is fresh enough: `reads_ready` hands the
-    token back with the offset to have applied, `reads_failed` when this node lost leadership or leads none."""
+    """A linearizable read. `Effects.reads_ready` returns the token with the offset that must be applied first,
+    `Effects.reads_failed` returns it if this node does not lead or stops leading."""
 
     token: Any
 
 
 @dataclass(frozen=True, slots=True)
 class SetTargetVoters:
-    """AlterQuorum: let the quorum become these node ids, one voter a record; None stays with who votes now."""
+    """AlterQuorum: make these node ids the voters, one change per record; None cancels a reassignment."""
 
     ids: tuple[int, ...] | None
 
@@ -107,7 +107,7 @@ class RemoveVoter:
 
 @dataclass(frozen=True, slots=True)
 class UpdateVoter:
-    """UpdateRaftVoter (KIP-853): a voter is reached elsewhere now. `epoch` is the sender's."""
+    """UpdateRaftVoter (KIP-853): a voter's endpoints changed. `epoch` is the sender's."""
 
     voter: Voter
     epoch: int
@@ -118,8 +118,8 @@ VoterChange = SetTargetVoters | AddVoter | RemoveVoter | UpdateVoter
 
 @dataclass(slots=True)
 class VoterChangeRequested:
-    """Somebody wants other voters. `Effects.voter_change_results` hands the token back once it is known what came of
-    it: when the record is committed, not when a reassignment has come to its end."""
+    """A request to change the voters. `Effects.voter_change_results` returns the token once the first voter record is
+    committed or the request is rejected; it does not wait for the end of a reassignment."""
 
     token: Any
     change: VoterChange
@@ -127,17 +127,17 @@ class VoterChangeRequested:
 
 @dataclass(frozen=True, slots=True)
 class FoundingPermitted:
-    """No existing quorum could be discovered: these replicas, this one among them, may elect a first leader. The
-    caller saves them with the vote. Without effect once the log names voters."""
+    """No existing quorum was discovered: these replicas, this one included, may elect the first leader. The caller
+    saves them with the vote. No effect once the log has a voter record."""
 
     voters: VoterSet
 
 
 @dataclass(slots=True)
 class SnapshotChecked:
-    """All bytes of a snapshot had come (`Effects.snapshot_chunk`) and the caller has checked them.
+    """The caller has verified a completely fetched snapshot (`Effects.snapshot_chunk`).
 
-    `voters` is the VoterAssignment in it; None: it is not sound, or the disk had no room, and its bytes are gone.
+    `voters` is the VoterAssignment in it, None if it was corrupt or the disk was full and its bytes are deleted.
     """
 
     snapshot: OffsetAndEpoch
@@ -151,35 +151,35 @@ class TimerFired:
 
 @dataclass(slots=True)
 class StallDetected:
-    """This node was busy, or stopped, for so long and read nothing: that is not the silence of others."""
+    """This node was busy or stopped for `duration_ms` and read nothing, so silent peers may be alive."""
 
     duration_ms: float
 
 
 @dataclass(slots=True)
 class ReplayStarted:
-    """After a start the node applies what it knows to be committed. Until `ReplayCompleted` it votes and follows, and
-    does not campaign: others may be ready to decide sooner."""
+    """The node is applying committed records after a start. Until `ReplayCompleted` it votes and follows but does not
+    campaign: other nodes may be ready to lead sooner."""
 
 
 @dataclass(slots=True)
 class ReplayCompleted:
-    """See `ReplayStarted`."""
+    """The node has applied the committed records, see `ReplayStarted`."""
 
 
 @dataclass(slots=True)
 class ShutdownRequested:
-    """Leave gracefully: a leader hands over with EndQuorumEpoch. `engine.handover_complete` tells when it is done."""
+    """Shut down gracefully: a leader resigns with EndQuorumEpoch. See `RaftEngine.handover_complete`."""
 
 
 @dataclass(slots=True)
 class StorageFull:
-    """The log refused an append for want of room: a leader resigns, nobody campaigns until StorageAvailable."""
+    """An append failed because the disk is full: a leader resigns, and no election starts until StorageAvailable."""
 
 
 @dataclass(slots=True)
 class StorageAvailable:
-    """There is room again."""
+    """The disk has free space again."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""The leader's side of fetching: what is refused, what is answered now, what is parked, what wakes it (KIP-595)."""
+"""The leader's side of fetching: validation, responses, and delayed fetches (KIP-595)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quorumd.raft.voters import majority_value
 
 
 def reject_fetch(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """A fetch that reached a replica which does not lead: the answer tells whom to ask."""
+    """Reject a fetch while not leading; the response names the leader."""
     request = event.request
     assert isinstance(request, FetchRequest)
     respond_error(replica, event.reply, replica.fetch_error(request.epoch))
@@ -28,7 +28,8 @@ def respond_error(replica: Replica, reply: Any, error: ErrorCode) -> None:
 
 
 def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
-    """Why the leader does not serve `request`. INVALID_REQUEST kills a stock observer: only for impossible ones."""
+    """The error for `request`, NONE to serve it. A Kafka observer exits on INVALID_REQUEST, so only for requests
+    that no correct client sends."""
     is_consumer = request.replica.id == NO_NODE
     if not (is_consumer and request.epoch < 0):
         error = replica.fetch_error(request.epoch)
@@ -44,7 +45,7 @@ def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
 
 
 def divergence(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
-    """Where the log of the asker left this one, None if it is a prefix of it (Raft paper 5.3, log matching)."""
+    """Where the fetching replica's log diverges, None if it is a prefix of this log (Raft paper 5.3)."""
     end = log.end_of_epoch(request.last_epoch)
     if end.epoch == request.last_epoch and request.offset <= end.offset:
         return None
@@ -52,8 +53,10 @@ def divergence(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
 
 
 def record_fetch(replica: Replica, leader: Leader, event: RequestReceived) -> Progress | None:
-    """Note how far a replica has come, for `respond_or_delay` to follow; None where the fetch is answered already,
-    with an error, the point where the logs diverge, or a snapshot to fetch first."""
+    """Record a replica's progress before `respond_or_delay`.
+
+    Returns None if the fetch is completed already: with an error, the diverging epoch, or a snapshot to fetch first.
+    """
     request = event.request
     assert isinstance(request, FetchRequest)
     error = fetch_error(replica, request)
@@ -77,7 +80,7 @@ def record_fetch(replica: Replica, leader: Leader, event: RequestReceived) -> Pr
 
 
 def progress_of(replica: Replica, leader: Leader, key: ReplicaKey) -> Progress:
-    """Where the progress of `key` is kept: a voter's counts for the high watermark, an observer's does not."""
+    """The Progress of `key`: a voter's counts towards the high watermark, an observer's does not."""
     voter = leader.voters.get(key.id)
     if voter is not None and voter.key.directory_id in (ZERO_UUID, key.directory_id):
         return voter
@@ -95,13 +98,13 @@ def forget_silent_observers(replica: Replica, leader: Leader) -> None:
 
 
 def record_contact(replica: Replica, progress: Progress) -> None:
-    """A replica is alive, which says nothing of how far it has come."""
+    """Record that a replica is alive, without a log end offset."""
     progress.last_fetch = replica.now
     progress.leader_end_at_last_fetch = replica.end.offset
 
 
 def record(replica: Replica, leader: Leader, progress: Progress, request: FetchRequest) -> None:
-    """A fetch at an offset says that everything below is durable there."""
+    """Record a fetch: everything below its offset is durable on that replica."""
     if request.offset >= replica.end.offset:
         progress.last_caught_up = replica.now
     elif progress.has_fetched and request.offset >= progress.leader_end_at_last_fetch:
@@ -121,9 +124,9 @@ def record(replica: Replica, leader: Leader, progress: Progress, request: FetchR
 
 
 def respond_or_delay(replica: Replica, leader: Leader, event: RequestReceived) -> None:
-    """Answer at once if there are records or a new read round, else wait for them (long poll).
+    """Respond at once if there are records or a new read round, else delay the fetch (long poll).
 
-    A higher watermark alone waits a moment: under load the next record brings it along for nothing.
+    A higher high watermark alone is delayed briefly: under load the next records carry it at no extra cost.
     """
     request = event.request
     assert isinstance(request, FetchRequest)
@@ -142,7 +145,7 @@ def respond_or_delay(replica: Replica, leader: Leader, event: RequestReceived) -
 
 
 def respond_with_records(replica: Replica, leader: Leader, delayed: DelayedFetch) -> None:
-    """Answer with what there is from the offset asked for, perhaps nothing."""
+    """Respond with the records from the fetch offset on, if any."""
     request = delayed.request
     response = FetchResponse(ErrorCode.NONE, replica.id, replica.epoch, leader.high_watermark)
     response.log_start_offset = replica.log.start_offset
@@ -156,7 +159,7 @@ def respond_with_records(replica: Replica, leader: Leader, delayed: DelayedFetch
 
 
 def handle_snapshot_request(replica: Replica, leader: Leader, event: RequestReceived) -> None:
-    """A piece of a snapshot. Whoever fetches one is alive: it counts for check-quorum."""
+    """Serve a chunk of a snapshot. The request counts as contact for check-quorum."""
     request = event.request
     assert isinstance(request, SnapshotRequest)
     error = snapshot_error(replica, request)
@@ -168,11 +171,11 @@ def handle_snapshot_request(replica: Replica, leader: Leader, event: RequestRece
     respond(replica, event, error, read_limit(replica, request))
 
 
-# Consumers see what is committed, and their position says nothing about any replica (hole 37)
+# Consumers read committed records only, and their fetch offset is no acknowledgement (hole 37)
 
 
 def serve_consumer(replica: Replica, leader: Leader, event: RequestReceived) -> None:
-    """Answer with what is committed, or park the fetch until there is more or its wait is over."""
+    """Respond with committed records, or delay the fetch until there are more or it expires."""
     request = event.request
     assert isinstance(request, FetchRequest)
     error = fetch_error(replica, request)
@@ -201,25 +204,25 @@ def respond_with_committed(replica: Replica, leader: Leader, delayed: DelayedFet
     replica.respond(delayed.reply, response)
 
 
-# What wakes parked fetches
+# Completing delayed fetches
 
 
 def complete_delayed_fetches(replica: Replica, leader: Leader) -> None:
-    """Records were appended: whoever waits at the old end gets them."""
+    """Complete all delayed fetches with the records that were appended."""
     delayed, leader.delayed = leader.delayed, {}
     for fetch in delayed.values():
         respond_with_records(replica, leader, fetch)
 
 
 def complete_voter_fetches(replica: Replica, leader: Leader) -> None:
-    """A read waits for its round: send the round out at once, to voters that can send it back."""
+    """Complete the delayed fetches of voters that support read rounds, to start the round of a waiting read."""
     supporting = [voter.key.id for voter in leader.voters.values() if voter.supports_read_rounds]
     for key in [key for key in leader.delayed if key.id in supporting]:
         respond_with_records(replica, leader, leader.delayed.pop(key))
 
 
 def on_high_watermark_advanced(replica: Replica, leader: Leader) -> None:
-    """The high watermark rose: consumers get records now, replicas hear of it a moment later at the latest."""
+    """Complete consumers' fetches at once, and shorten replicas' delays to the high watermark linger."""
     soon = replica.now + replica.settings.high_watermark_linger_ms
     for fetch in leader.delayed.values():
         if fetch.request.known_high_watermark < leader.high_watermark and fetch.deadline > soon:
@@ -234,7 +237,7 @@ def on_high_watermark_advanced(replica: Replica, leader: Leader) -> None:
 
 
 def complete_expired_fetches(replica: Replica, leader: Leader) -> None:
-    """Answer the parked fetches that have waited long enough."""
+    """Complete the delayed fetches whose wait is over."""
     for key in [key for key, fetch in leader.delayed.items() if fetch.deadline <= replica.now]:
         respond_with_records(replica, leader, leader.delayed.pop(key))
     waiting, leader.delayed_consumers = leader.delayed_consumers, []
@@ -248,7 +251,7 @@ def complete_expired_fetches(replica: Replica, leader: Leader) -> None:
 
 
 def confirm_reads(replica: Replica, leader: Leader) -> None:
-    """Let go the reads whose round a majority of the voters has answered, this leader counted."""
+    """Complete the reads whose round is confirmed by a majority of the voters, this leader included."""
     if not leader.reads.waiting:
         return
     rounds = [progress.read_round for progress in leader.voters.values()]

@@ -1,7 +1,7 @@
-"""Follower and observer: fetching from the leader, and what the leader announces.
+"""Followers and observers: fetching from the leader, BeginQuorumEpoch and EndQuorumEpoch.
 
-The follower's side of KIP-595 section "Fetch": truncate where the logs diverge, append what came, take over the
-high watermark, fetch again once all of that is durable - the next fetch is the acknowledgement.
+The follower's side of KIP-595 section "Fetch": truncate a diverging log, append the fetched batches, advance the
+high watermark, and fetch again once all of that is durable. The next fetch is the acknowledgement.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quorumd.raft.transitions import (
 
 
 def handle_timer(replica: Replica, state: Follower, event: TimerFired) -> None:
-    """The leader is silent for too long, or it is time to ask it again: for records, or for a snapshot."""
+    """Handle a fetch timeout, or send the next fetch of records or of a snapshot."""
     if replica.now >= state.fetch_deadline:
         if replica.may_campaign:
             become_prospective(replica)
@@ -45,7 +45,7 @@ def handle_timer(replica: Replica, state: Follower, event: TimerFired) -> None:
 
 
 def handle_fetch_response(replica: Replica, state: Follower, event: ResponseReceived) -> None:
-    """Take over what the leader sent; look for another leader, or ask again later, if it is none."""
+    """Apply a successful response; on an error, look for the leader or retry later."""
     response = event.response
     assert isinstance(response, FetchResponse)
     observe(replica, response.epoch, response.leader_id)
@@ -75,7 +75,7 @@ def handle_fetch_failure(replica: Replica, state: Follower, event: PeerRequestFa
 
 
 def apply_fetch_response(replica: Replica, state: Follower, response: FetchResponse) -> None:
-    """A successful answer. Only these keep the leader alive in our eyes (hole 41)."""
+    """Apply a successful response. Only these restart the fetch timeout (hole 41)."""
     state.record_success(replica.now, replica.fetch_timeout())
     state.leader_high_watermark = response.high_watermark
     replica.stall_grace_ms = 0.0
@@ -99,7 +99,7 @@ def apply_fetch_response(replica: Replica, state: Follower, response: FetchRespo
 
 
 def append_batches(replica: Replica, response: FetchResponse) -> bool:
-    """Append the batches that continue the own log; whether there were any."""
+    """Append the batches that continue the local log and return whether there were any."""
     appendable = continuation(replica.end, replica.epoch, response.batches)
     if not appendable:
         return False
@@ -119,8 +119,8 @@ def append_batches(replica: Replica, response: FetchResponse) -> bool:
 def continuation(end: OffsetAndEpoch, epoch: int, batches: tuple[FetchedBatch, ...]) -> list[FetchedBatch]:
     """The batches that may follow a log ending at `end` in `epoch`.
 
-    What is there already is skipped. From the first batch that would overwrite records, leave a gap, be of an
-    epoch newer than ours or older than its predecessor, nothing is taken.
+    Skips batches that the log already has. Stops at the first batch that would overwrite records or leave a gap, or
+    whose epoch is above the current one or below its predecessor's.
     """
     appendable: list[FetchedBatch] = []
     for batch in batches:
@@ -134,15 +134,15 @@ def continuation(end: OffsetAndEpoch, epoch: int, batches: tuple[FetchedBatch, .
 
 
 def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> None:
-    """Cut off what the leader's log does not have (Raft paper 5.3, KIP-595 truncation by epoch, hole 33).
+    """Remove what the leader's log does not have (Raft paper 5.3, KIP-595 truncation by epoch, hole 33).
 
-    Raises InvariantViolation for cutting committed records.
+    Raises InvariantViolation if that would remove committed records.
     """
     local = replica.log.end_of_epoch(diverging.epoch)
     target = min(local.offset, diverging.offset) if local.epoch == diverging.epoch else local.offset
     if target < replica.committed:
         raise InvariantViolation(
-            f"leader {state.leader_id} of epoch {replica.epoch} asks to truncate to {target}, "
+            f"leader {state.leader_id} of epoch {replica.epoch} requires truncation to offset {target}, "
             f"below the high watermark {replica.committed}"
         )
     if target >= replica.end.offset:
@@ -151,18 +151,18 @@ def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> No
     replica.effects.truncate_to = target
     replica.flushed = min(replica.flushed, target)
     replica.voters.truncate_to(target)
-    state.fetch_at = replica.now  # by timer: the log itself then tells the epoch before its new end
+    state.fetch_at = replica.now  # By timer, so that `log` already shows the epoch at its new end.
 
 
 def handle_storage_full(replica: Replica, state: Follower, event: StorageFull) -> None:
-    """Stay in touch with the leader, seldom: each answer is a try whether there is room again."""
+    """Fetch rarely to stay in contact with the leader; each response retries the append."""
     defaults.handle_storage_full(replica, state, event)
     state.fetch = None
     state.fetch_at = replica.now + replica.settings.retry_backoff_max_ms
 
 
 def handle_begin_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """A new leader announces itself; accepted whatever the own log says of its membership (hole 34)."""
+    """Follow the new leader, even if the local log does not list it as a voter (hole 34)."""
     request = event.request
     assert isinstance(request, BeginEpochRequest)
     error = announcement_error(replica, request)
@@ -177,7 +177,7 @@ def handle_begin_request(replica: Replica, state: RoleState, event: RequestRecei
 
 
 def handle_end_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """The leader leaves: campaign now or later, by the place among its preferred successors."""
+    """The leader resigned: campaign now or later, by rank among its preferred successors."""
     request = event.request
     assert isinstance(request, EndEpochRequest)
     error = announcement_error(replica, request)
@@ -199,7 +199,8 @@ def shorten_election_timeout(replica: Replica, state: Follower, request: EndEpoc
 
 
 def end_epoch_backoff_ms(replica: Replica, request: EndEpochRequest) -> int:
-    """Milliseconds: none for the first, then doubling up to the longest back-off, which the unlisted wait."""
+    """Milliseconds to wait before campaigning: 0 for the first successor, doubling for each next one up to the
+    longest backoff, which a replica that is not listed waits."""
     longest = replica.settings.election_backoff_max_ms
     for position, successor in enumerate(request.successors):
         if successor.matches(replica.identity):
@@ -218,7 +219,7 @@ def is_following(replica: Replica, request: BeginEpochRequest | EndEpochRequest)
 
 
 def announcement_error(replica: Replica, request: BeginEpochRequest | EndEpochRequest) -> ErrorCode:
-    """What is wrong with what a leader says of itself."""
+    """The error for a BeginQuorumEpoch or EndQuorumEpoch request; NONE if it is accepted."""
     if request.leader_id < 0 or request.epoch < 0:
         return ErrorCode.INVALID_REQUEST
     if request.epoch < replica.epoch:

@@ -1,5 +1,5 @@
-"""Leading: taking office, the high watermark, check-quorum, leaving. Serving fetches is in `fetch_service`, who
-votes in `voter_changes`.
+"""The leader: election, the high watermark, check-quorum, resignation. `fetch_service` serves fetches,
+`voter_changes` changes the voters.
 
 Raft paper 5.3 and 5.4.2, KIP-595, KIP-996 (check-quorum), KIP-853 (directory ids in voter records).
 """
@@ -50,14 +50,14 @@ from quorumd.raft.voter_changes import (
 )
 from quorumd.raft.voters import VoterAssignment, majority_value
 
-# Taking office
+# Election
 
 
 def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
-    """Append the first record of the epoch: nothing older commits before it does (Raft paper 5.4.2).
+    """Start leading: append the first record of the epoch, before which nothing commits (Raft paper 5.4.2).
 
-    The first leader ever appends the founders as the voter set with it, in one batch, so that either both
-    are in a log or none. LeaderChange comes first, as stock readers expect of an epoch's first batch.
+    The first leader of a quorum appends the founders as the voter set in the same batch, so that a log has both
+    records or neither. LeaderChange comes first, as Kafka's readers expect of an epoch's first batch.
     """
     timeout = replica.settings.fetch_timeout_ms
     leader = Leader(
@@ -83,7 +83,7 @@ def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
 
 
 def resend_begin_quorum_epoch(replica: Replica, leader: Leader) -> None:
-    """Repeat BeginQuorumEpoch to voters that do not fetch, for ever (KIP-595)."""
+    """Repeat BeginQuorumEpoch to voters that do not fetch (KIP-595)."""
     interval = replica.settings.fetch_timeout_ms // 2
     leader.begin_epoch_deadline = replica.now + interval
     for progress in leader.voters.values():
@@ -112,13 +112,13 @@ def handle_begin_failure(replica: Replica, leader: Leader, event: PeerRequestFai
         progress.begin_epoch_attempts += 1
 
 
-# Committing
+# High watermark
 
 
 def handle_proposal(replica: Replica, leader: Leader, event: Propose) -> None:
     if event.end_offset <= replica.end.offset:
         raise InvariantViolation(
-            f"proposed batch ends at {event.end_offset}, the log already at {replica.end.offset}"
+            f"the proposed batch ends at {event.end_offset}, not above the log end offset {replica.end.offset}"
         )
     replica.append(event.batch, OffsetAndEpoch(event.end_offset, replica.epoch))
     complete_delayed_fetches(replica, leader)
@@ -133,8 +133,8 @@ def handle_flush(replica: Replica, leader: Leader, event: FlushCompleted) -> Non
 
 
 def advance_high_watermark(replica: Replica, leader: Leader) -> None:
-    """Commit what a majority has durably, if a record of this epoch is among it (Raft paper 5.4.2, figure 8;
-    hole 31). The own log counts as far as it is flushed (hole 38), and only while this leader is a voter."""
+    """Commit what a majority has flushed, once that includes a record of this epoch (Raft paper 5.4.2, figure 8;
+    hole 31). The local log counts up to its flushed end (hole 38), and only while this leader is a voter."""
     offsets = [progress.end_offset for progress in leader.voters.values()]
     if leader.in_voter_set:
         offsets.append(min(replica.flushed, replica.end.offset))
@@ -149,12 +149,12 @@ def advance_high_watermark(replica: Replica, leader: Leader) -> None:
 
 
 def update_voters(replica: Replica, leader: Leader) -> None:
-    """What follows from a commit, a fetch or an address for who votes: the next voter record, or, once it is
-    committed that this leader is no voter, its end (Raft thesis 4.2.2, hole 9)."""
+    """Append the next voter record if one is due, or resign once this leader's removal is committed (Raft thesis
+    4.2.2, hole 9)."""
     if leader.in_voter_set:
         advance_voters(replica, leader)
     elif replica.voters.latest_offset < leader.high_watermark:
-        # Nobody announces the next leader to it, and what clients ask of it waits until it knows who that is.
+        # The next leader does not send it BeginQuorumEpoch, and clients' requests wait until it knows that leader.
         resign(replica, leader, find_leader_at=replica.retry_after(0))
 
 
@@ -168,7 +168,7 @@ def handle_peer_discovered(replica: Replica, leader: Leader, event: PeerDiscover
 
 
 def handle_fetch_request(replica: Replica, leader: Leader, event: RequestReceived) -> None:
-    """A fetch may commit records, and it may tell the directory id of a voter; its answer shows both."""
+    """Record and serve a fetch. The response reflects the records and voter record that the fetch may commit."""
     request = event.request
     assert isinstance(request, FetchRequest)
     if request.replica.id == NO_NODE:
@@ -196,11 +196,11 @@ def handle_read_request(replica: Replica, leader: Leader, event: ReadRequested) 
         complete_voter_fetches(replica, leader)
 
 
-# Leaving
+# Resignation
 
 
 def handle_timer(replica: Replica, leader: Leader, event: TimerFired) -> None:
-    """Check the quorum (KIP-996), announce again to voters that do not fetch, answer what was parked."""
+    """Check the quorum (KIP-996), resend BeginQuorumEpoch and complete expired fetches."""
     if replica.now >= leader.check_quorum_deadline:
         leader.check_quorum_deadline = check_quorum_deadline(replica, leader)
         if replica.now >= leader.check_quorum_deadline:
@@ -214,8 +214,10 @@ def handle_timer(replica: Replica, leader: Leader, event: TimerFired) -> None:
 
 
 def resign(replica: Replica, leader: Leader, find_leader_at: float = inf) -> None:
-    """Write nothing more in this epoch and say so to the voters, the fullest log first (KIP-595). From
-    `find_leader_at` on, ask around who leads next."""
+    """Stop leading and send EndQuorumEpoch, preferring successors by log end offset (KIP-595).
+
+    From `find_leader_at` on, look for the next leader.
+    """
     replica.transition_to(Resigned(replica.election_timeout(), find_leader_at), replica.saved)
     on_leadership_lost(replica, leader)
     progress = sorted(leader.voters.values(), key=lambda p: (-p.end_offset, p.key.id))
@@ -228,13 +230,13 @@ def send_end_quorum_epoch(replica: Replica, successors: tuple[ReplicaKey, ...]) 
 
 
 def handle_shutdown(replica: Replica, leader: Leader, event: ShutdownRequested) -> None:
-    """Hand over: the best successor campaigns at once, this replica stays resigned."""
+    """Resign: the preferred successor campaigns at once and this replica stays resigned."""
     replica.shutting_down = True
     replica.pending_end_acks = len(leader.voters)
     resign(replica, leader)
 
 
 def handle_storage_full(replica: Replica, leader: Leader, event: StorageFull) -> None:
-    """A leader that cannot append makes way for one that can."""
+    """Resign, so that a replica that can append is elected."""
     defaults.handle_storage_full(replica, leader, event)
     resign(replica, leader)

@@ -1,4 +1,4 @@
-"""What the engine may know of the log."""
+"""The engine's read-only view of the log."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from quorumd.ids import OffsetAndEpoch
 
 
 class LogView(Protocol):
-    """Reading only: what changes the log stands in Effects."""
+    """Read access to the log. Changes to the log are in Effects."""
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is there."""
+        """The log start offset."""
 
     @property
     def end_offset(self) -> int:
-        """Last offset + 1, whether durable or not."""
+        """The log end offset: last offset + 1, flushed or not."""
 
     @property
     def last_epoch(self) -> int:
         """Epoch of the last record, 0 for an empty log."""
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch <= `epoch` in this log with its end offset; (start offset, 0) if there is none.
+        """The end offset of the largest epoch <= `epoch` in this log, with that epoch; (start offset, 0) if none.
 
-        The record before a start offset above 0 counts: its epoch is that of the snapshot that ends there.
+        The record before a start offset above 0 counts, with the epoch of the snapshot that ends there.
         """
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        """The newest snapshot of this log that can be served, by the position it ends at."""
+        """End offset and last epoch of the newest snapshot that can be served, None if there is none."""
 
     def fetched_bytes(self, snapshot: OffsetAndEpoch) -> int:
-        """How many bytes of a snapshot that is being fetched are here already."""
+        """Number of bytes already stored of a snapshot that is being fetched."""

@@ -1,8 +1,8 @@
-"""The next step from the voters of now to those that shall be: one voter a record (KIP-595 draft, "Quorum
-reassignment"; Raft thesis 4.1; holes 6 and 8).
+"""The next step from the current to the target voters: one voter per record (KIP-595 draft, "Quorum reassignment";
+Raft thesis 4.1; holes 6 and 8).
 
-Pure: what a leader knows goes in, the next VoterAssignment comes out. A step that changes one voter keeps a majority
-of the old and of the new set in touch, so no second leader can come of it.
+Pure functions of what the leader knows. Majorities of two sets that differ in one voter overlap, so a step cannot
+lead to a second leader.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 def next_assignment(
     latest: VoterAssignment, leader_id: int, ready: Mapping[int, Voter], active_voters: Mapping[int, int]
 ) -> VoterAssignment | None:
-    """The record that comes next; None if no reassignment runs, or it has to wait for a replica.
+    """The next voter record; None if no reassignment is in progress, or it has to wait for a replica.
 
-    While there are fewer or as many voters as targets, one that has caught up is added; while there are more, one
-    that is no target is removed, who is out of touch or furthest behind first and the leader last. So there are
-    never fewer voters than there were or than there shall be. `ready`: caught-up replicas by node id;
-    `active_voters`: log end offsets of the voters that can commit something now, the leader among them.
+    While there are at most as many voters as targets, a caught-up target is added; while there are more, a voter
+    that is not a target is removed: inactive voters first, then the furthest behind, the leader last. The number of
+    voters thus never falls below both its initial and its final value. `ready`: caught-up replicas by node id;
+    `active_voters`: log end offsets of the voters that fetch, the leader included.
     """
     target, current = latest.target, latest.current
     if target is None:
@@ -37,19 +37,21 @@ def next_assignment(
         return node_id == leader_id, active_voters.get(node_id, -1), -node_id
 
     if stale := stale_voters(current, target, ready, active_voters):
-        left = current.without(stale[0].key.id)
+        remaining = current.without(stale[0].key.id)
     elif surplus:
-        left = current.without(min(surplus, key=removal_order).key.id)
+        remaining = current.without(min(surplus, key=removal_order).key.id)
     else:
         return VoterAssignment(current)
-    return assignment_toward(left, target) if left.is_majority(active_voters) else None
+    return assignment_toward(remaining, target) if remaining.is_majority(active_voters) else None
 
 
 def stale_voters(
     current: VoterSet, target: Sequence[int], ready: Mapping[int, Voter], active_voters: Mapping[int, int]
 ) -> list[Voter]:
-    """The voters on disks that were replaced: the node is a target, and another folder of it fetches in place of the
-    one that votes. That one leaves first, since a set has one voter of a node; the one that lives is added next."""
+    """The voters whose disk was replaced: a target node fetches with another directory id than its voter record has.
+
+    Such a voter is removed first, since a set has at most one voter per node; the new replica is added next.
+    """
     return [
         voter
         for voter in current.voters
@@ -61,12 +63,12 @@ def stale_voters(
 
 
 def assignment_toward(current: VoterSet, target: tuple[int, ...]) -> VoterAssignment:
-    """`current` on its way to `target`; none is left to go once it is there."""
+    """The assignment of `current` with `target`, or without a target once `current` has reached it."""
     return VoterAssignment(current, None if sorted(target) == sorted(current.ids) else target)
 
 
 def count_changed_voters(before: VoterSet, after: VoterSet) -> int:
-    """How many voters differ. One whose directory id became known is the same; another directory id is another."""
+    """The number of voters that differ. Recording a missing directory id is no change; a different one is."""
     changed = sum(1 for voter in before.voters if after.by_id(voter.key.id) is None)
     for voter in after.voters:
         old = before.by_id(voter.key.id)

@@ -1,4 +1,4 @@
-"""What a voter must not forget in a crash (Raft paper figure 2, "persistent state")."""
+"""The persistent state of a voter besides its log (Raft paper figure 2)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from quorumd.ids import NO_NODE, ReplicaKey
 
 
 class QuorumState(NamedTuple):
-    """Saved and flushed before anything that depends on it leaves the node.
+    """The quorum state, flushed before any message that depends on it is sent.
 
-    `voted` is kept when the leader of the epoch becomes known (hole 13): it changes only with the epoch.
+    `voted` is kept when the leader of the epoch becomes known (hole 13); it changes only with the epoch.
     """
 
     epoch: int = 0
     leader_id: int = NO_NODE
     voted: ReplicaKey | None = None
     catching_up: bool = False
-    """This folder began empty and has not shown since that it replaces no other: it took no part in the first
-    bootstrap and has not caught up with a leader (hole 40). A restart must not forget either."""
+    """The log directory started empty and may replace a lost one: the replica took no part in the first bootstrap and
+    has not caught up with a leader since (hole 40)."""

@@ -1,7 +1,7 @@
-"""What one replica remembers between events, and the verbs that every role uses on it.
+"""The state that one replica keeps between events, and the operations that every role uses on it.
 
-`Replica` decides nothing by itself: it keeps the memory of all roles, collects the effects of the step that is
-running, and checks each change of role against the table in `roles`.
+`Replica` makes no decisions. It holds the state shared by all roles, collects the effects of the current step and
+checks each role transition against the tables in `roles`.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 
 MAX_EPOCH = 2**31 - 1
-"""Epochs are int32 in every message and batch. No quorum gets there by elections; a stray request can say it."""
+"""Epochs are int32 in every message and batch. Elections do not get there; a malformed request can."""
 
 
 class InvariantViolation(Exception):
-    """Something that the protocol rules out has happened: a bug, or a peer or disk that broke its promise."""
+    """A condition that the protocol rules out: a bug, a faulty peer or a disk that lost flushed data."""
 
 
 @dataclass(slots=True)
 class Peer:
-    """The address of another node, as gossip or configuration gave it."""
+    """The address of another node, from discovery or configuration."""
 
     key: ReplicaKey
     endpoint: Endpoint
 
 
 def reported_leader(state: RoleState, saved: QuorumState) -> int:
-    """The leader that a replica in `state` names; who lost its leader names none."""
+    """The leader id that a replica in `state` reports: NO_NODE unless it leads or follows."""
     return saved.leader_id if state.role is Role.FOLLOWER or state.role is Role.LEADER else NO_NODE
 
 
 class Replica:
-    """One replica's memory. Public attributes are read by the role modules; roles change only through `enter`."""
+    """The state of one replica. Role modules read its attributes; roles change only through `transition_to`."""
 
     __slots__ = (
         "catching_up",
@@ -89,34 +89,34 @@ class Replica:
         self.effects = Effects()
         self.state: RoleState = Unattached(0.0, 0.0)
         self.end = OffsetAndEpoch(log.end_offset, log.last_epoch)
-        """The own log's end as of this moment of the step: `log` shows appends only after the step."""
+        """The log end during this step, with the appends so far: `log` shows them only after the step."""
         self.flushed = 0
-        """What is durable of the own log. 0 at start: the first flush tells."""
+        """The flushed end offset of the local log. 0 until the first flush completes."""
         self.committed = log.start_offset or -1
-        """The largest high watermark this replica ever knew, -1 for none. Never falls. What is before the start of
-        the log is in a snapshot, which has only what is committed."""
+        """The highest high watermark this replica has known, -1 for none. Starts at the log start offset: a snapshot
+        covers what precedes it and contains only committed records."""
         self.peers: dict[int, Peer] = {}
         self.failed_elections = 0
         self.storage_full = False
         self.shutting_down = False
         self.replaying = False
-        """Does not campaign: it has yet to apply what it knows to be committed."""
+        """Whether the node is still applying committed records after a start; it does not campaign meanwhile."""
         self.stall_grace_ms = 0.0
-        """How much longer the others may be silent in this role, since this node stood still itself."""
+        """Extension of the others' timeouts in this role, because this node itself was stalled."""
         self.pending_end_acks = 0
-        """Voters that have not answered the EndQuorumEpoch of this shutdown yet."""
+        """Number of voters that have not yet responded to the EndQuorumEpoch of this shutdown."""
         self.downgraded = False
-        """The leader says that this node is no voter (NOT_FOLLOWER), whatever the own log says (KIP-595)."""
+        """The leader reported that this node is not a voter (NOT_FOLLOWER), whatever the local log says (KIP-595)."""
         self.catching_up = log.end_offset == 0 and (saved.epoch == 0 or saved.catching_up)
-        """Began with an empty log, so this may be a voter whose disk was replaced. See `election` (hole 40)."""
+        """Started with an empty log, so this may be a voter whose disk was replaced. See `election` (hole 40)."""
         self.saved = saved._replace(catching_up=self.catching_up)
         self.founders = VoterSet()
-        """Who may elect a first leader, this replica among them; empty without permission (FoundingPermitted)."""
+        """The replicas, this one included, that may elect the first leader; empty before FoundingPermitted."""
         self.unverified_snapshot: OffsetAndEpoch | None = None
-        """The snapshot that has come whole and that the caller looks at, whatever the role is meanwhile. Until
-        SnapshotChecked its bytes belong to the caller: nothing is fetched that would touch them."""
+        """The completely fetched snapshot that the caller is verifying, in any role. Until SnapshotChecked the caller
+        owns its bytes, so no other snapshot is fetched."""
 
-    # Who we are
+    # Identity
 
     @property
     def id(self) -> int:
@@ -128,12 +128,12 @@ class Replica:
 
     @property
     def leader_id(self) -> int:
-        """Who leads this epoch and can be fetched from, as far as we know: what others are told."""
+        """The leader of this epoch that is reported to peers and clients."""
         return reported_leader(self.state, self.saved)
 
     @property
     def voter_set(self) -> VoterSet:
-        """The newest voter set of the own log; before there is one, those who may found a quorum."""
+        """The newest voter set of the local log; before there is one, the founders."""
         latest = self.voters.latest
         return latest.current if latest is not None else self.founders
 
@@ -147,37 +147,39 @@ class Replica:
 
     @property
     def is_sole_voter(self) -> bool:
-        """Whether there is nobody to wait for before an election."""
+        """Whether this replica is the only voter, so that an election needs no other vote."""
         return self.voter_set.ids == (self.id,) and self.is_voter
 
     @property
     def is_recorded_voter(self) -> bool:
-        """Whether the newest voter record of the own log names this very folder."""
+        """Whether the newest voter record of the local log names this node with this directory id."""
         own = self.voter_set.by_id(self.id)
         return own is not None and own.key == self.identity
 
     @property
     def is_bootstrapping(self) -> bool:
-        """Whether no leader ever wrote a voter set, as far as the own log knows."""
+        """Whether the local log has no voter record yet."""
         return self.voters.latest is None
 
     @property
     def is_blank(self) -> bool:
-        """Whether this replica has nothing of any quorum and no permission to found one: no record, no epoch."""
+        """Whether this replica has no record, no epoch and no permission to bootstrap a quorum."""
         return self.end.offset == 0 and self.epoch == 0 and self.is_bootstrapping and not self.founders.voters
 
     @property
     def may_still_be_voter(self) -> bool:
-        """Whether the own log says "voter", whatever a leader said (hole 10), or its removal is not known to be
-        committed: those who stay may lack that record and would not get this node's vote, nor win without it
-        (Raft thesis 4.2.2). Pre-votes keep it from disturbing those who have a leader."""
+        """Whether the local log lists this replica as a voter (hole 10), or its removal is not known to be committed.
+
+        The remaining voters may lack the removal record and need this replica's vote to win (Raft thesis 4.2.2).
+        Pre-votes keep it from disrupting voters that have a leader.
+        """
         if self.voter_set.includes(self.identity):
             return True
         return self.voters.removal_offset(self.identity) >= max(0, self.committed)
 
     @property
     def may_campaign(self) -> bool:
-        """Whether an election timeout leads to an election."""
+        """Whether this replica starts an election on an election timeout."""
         if not self.may_still_be_voter or not self.may_lead or self.replaying or self.epoch == MAX_EPOCH:
             return False
         return not (self.catching_up and self.end.offset > 0)
@@ -186,7 +188,7 @@ class Replica:
     def may_lead(self) -> bool:
         return not self.storage_full and not self.shutting_down
 
-    # What we do in this step
+    # Effects of the current step
 
     def send(self, peer: int, request: Request) -> None:
         self.effects.send.append(Send(peer, request))
@@ -201,8 +203,7 @@ class Replica:
         self.effects.send_after_flush.append(Respond(reply, response))
 
     def transition_to(self, state: RoleState, saved: QuorumState) -> None:
-        """Change role, and with it perhaps what is saved. Raises InvariantViolation for what `roles` does "
-        "not allow."""
+        """Change role and save `saved`. Raises InvariantViolation for a transition that `roles` does not allow."""
         before, old = self.state.role, self.saved
         allowed = SAME_EPOCH_TRANSITIONS if saved.epoch == old.epoch else HIGHER_EPOCH_TRANSITIONS
         if saved.epoch < old.epoch or state.role not in allowed[before]:
@@ -227,20 +228,23 @@ class Replica:
     def append_control_records(
         self, records: tuple[LeaderChange | KRaftVersion | VoterAssignment, ...]
     ) -> None:
-        """Append control records of the own epoch; a voter set among them counts from now on."""
+        """Append control records in the current epoch; a voter set among them takes effect at once."""
         for position, record in enumerate(records):
             if isinstance(record, VoterAssignment):
                 self.apply_voters(self.end.offset + position, record)
         self.append(ControlBatch(records), OffsetAndEpoch(self.end.offset + len(records), self.epoch))
 
     def apply_voters(self, offset: int, assignment: VoterAssignment) -> None:
-        """Go by a voter record from now on. Raises InvariantViolation for one that changes more than one voter: two
-        majorities that do not meet could come of it (Raft thesis 4.1, hole 5)."""
+        """Apply a voter record from now on.
+
+        Raises InvariantViolation if it changes more than one voter: the old and the new set could then have disjoint
+        majorities (Raft thesis 4.1, hole 5).
+        """
         latest = self.voters.latest
         if latest is not None and count_changed_voters(latest.current, assignment.current) > 1:
             raise InvariantViolation(
-                f"the voter record at offset {offset} leads from {latest.current.ids} to "
-                f"{assignment.current.ids}: more than one voter at once"
+                f"the voter record at offset {offset} changes more than one voter: from {latest.current.ids} to "
+                f"{assignment.current.ids}"
             )
         self.voters.append(offset, assignment)
 
@@ -250,13 +254,13 @@ class Replica:
         self.end = end
 
     def commit(self, high_watermark: int) -> None:
-        """Records below `high_watermark` are committed; a lower one than known is ignored (hole 32)."""
+        """Advance the high watermark; a lower value than the current one is ignored (hole 32)."""
         if high_watermark > self.committed:
             self.committed = high_watermark
             self.effects.new_high_watermark = high_watermark
 
     def fetch_from(self, peer: int, *, max_wait_ms: int, read_round: int = 0) -> FetchRequest:
-        """Ask `peer` for what follows the own log. It leaves after the flush: it says what is durable here."""
+        """Fetch from `peer` at the log end, after the flush, since the fetch acknowledges everything below it."""
         request = FetchRequest(
             self.identity,
             self.epoch,
@@ -274,42 +278,48 @@ class Replica:
     # Random waits
 
     def election_timeout(self) -> float:
-        """Now + a uniform wait in [T, 2T) (Raft paper 5.2: split votes are rare)."""
+        """Now + a uniform wait in [T, 2T) (Raft paper 5.2: keeps split votes rare)."""
         timeout = self.settings.election_timeout_ms
         return self.now + timeout + self.randrange(max(1, timeout))
 
     def fetch_timeout(self) -> float:
-        """Now + the fetch timeout and a random part: a leader answers its followers at the same moments, and
-        without it they would all give it up at the same moment and split the vote."""
+        """Now + the fetch timeout and a random jitter.
+
+        A leader responds to its followers at the same moments; without jitter they would all time out together and
+        split the vote.
+        """
         return self.now + self.settings.fetch_timeout_ms + self.randrange(self.max_jitter_ms)
 
     @property
     def max_jitter_ms(self) -> int:
-        """The bound of random waits that only keep several replicas from campaigning at once."""
+        """Upper bound of the random waits that keep replicas from campaigning at the same moment."""
         return max(1, self.settings.election_timeout_ms // 4)
 
     def extend_grace(self, duration_ms: float) -> float:
-        """How much of the time for which this node stood still others get: in all no more than a fetch timeout until
-        they are heard of, so that somebody who is gone is found out by a node that is always busy, too."""
+        """Return how much of a stall of this node to add to the others' timeouts.
+
+        Until the next contact the sum is at most one fetch timeout, so that a node that is always busy still detects
+        failed peers.
+        """
         grace_ms = max(0.0, min(duration_ms, self.settings.fetch_timeout_ms - self.stall_grace_ms))
         self.stall_grace_ms += grace_ms
         return grace_ms
 
     def election_backoff(self) -> float:
-        """Now + the wait after a failed election: 100 ms times a random part of 2^failures, bounded."""
+        """Now + the wait after a failed election: 100 ms times a random number below 2^failures, bounded."""
         self.failed_elections += 1
         step = self.randrange(2 << min(20, self.failed_elections - 1))
         return self.now + min(100 * step + self.randrange(50), self.settings.election_backoff_max_ms)
 
     def retry_after(self, attempts: int) -> float:
-        """Now + exponential back-off with a jitter of a fifth (KIP-580); `attempts` have failed before."""
+        """Now + exponential backoff with 20 % jitter (KIP-580) after `attempts` earlier failures."""
         wait = min(self.settings.retry_backoff_max_ms, self.settings.retry_backoff_ms << min(attempts, 20))
         return self.now + wait * 4 // 5 + self.randrange(max(1, wait * 2 // 5))
 
-    # What others are told
+    # Responses to peers
 
     def fetch_error(self, epoch: int) -> ErrorCode:
-        """Why a fetch at `epoch` is not served by this replica; NONE for a leader of that epoch."""
+        """The error for a fetch in `epoch`; NONE if this replica leads that epoch."""
         if self.shutting_down:
             return ErrorCode.BROKER_NOT_AVAILABLE
         if epoch < self.epoch:
@@ -319,12 +329,12 @@ class Replica:
         return ErrorCode.NONE if self.state.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def known_peers(self) -> list[int]:
-        """Ids of all other nodes that can be asked, in order."""
+        """Sorted ids of all other nodes with a known address."""
         ids = {voter.key.id for voter in self.voter_set.voters if voter.endpoints} | set(self.peers)
         return sorted(ids - {self.id})
 
     def discovered_key(self, node_id: int) -> ReplicaKey:
-        """The replica that runs as `node_id` now, as far as gossip told."""
+        """The replica that runs as `node_id` according to discovery; a zero directory id if unknown."""
         if node_id == self.id:
             return self.identity
         peer = self.peers.get(node_id)

@@ -1,19 +1,19 @@
-"""The roles of a replica, which may follow which, and what each remembers while it lasts.
+"""The roles of a replica, the transitions between them, and the state of each.
 
-    start --> UNATTACHED | FOLLOWER | RESIGNED     (what the saved state says)
+    start --> UNATTACHED | FOLLOWER | RESIGNED     (from the saved state)
 
     within one epoch
-        UNATTACHED  --> UNATTACHED (gave its vote), PROSPECTIVE (election timeout), FOLLOWER (leader found)
-        PROSPECTIVE --> UNATTACHED (gave its vote, or pre-vote lost), FOLLOWER (leader found, or pre-vote lost)
-        CANDIDATE   --> LEADER (majority), PROSPECTIVE (lost, after back-off), FOLLOWER (leader found)
-        FOLLOWER    --> PROSPECTIVE (leader silent), UNATTACHED (leader silent and it may not campaign)
-        LEADER      --> RESIGNED (shutdown, full disk, no majority fetches, no voter any more)
+        UNATTACHED  --> UNATTACHED (granted its vote), PROSPECTIVE (election timeout), FOLLOWER (leader found)
+        PROSPECTIVE --> UNATTACHED (granted its vote, or pre-vote lost), FOLLOWER (leader found, or pre-vote lost)
+        CANDIDATE   --> LEADER (majority), PROSPECTIVE (lost, after backoff), FOLLOWER (leader found)
+        FOLLOWER    --> PROSPECTIVE (fetch timeout), UNATTACHED (fetch timeout, may not campaign)
+        LEADER      --> RESIGNED (shutdown, full disk, no fetches from a majority, removed from the voters)
     with a higher epoch
         any         --> UNATTACHED, FOLLOWER
         PROSPECTIVE --> CANDIDATE (majority of pre-votes)
 
-Observers are UNATTACHED or FOLLOWER. A leader never follows in its own epoch, an epoch never falls. The source is
-KIP-595 with the states that KIP-996 and shipped Kafka added.
+Observers are UNATTACHED or FOLLOWER. A leader never follows in its own epoch; the epoch never decreases. Based on
+KIP-595, with the states that KIP-996 and Kafka added later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quorumd.raft.read_index import ReadRounds
 
 
 class Role(Enum):
-    # Enum hashes by name, in Python; roles key the table that every event goes through.
+    # Enum's own hash runs in Python, and every event is dispatched through a dict keyed by role.
     __hash__ = object.__hash__
 
     UNATTACHED = "unattached"
@@ -61,7 +61,7 @@ HIGHER_EPOCH_TRANSITIONS: dict[Role, tuple[Role, ...]] = {
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows an epoch and no leader to fetch from; asks around by fetching from anybody."""
+    """Has an epoch but no leader; looks for the leader by fetching from random nodes."""
 
     election_deadline: float
     fetch_at: float
@@ -79,12 +79,12 @@ class Unattached:
 
 @dataclass(slots=True)
 class Ballot:
-    """One round of asking the other voters for their (pre-)votes; `granted` begins with the own, if it counts."""
+    """One round of vote or pre-vote requests. `granted` starts with the replica's own vote if it is a voter."""
 
     granted: list[int]
     rejected: list[int] = field(default_factory=list)
     unreachable: list[int] = field(default_factory=list)
-    """Nobody listened at their address when they were asked last."""
+    """Voters that refused the last connection."""
     in_flight: dict[int, VoteRequest] = field(default_factory=dict)
     retry_at: dict[int, float] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Ballot:
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks for pre-votes at its current epoch (KIP-996). Nothing of it is saved."""
+    """Requests pre-votes in its current epoch (KIP-996). Not persisted."""
 
     election_deadline: float
     ballot: Ballot
@@ -108,7 +108,7 @@ class Prospective:
 
 @dataclass(slots=True)
 class Candidate:
-    """Voted for itself in a new epoch. After it lost it waits out its back-off here, vote kept (hole 15)."""
+    """Voted for itself in a new epoch. After a loss it backs off in this role and keeps its vote (hole 15)."""
 
     election_deadline: float
     ballot: Ballot
@@ -131,24 +131,24 @@ class Follower:
 
     leader_id: int
     fetch_deadline: float
-    """Without a successful fetch until then the leader counts as dead."""
+    """The time at which the leader counts as failed unless a fetch succeeds before."""
     fetch_at: float
     fetch: FetchRequest | None = None
     attempts: int = 0
     last_success: float = -inf
     fetch_sent: float = -inf
-    """When the fetch, of records or of a piece of a snapshot, was sent that waits for its response or had it last."""
+    """When the latest fetch, of records or of a snapshot chunk, was sent."""
     leader_confirmed_at: float = -inf
-    """When the fetch was sent that the leader served last: it led at that time or later."""
+    """When the last fetch that the leader served was sent: the leader led at that time or later."""
     leader_high_watermark: int = -1
-    """As of the last response."""
+    """From the last response."""
     leader_lost: bool = False
     """The leader refused a connection, resigned or is shutting down: pre-votes may be granted at once."""
     read_round: int = 0
     snapshot: OffsetAndEpoch | None = None
-    """Fetched in place of records."""
+    """The snapshot being fetched in place of records."""
     snapshot_fetch: SnapshotRequest | None = None
-    """Asks for a piece of it."""
+    """The FetchSnapshot request in flight."""
 
     @property
     def role(self) -> Role:
@@ -156,7 +156,7 @@ class Follower:
 
     @property
     def fetch_in_flight(self) -> bool:
-        """Whether the leader was asked and has not answered yet."""
+        """Whether a request to the leader is in flight."""
         return self.fetch is not None or self.snapshot_fetch is not None
 
     @property
@@ -164,7 +164,7 @@ class Follower:
         return min(self.fetch_deadline, inf if self.fetch_in_flight else self.fetch_at)
 
     def record_success(self, now: float, fetch_deadline: float) -> None:
-        """The leader has answered and served."""
+        """Record that the leader served a fetch."""
         self.last_success = now
         self.leader_confirmed_at = self.fetch_sent
         self.fetch_deadline = fetch_deadline
@@ -174,10 +174,10 @@ class Follower:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and will write nothing more in it; memory only, a restart of a leader comes back here.
+    """Led this epoch and writes nothing more in it. Not persisted; a leader restarts in this role.
 
-    Looks for the next leader from `fetch_at` on, without leaving the epoch: that would take those along who fetch
-    here, while they are about to elect.
+    Looks for the next leader from `fetch_at` on without changing its epoch: a new epoch would spread to the replicas
+    that fetch from here while they hold an election.
     """
 
     election_deadline: float
@@ -196,31 +196,31 @@ class Resigned:
 
 @dataclass(slots=True)
 class Progress:
-    """What the leader knows of one other replica."""
+    """The leader's view of one other replica."""
 
     key: ReplicaKey
     last_fetch: float
-    """When it last fetched; for a voter that never did, when the leader took office."""
+    """When it last fetched; for a voter that never did, when the leader's epoch started."""
     has_fetched: bool = False
     """Whether it has fetched in this epoch."""
     end_offset: int = -1
     last_caught_up: float = -inf
-    """When it last had all that the leader had (KIP-595, DescribeQuorum)."""
+    """When it last had everything up to the leader's log end offset (KIP-595, DescribeQuorum)."""
     leader_end_at_last_fetch: int = -1
     read_round: int = 0
-    """The newest round that it is known to have fetched in."""
+    """The newest read round in which it is known to have fetched."""
     supports_read_rounds: bool = True
-    """Whether its fetches can say so."""
+    """Whether its fetches carry a read round."""
     observed_directory_id: KafkaUuid = ZERO_UUID
-    """What its fetches call themselves, where the voter record has no directory id yet."""
+    """The directory id in its fetches, while the voter record has none."""
     begin_request: BeginEpochRequest | None = None
-    """The BeginQuorumEpoch that is under way to it."""
+    """The BeginQuorumEpoch request in flight to it."""
     begin_epoch_attempts: int = 0
 
 
 @dataclass(slots=True)
 class DelayedFetch:
-    """A fetch that waits for something to answer with."""
+    """A fetch that waits for records (long poll)."""
 
     reply: Any
     request: FetchRequest
@@ -229,12 +229,12 @@ class DelayedFetch:
 
 @dataclass(slots=True)
 class PendingVoterChange:
-    """A request for other voters whose record is in the log and not committed yet."""
+    """A voter change whose record is in the log but not yet committed."""
 
     token: Any
     offset: int
     ack_on_commit: bool
-    """False: it is answered as soon as the record is durable here."""
+    """False: respond as soon as the record is flushed locally."""
 
 
 @dataclass(slots=True)
@@ -244,23 +244,23 @@ class Leader:
     epoch_start: int
     """Offset of the first record of this epoch."""
     in_voter_set: bool
-    """A leader that is no voter (any more) does not count itself."""
+    """A leader that is not a voter, because it is being removed, does not count itself."""
     voters: dict[int, Progress]
     """The other voters by node id."""
     check_quorum_deadline: float
     begin_epoch_deadline: float
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     high_watermark: int = -1
-    """-1 until a record of this epoch is on a majority (hole 31)."""
+    """-1 until a majority has a record of this epoch (hole 31)."""
     reads: ReadRounds = field(default_factory=ReadRounds)
     delayed: dict[ReplicaKey, DelayedFetch] = field(default_factory=dict)
     delayed_consumers: list[DelayedFetch] = field(default_factory=list)
     next_delay_expiry: float = inf
-    """No parked fetch is due before this."""
+    """No delayed fetch expires before this."""
     voter_record_incomplete: bool = True
-    """Something was learned that may complete the voter record (directory ids, endpoints)."""
+    """A directory id or endpoint may be missing in the voter record or have changed."""
     reassignment_in_progress: bool = False
-    """Whether the newest voter record has a target."""
+    """Whether the newest voter record has target voters."""
     pending_changes: list[PendingVoterChange] = field(default_factory=list)
 
     @property

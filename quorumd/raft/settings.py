@@ -1,4 +1,4 @@
-"""What an operator can set of the quorum; defaults are Kafka's."""
+"""Settings of the quorum, with Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class RaftSettings:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 * 1024 * 1024
     snapshot_max_bytes: int = 1024 * 1024
-    """How much of a snapshot one FetchSnapshot asks for."""
+    """Maximum bytes per FetchSnapshot request."""
     high_watermark_linger_ms: int = 5
-    """How long a parked fetch may wait before it is told of a higher watermark when no record wakes it."""
+    """How long a delayed fetch waits for records after the high watermark advanced."""
     observer_session_ms: int = 300_000
-    """Observers not heard of for this long are dropped from DescribeQuorum."""
+    """Observers that have not fetched for this long are dropped from DescribeQuorum."""

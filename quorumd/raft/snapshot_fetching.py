@@ -1,7 +1,7 @@
-"""The follower's side of snapshots: fetched piece by piece, checked whole, taken in place of the log (KIP-630).
+"""The follower's side of FetchSnapshot: fetch in chunks, verify, replace the log (KIP-630).
 
-While a snapshot is fetched, nothing else is. Its bytes are kept by the caller, so a fetch goes on where it was
-after a new leader or a restart, if that leader has the same snapshot.
+While a snapshot is fetched, no records are. The caller stores the bytes, so a fetch resumes after a new leader or a
+restart if the leader has the same snapshot.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from quorumd.raft.voters import VoterAssignment, VoterHistory
 
 
 def start_snapshot_fetch(replica: Replica, state: Follower, snapshot: OffsetAndEpoch) -> None:
-    """The leader says that its log does not reach back to the own one: fetch what came before.
+    """Fetch the snapshot that the leader named, because its log starts above the end of the local log.
 
-    Not while another one is checked, nor one that brings nothing: then records are asked for again in a moment,
-    which keeps both sides in touch. Raises InvariantViolation for one that would take back what was committed.
+    While another snapshot is verified, or if this one is not ahead of the log, schedule a fetch of records instead.
+    Raises InvariantViolation if the snapshot ends below the high watermark.
     """
     ensure_covers_committed(replica, snapshot)
     if replica.unverified_snapshot is None and is_ahead(snapshot, replica.end):
@@ -39,7 +39,7 @@ def send_snapshot_fetch(replica: Replica, state: Follower, snapshot: OffsetAndEp
 
 
 def handle_snapshot_response(replica: Replica, state: Follower, event: ResponseReceived) -> None:
-    """Keep what came and ask for the next piece; fetch records again where the snapshot is not to be had."""
+    """Store the chunk and request the next one; fetch records again if the snapshot is not available."""
     response, request = event.response, event.request
     assert isinstance(response, SnapshotResponse)
     assert isinstance(request, SnapshotRequest)
@@ -52,7 +52,7 @@ def handle_snapshot_response(replica: Replica, state: Follower, event: ResponseR
     elif response.error is ErrorCode.NONE and is_expected_chunk(request, response):
         apply_chunk(replica, state, request, response)
     elif response.error is ErrorCode.POSITION_OUT_OF_RANGE and request.position > 0:
-        # What was here of it is no beginning of the leader's, or was whole when this node went down.
+        # The stored bytes are no prefix of the leader's snapshot, or were complete when this node stopped.
         send_snapshot_fetch(replica, state, request.snapshot, 0)
     elif response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE):
         on_leader_lost(replica, state)
@@ -62,7 +62,7 @@ def handle_snapshot_response(replica: Replica, state: Follower, event: ResponseR
 
 
 def is_expected_chunk(request: SnapshotRequest, response: SnapshotResponse) -> bool:
-    """Whether the answer is a piece of what was asked for, and not an empty one that leads nowhere."""
+    """Whether the response has the requested bytes, and at least one unless the snapshot is complete."""
     same = (response.snapshot, response.position) == (request.snapshot, request.position)
     end = response.position + len(response.data)
     return same and (end == response.size or (bool(response.data) and end < response.size))
@@ -96,9 +96,10 @@ def handle_snapshot_failure(replica: Replica, state: Follower, event: PeerReques
 
 
 def handle_snapshot_checked(replica: Replica, state: RoleState, event: SnapshotChecked) -> None:
-    """A whole snapshot, or none: take it in place of the log if it still brings anything.
+    """Replace the log with a verified snapshot if it is still ahead of the log; retry later if it was corrupt.
 
-    Whoever leads now: a snapshot has only what is committed. Who campaigns leaves it, votes for the old log count.
+    The current leader does not matter: a snapshot contains only committed records. A campaigning replica ignores the
+    snapshot, since its votes were granted for the old log.
     """
     if replica.unverified_snapshot == event.snapshot:
         replica.unverified_snapshot = None
@@ -113,28 +114,30 @@ def handle_snapshot_checked(replica: Replica, state: RoleState, event: SnapshotC
 
 
 def restart_snapshot_fetch_later(replica: Replica, state: Follower, snapshot: OffsetAndEpoch) -> None:
-    """Its bytes are gone. The disk may be full and stay so: not at once."""
+    """Fetch again after a backoff, since the disk may still be full."""
     if state.snapshot == snapshot:
         state.snapshot = state.snapshot_fetch = None
     state.fetch_at = replica.now + replica.settings.retry_backoff_max_ms
 
 
 def is_ahead(snapshot: OffsetAndEpoch, end: OffsetAndEpoch) -> bool:
-    """Whether a snapshot is of more than a log that ends at `end` has, or of a later epoch."""
+    """Whether a snapshot ends in a later epoch than `end`, or at a higher offset of the same epoch."""
     return (snapshot.epoch, snapshot.offset) > (end.epoch, end.offset)
 
 
 def ensure_covers_committed(replica: Replica, snapshot: OffsetAndEpoch) -> None:
-    """Raises InvariantViolation for a snapshot of less than what is committed."""
+    """Raise InvariantViolation for a snapshot that ends below the high watermark."""
     if snapshot.offset < replica.committed:
         raise InvariantViolation(
-            f"a snapshot that ends at {snapshot.offset} is below the high watermark {replica.committed}"
+            f"the snapshot ends at offset {snapshot.offset}, below the high watermark {replica.committed}"
         )
 
 
 def install(replica: Replica, snapshot: OffsetAndEpoch, voters: VoterAssignment) -> None:
-    """The snapshot takes the place of the log: all below its end is committed. Raises InvariantViolation for one that
-    would take back what was committed."""
+    """Replace the log with the snapshot and commit everything below its end.
+
+    Raises InvariantViolation if the snapshot ends below the high watermark.
+    """
     ensure_covers_committed(replica, snapshot)
     replica.effects.reset_to_snapshot = snapshot
     replica.end = snapshot
@@ -147,7 +150,7 @@ def install(replica: Replica, snapshot: OffsetAndEpoch, voters: VoterAssignment)
 
 
 def schedule_next_fetch(replica: Replica, state: Follower) -> None:
-    """Ask the leader now and then, so that neither side gives the other up."""
+    """Fetch again after the usual long-poll wait, to stay in contact with the leader."""
     state.fetch_at = replica.now + replica.settings.fetch_max_wait_ms
 
 
@@ -157,7 +160,7 @@ def retry_fetch_later(replica: Replica, state: Follower) -> None:
 
 
 def on_leader_lost(replica: Replica, state: Follower) -> None:
-    """The leader is gone for certain: wait only long enough not to collide with the other followers."""
+    """Campaign soon, since the leader is gone; a random wait avoids collisions with other followers."""
     if not state.leader_lost:
         state.leader_lost = True
         wait = replica.randrange(replica.max_jitter_ms)

@@ -1,4 +1,4 @@
-"""The role that a replica takes up when its process starts, from what it saved (KIP-595, "Start procedure")."""
+"""The role of a replica when its process starts, from the saved state (KIP-595, "Start procedure")."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from quorumd.raft.transitions import become_follower
 
 
 def restore_role(replica: Replica) -> None:
-    """Resume in the saved epoch, or in that of the log where the log is ahead.
+    """Resume in the saved epoch, or in the last epoch of the log if that is higher.
 
-    A leader comes back resigned: it must not write twice to one (offset, epoch) (hole 12). A candidate comes back
-    with its vote and without its candidacy: whether it had won already is not known.
+    A leader restarts resigned, as it must not write the same (offset, epoch) twice (hole 12). A candidate keeps its
+    vote but not its candidacy: it may already have won.
     """
     saved = replica.saved
     if replica.end.epoch > saved.epoch:

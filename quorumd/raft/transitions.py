@@ -1,4 +1,4 @@
-"""Moves between roles that any role can make: a newer epoch, a leader found.
+"""Transitions that any role can make: a newer epoch, a leader found.
 
 `become_prospective` and `become_candidate` are in `candidate`, `become_leader` and `resign` in `leader`.
 """
@@ -17,10 +17,10 @@ from quorumd.raft.roles import Candidate, Follower, Leader, Prospective, Role, U
 def become_unattached(
     replica: Replica, epoch: int, voted: ReplicaKey | None = None, election_deadline: float | None = None
 ) -> None:
-    """Leave for `epoch` with no leader known, or stay in the own epoch having voted for `voted`.
+    """Enter `epoch` without a known leader, or stay in the current epoch after voting for `voted`.
 
-    A granted vote restarts the election timer (Raft paper 5.2). Seeing a newer epoch does not, or a peer that
-    cannot win would keep those from campaigning that can.
+    A granted vote restarts the election timer (Raft paper 5.2). A newer epoch does not: otherwise a peer that cannot
+    win would keep electable replicas from campaigning.
     """
     old = replica.state
     deadline = replica.election_timeout() if election_deadline is None else election_deadline
@@ -34,7 +34,7 @@ def become_unattached(
 
 
 def become_follower(replica: Replica, leader_id: int, epoch: int) -> None:
-    """Follow `leader_id` and fetch from it at once. Keeps a vote of that epoch (hole 13)."""
+    """Follow `leader_id` and fetch from it at once. A vote in that epoch is kept (hole 13)."""
     old = replica.state
     voted = replica.saved.voted if epoch == replica.epoch else None
     replica.failed_elections = 0
@@ -51,17 +51,14 @@ def fetch_from_leader(replica: Replica, state: Follower) -> None:
 
 
 def observe(replica: Replica, epoch: int, leader_id: int) -> None:
-    """Take in what somebody says about the leader (KIP-595: every answer piggybacks leader and epoch).
+    """Apply the leader and epoch that every response carries (KIP-595).
 
-    Raises InvariantViolation for a second leader in the own epoch.
+    Raises InvariantViolation for a second leader in the current epoch.
     """
     if epoch > replica.epoch:
         if leader_id == NO_NODE and replica.is_blank:
-            return  # of founders perhaps, who must still find it blank; whoever has a log says so to discovery
-        if leader_id in (
-            NO_NODE,
-            replica.id,
-        ):  # self: an earlier life of this node led it, with a state now lost
+            return  # The sender may be a founder, and founders must find this replica blank.
+        if leader_id in (NO_NODE, replica.id):  # Own id: this node led it before its state was lost.
             become_unattached(replica, epoch)
         else:
             become_follower(replica, leader_id, epoch)
@@ -76,20 +73,19 @@ def observe(replica: Replica, epoch: int, leader_id: int) -> None:
 
 
 def knows_leader(replica: Replica) -> bool:
-    """Whether the own epoch is known to have a leader, alive or not."""
+    """Whether the current epoch has a known leader, alive or not."""
     return replica.saved.leader_id != NO_NODE
 
 
 def ensure_single_leader(replica: Replica, leader_id: int) -> None:
-    """Raises InvariantViolation if the own epoch has another leader than `leader_id` (Raft paper: election "
-    "safety)."""
+    """Raise InvariantViolation if the current epoch has another leader (Raft paper 5.2, election safety)."""
     known = replica.saved.leader_id
     if known != NO_NODE and known != leader_id:
         raise InvariantViolation(f"two leaders in epoch {replica.epoch}: {known} and {leader_id}")
 
 
 def on_leadership_lost(replica: Replica, old: object) -> None:
-    """Tell those who wait for a leader that it is none any longer."""
+    """Fail the reads, voter changes and delayed fetches that wait for the former leader."""
     if not isinstance(old, Leader):
         return
     replica.effects.reads_failed += old.reads.drain()
@@ -97,7 +93,7 @@ def on_leadership_lost(replica: Replica, old: object) -> None:
         VoterChangeResult(
             pending.token,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            "The leader changed before this was committed: look whether it was.",
+            "The leader changed before the voter record was committed; describe the quorum to see its voters.",
         )
         for pending in old.pending_changes
     ]

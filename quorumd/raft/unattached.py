@@ -31,10 +31,10 @@ def handle_timer(replica: Replica, state: Unattached, event: TimerFired) -> None
 
 
 def search_leader(replica: Replica, state: Unattached | Resigned) -> None:
-    """Fetch from somebody: the answer says who leads, and if it was the leader it costs nothing.
+    """Fetch from a random node: the response names the leader, or has records if that node leads.
 
-    Every other time, the first one included, from one of the voters: the leader is among them, and the others hear of
-    it first. In between from anybody, as the voters that the own log knows may be long gone.
+    Every other attempt, starting with the first, goes to a voter: the leader is a voter, and voters learn of a new
+    leader first. The others go to any node, as the voters in the local log may be long gone.
     """
     peers = replica.known_peers()
     if state.attempts % 2 == 0:
@@ -69,7 +69,7 @@ def handle_peer_discovered(replica: Replica, state: Unattached, event: PeerDisco
 
 
 def handle_replay_completed(replica: Replica, state: Unattached, event: ReplayCompleted) -> None:
-    """There may have been no leader for long: an election is due, and whoever is ready first may win it."""
+    """Campaign soon: the quorum may have been without a leader while its voters replayed their logs."""
     defaults.handle_replay_completed(replica, state, event)
     wait = 0 if replica.is_sole_voter else replica.randrange(replica.settings.election_timeout_ms)
     state.election_deadline = min(state.election_deadline, replica.now + wait)
@@ -78,7 +78,7 @@ def handle_replay_completed(replica: Replica, state: Unattached, event: ReplayCo
 def handle_founding_permitted(
     replica: Replica, state: Unattached | Resigned, event: FoundingPermitted
 ) -> None:
-    """At the first start of a cluster there is no leader to wait for: elect one."""
+    """Campaign soon: a new cluster has no leader to wait for."""
     defaults.handle_founding_permitted(replica, state, event)
     if replica.is_sole_voter:
         state.election_deadline = replica.now
@@ -88,8 +88,10 @@ def handle_founding_permitted(
 
 
 def handle_resigned_timer(replica: Replica, state: Resigned, event: TimerFired) -> None:
-    """No successor showed up: the next epoch is free for all, this replica included. Who may not campaign, as it is
-    no voter any more, disturbs nobody there: it alone could lead the epoch before."""
+    """Enter the next epoch if no successor was found, to campaign in it.
+
+    A removed voter may do so too, although it does not campaign: no other replica could lead the previous epoch.
+    """
     if replica.shutting_down or replica.epoch == MAX_EPOCH:
         state.election_deadline = inf
     elif replica.now >= state.election_deadline:

@@ -1,8 +1,8 @@
-"""The leader's voters: what is asked of them, the steps towards a target, and keeping the voter record complete.
+"""The leader's side of voter changes: requests, steps towards target voters, and completing the voter record.
 
 KIP-595 draft (AlterQuorum), KIP-853 (AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter), Raft thesis chapter 4. A voter
-record counts from its append (hole 5). A record that changes who votes is only appended after a commit of the own
-epoch and of the record before it (hole 7).
+record takes effect when it is appended (hole 5). A record that adds or removes a voter is appended only after a
+record of the leader's epoch and the previous voter record are committed (hole 7).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHECK_QUORUM_FACTOR = 1.5
 
 
 class VoterChangeRejected(Exception):
-    """Why a request for other voters is not carried out."""
+    """A voter change is rejected, with an error code and message for the response."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -35,24 +35,26 @@ class VoterChangeRejected(Exception):
 
 
 def reject_voter_change(replica: Replica, state: RoleState, event: VoterChangeRequested) -> None:
-    """Only the leader changes voters."""
+    """Reject a voter change while not leading."""
     replica.effects.voter_change_results.append(not_leader(event.token))
 
 
 def not_leader(token: object) -> VoterChangeResult:
     return VoterChangeResult(
-        token, ErrorCode.NOT_LEADER_OR_FOLLOWER, "This node is not the leader of the quorum."
+        token,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        "This node is not the leader of the quorum; retry on the leader.",
     )
 
 
 def handle_voter_change(replica: Replica, leader: Leader, event: VoterChangeRequested) -> None:
-    """Append the record that was asked for; the answer waits until it is committed."""
+    """Append the voter record for a request; the response waits until it is committed."""
     change = event.change
     try:
         if leader.high_watermark < 0:
             raise VoterChangeRejected(
                 ErrorCode.REQUEST_TIMED_OUT,
-                "The leader has not committed anything in its epoch yet: try again.",
+                "The leader has not yet committed a record in its epoch; retry.",
             )
         if isinstance(change, SetTargetVoters):
             assignment = target_assignment(replica, leader, change)
@@ -74,19 +76,24 @@ def handle_voter_change(replica: Replica, leader: Leader, event: VoterChangeRequ
 
 
 def target_assignment(replica: Replica, leader: Leader, change: SetTargetVoters) -> VoterAssignment | None:
-    """Only the target changes, so this is allowed whatever is not committed yet (hole 35). None: nothing to do."""
+    """The record that sets a new target, None if nothing changes.
+
+    It leaves the current voters as they are, so it may follow an uncommitted voter record (hole 35).
+    """
     latest = latest_voters(replica)
     if change.ids is None:
         return VoterAssignment(latest.current) if latest.target is not None else None
     ids = tuple(sorted(change.ids))
     if not ids or ids[0] < 0 or len(set(ids)) != len(ids):
-        raise VoterChangeRejected(ErrorCode.INVALID_REQUEST, f"The target {list(ids)} is no set of node ids.")
+        raise VoterChangeRejected(
+            ErrorCode.INVALID_REQUEST, f"The target {list(ids)} is not a set of node ids."
+        )
     known = {*replica.peers, *latest.current.ids}
     unknown = [node_id for node_id in ids if node_id not in known]
     if unknown:
         raise VoterChangeRejected(
             ErrorCode.INVALID_REQUEST,
-            f"Nobody knows where the nodes {unknown} are reached: start them with bootstrap.servers first.",
+            f"The addresses of nodes {unknown} are unknown; start them with bootstrap.servers first.",
         )
     ready, active = ready_replicas(replica, leader), active_voters(replica, leader)
     if stale_voters(latest.current, ids, ready, active):
@@ -97,68 +104,69 @@ def target_assignment(replica: Replica, leader: Leader, change: SetTargetVoters)
 def single_change_assignment(
     replica: Replica, leader: Leader, change: AddVoter | RemoveVoter
 ) -> VoterAssignment | None:
-    """One voter more or less, as asked for by name (KIP-853)."""
+    """The record that adds or removes the given voter (KIP-853)."""
     latest = latest_voters(replica)
     if replica.voters.latest_offset >= leader.high_watermark:
         raise VoterChangeRejected(
-            ErrorCode.REQUEST_TIMED_OUT, "Another change of the voters is not committed yet: try again."
+            ErrorCode.REQUEST_TIMED_OUT, "The previous voter change is not yet committed; retry."
         )
     if latest.target is not None:
         raise VoterChangeRejected(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"The voters are being reassigned to {list(latest.target)}: wait for its end, or cancel it.",
+            f"The voters are being reassigned to {list(latest.target)}; wait until that completes, or cancel it.",
         )
     if isinstance(change, RemoveVoter):
         found = latest.current.by_id(change.key.id)
         if found is None or found.key != change.key or len(latest.current.voters) == 1:
             raise VoterChangeRejected(
-                ErrorCode.VOTER_NOT_FOUND, f"{describe_key(change.key)} is no voter that could be removed."
+                ErrorCode.VOTER_NOT_FOUND,
+                f"{describe_key(change.key)} is not a voter, or is the only one, and cannot be removed.",
             )
-        left = latest.current.without(change.key.id)
-        if not left.is_majority(active_voters(replica, leader)):
+        remaining = latest.current.without(change.key.id)
+        if not remaining.is_majority(active_voters(replica, leader)):
             raise VoterChangeRejected(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"Of the voters {list(left.ids)} that would be left no majority fetches: start them first.",
+                f"No majority of the remaining voters {list(remaining.ids)} fetches; start them first.",
             )
-        return VoterAssignment(left)
+        return VoterAssignment(remaining)
     voter = change.voter
     if voter.key.id < 0 or voter.key.directory_id == ZERO_UUID or not voter.endpoints:
         raise VoterChangeRejected(
-            ErrorCode.INVALID_REQUEST, "A voter has a node id, a directory id and an endpoint."
+            ErrorCode.INVALID_REQUEST, "A voter needs a node id, a directory id and an endpoint."
         )
     if (known := latest.current.by_id(voter.key.id)) is not None:
         raise VoterChangeRejected(
             ErrorCode.DUPLICATE_VOTER,
-            f"Node {voter.key.id} is a voter already, with directory id {known.key.directory_id}: if that disk was "
-            "replaced, remove this voter first, or ask for all voters by their ids (AlterQuorum).",
+            f"Node {voter.key.id} is already a voter, with directory id {known.key.directory_id}; if that disk was "
+            "replaced, remove that voter first, or set the target voters by id (AlterQuorum).",
         )
     observer = leader.observers.get(voter.key)
     if observer is None or not is_caught_up(replica, observer):
         raise VoterChangeRejected(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{describe_key(voter.key)} has not caught up with the leader: try again.",
+            f"{describe_key(voter.key)} has not caught up with the leader; retry.",
         )
     return VoterAssignment(latest.current.with_voter(voter))
 
 
 def endpoints_assignment(replica: Replica, leader: Leader, change: UpdateVoter) -> VoterAssignment | None:
-    """A voter is reached elsewhere: who votes does not change."""
+    """The record with a voter's new endpoints, None if they are unchanged (KIP-853)."""
     error = replica.fetch_error(change.epoch)
     if error is not ErrorCode.NONE:
         raise VoterChangeRejected(error, f"The epoch is {replica.epoch}, not {change.epoch}.")
     latest, voter = latest_voters(replica), change.voter
     found = latest.current.by_id(voter.key.id)
     if found is None or not found.key.matches(voter.key):
-        raise VoterChangeRejected(ErrorCode.VOTER_NOT_FOUND, f"{describe_key(voter.key)} is no voter.")
+        raise VoterChangeRejected(ErrorCode.VOTER_NOT_FOUND, f"{describe_key(voter.key)} is not a voter.")
     if not voter.endpoints:
-        raise VoterChangeRejected(ErrorCode.INVALID_REQUEST, "A voter has an endpoint.")
+        raise VoterChangeRejected(ErrorCode.INVALID_REQUEST, "A voter needs an endpoint.")
     if found.endpoints == voter.endpoints:
         return None
     return VoterAssignment(latest.current.with_voter(Voter(found.key, voter.endpoints)), latest.target)
 
 
 def complete_voter_changes(replica: Replica, leader: Leader) -> None:
-    """Tell those who asked for a record that it is committed now, or, where they wait for no more, durable here."""
+    """Complete the voter changes whose record is committed or, if `ack_on_commit` is unset, flushed locally."""
     waiting, leader.pending_changes = leader.pending_changes, []
     for pending in waiting:
         acked_offset = leader.high_watermark if pending.ack_on_commit else replica.flushed
@@ -168,11 +176,11 @@ def complete_voter_changes(replica: Replica, leader: Leader) -> None:
             leader.pending_changes.append(pending)
 
 
-# Steps that the leader makes by itself
+# Steps of a reassignment
 
 
 def advance_voters(replica: Replica, leader: Leader) -> None:
-    """Make the next step towards the target, or complete the record, once the newest voter record is committed."""
+    """Once the newest voter record is committed, append the next step towards the target, or fill in the record."""
     if not (leader.reassignment_in_progress or leader.voter_record_incomplete):
         return
     if replica.voters.latest_offset >= leader.high_watermark or replica.effects.append is not None:
@@ -190,7 +198,7 @@ def advance_voters(replica: Replica, leader: Leader) -> None:
 
 
 def append_voters(replica: Replica, leader: Leader, assignment: VoterAssignment) -> None:
-    """Append a voter record and go by it from now on. Who votes newly is told who leads (hole 34)."""
+    """Append a voter record, apply it and send BeginQuorumEpoch to new voters (hole 34)."""
     before = frozenset(leader.voters)
     replica.append_control_records((assignment,))
     apply_voter_set(replica, leader)
@@ -201,7 +209,7 @@ def append_voters(replica: Replica, leader: Leader, assignment: VoterAssignment)
 
 
 def ready_replicas(replica: Replica, leader: Leader) -> dict[int, Voter]:
-    """The observers that may become voters, by node id; of two folders of one node who fetched last."""
+    """The observers that may become voters, by node id; per node the log directory that fetched last."""
     ready: dict[int, Progress] = {}
     for key, progress in leader.observers.items():
         endpoints = replica.endpoints_of(key.id)
@@ -216,8 +224,10 @@ def ready_replicas(replica: Replica, leader: Leader) -> dict[int, Voter]:
 
 
 def active_voters(replica: Replica, leader: Leader) -> dict[int, int]:
-    """Log end offsets of the voters that fetched within the fetch timeout, and of this leader. A record that left
-    no majority of them could never be committed, nor taken back: the quorum would have ended itself."""
+    """Log end offsets of the voters that fetched within the fetch timeout, this leader included.
+
+    A voter record whose set has no majority among them could never be committed nor undone.
+    """
     oldest = replica.now - replica.settings.fetch_timeout_ms
     offsets = {
         node_id: progress.end_offset
@@ -230,15 +240,15 @@ def active_voters(replica: Replica, leader: Leader) -> dict[int, int]:
 
 
 def is_caught_up(replica: Replica, progress: Progress) -> bool:
-    """Whether a replica had all that the leader had, within the fetch timeout (hole 8)."""
+    """Whether a replica caught up with the leader's log end within the fetch timeout (hole 8)."""
     return replica.now - progress.last_caught_up <= replica.settings.fetch_timeout_ms
 
 
-# What is known of the voters
+# Voter state
 
 
 def apply_voter_set(replica: Replica, leader: Leader) -> None:
-    """Take over the newest voter set. What is known of a replica is kept, whether it votes or not."""
+    """Apply the newest voter set. A replica keeps its Progress when it becomes a voter or an observer."""
     before = leader.voters
     leader.in_voter_set = replica.voter_set.includes(replica.identity)
     leader.voters = {}
@@ -257,7 +267,7 @@ def apply_voter_set(replica: Replica, leader: Leader) -> None:
         leader.observers[removed.key] = removed
     latest = replica.voters.latest
     leader.reassignment_in_progress = latest is not None and latest.target is not None
-    # Those that stay may have been silent for longer than those that were a majority with them.
+    # The remaining voters may have been silent longer than the majority of the previous set.
     leader.check_quorum_deadline = min(leader.check_quorum_deadline, check_quorum_deadline(replica, leader))
 
 
@@ -268,7 +278,7 @@ def check_quorum_deadline(replica: Replica, leader: Leader) -> float:
 
 
 def last_majority_fetch(leader: Leader, now: float) -> float:
-    """When a majority of the voters, this one counted, had last been in contact."""
+    """When a majority of the voters, this leader included, was last in contact."""
     times = [progress.last_fetch for progress in leader.voters.values()]
     if leader.in_voter_set:
         times.append(now)
@@ -276,7 +286,7 @@ def last_majority_fetch(leader: Leader, now: float) -> float:
 
 
 def complete_voter_set(replica: Replica, voters: VoterSet) -> VoterSet:
-    """`voters` with the directory ids and endpoints that are missing in it, or changed, and known by now."""
+    """`voters` with missing directory ids filled in and endpoints brought up to date, as far as known."""
     return VoterSet(tuple(complete_voter(replica, voter) for voter in voters.voters))
 
 
@@ -295,8 +305,7 @@ def complete_voter(replica: Replica, voter: Voter) -> Voter:
 def latest_endpoints(
     replica: Replica, key: ReplicaKey, recorded: tuple[Endpoint, ...]
 ) -> tuple[Endpoint, ...]:
-    """Where a voter says that it is reached now. A record that names several listeners is left alone: gossip
-    tells of one."""
+    """A voter's current endpoints. A record with several listeners is kept: discovery reports only one."""
     if len(recorded) > 1:
         return recorded
     known_endpoints = replica.endpoints_of(key.id) if replica.discovered_key(key.id) == key else ()
@@ -306,14 +315,13 @@ def latest_endpoints(
 
 
 def send_begin_quorum_epoch(replica: Replica, progress: Progress) -> None:
-    """Tell a voter who leads (BeginQuorumEpoch). Where this node is, the sender adds: a record may have its former
-    address."""
+    """Send BeginQuorumEpoch to a voter. The sender adds this node's endpoints: the record may have stale ones."""
     progress.begin_request = BeginEpochRequest(replica.id, replica.epoch, progress.key)
     replica.send(progress.key.id, progress.begin_request)
 
 
 def latest_voters(replica: Replica) -> VoterAssignment:
-    """The newest voter record: a leader's log has one."""
+    """The newest voter record, which a leader's log always has."""
     latest = replica.voters.latest
     assert latest is not None
     return latest

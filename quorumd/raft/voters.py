@@ -1,4 +1,4 @@
-"""Who votes: voter sets, what a majority of them is, and their history along the log."""
+"""Voter sets, majorities, and the history of voter sets in the log."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ N = TypeVar("N", int, float)
 
 
 def majority(voters: int) -> int:
-    """How many of `voters` voters are more than half of them."""
+    """The size of a majority of `voters` voters."""
     return voters // 2 + 1
 
 
 def majority_value(values: Sequence[N]) -> N:
-    """The largest value that a majority of voters has reached, one value a voter, at least one voter.
+    """The largest value that a majority of voters has reached, given one value per voter and at least one voter.
 
-    With log end offsets this is the commit point (Raft paper 5.3), with times the last contact with a majority.
+    For log end offsets this is the high watermark (Raft paper 5.3), for times the last contact with a majority.
     """
     return sorted(values, reverse=True)[len(values) // 2]
 
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One voter: which replica, and where its listeners are reached (KIP-853)."""
+    """One voter: its replica key and listener endpoints (KIP-853)."""
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...]
@@ -50,42 +50,42 @@ class VoterSet:
         return None
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """This set with one voter more, or with that one in place of the one of its id."""
+        """This set with `voter` added, or replacing the voter with the same id."""
         others = [other for other in self.voters if other.key.id != voter.key.id]
         return VoterSet(tuple(sorted([*others, voter], key=lambda each: each.key.id)))
 
     def without(self, node_id: int) -> VoterSet:
-        """This set without the voter of that id."""
+        """This set without the voter `node_id`."""
         return VoterSet(tuple(voter for voter in self.voters if voter.key.id != node_id))
 
     def includes(self, replica: ReplicaKey) -> bool:
         """Whether `replica` is one of the voters.
 
-        A voter recorded without a directory id is known by its node id alone; one recorded with a directory id
-        is that folder and no other, so a node whose disk was replaced is not that voter (KIP-853, hole 40).
+        A voter recorded without a directory id matches by node id alone. One recorded with a directory id matches
+        only that log directory, so a node whose disk was replaced is not that voter (KIP-853, hole 40).
         """
         voter = self.by_id(replica.id)
         return voter is not None and voter.key.directory_id in (ZERO_UUID, replica.directory_id)
 
     def is_majority(self, ids: Iterable[int]) -> bool:
-        """Whether more than half of the voters are among `ids`, none of which is named twice."""
+        """Whether `ids`, which are unique, include a majority of the voters."""
         members = self.ids
         return sum(1 for node_id in ids if node_id in members) >= majority(len(members))
 
 
 @dataclass(frozen=True, slots=True)
 class VoterAssignment:
-    """The draft's VoterAssignmentMessage: who votes now, and who shall (null: no reassignment is running)."""
+    """The draft's VoterAssignmentMessage: current voters and target ids (None: no reassignment in progress)."""
 
     current: VoterSet
     target: tuple[int, ...] | None = None
 
 
 class VoterHistory:
-    """Every VoterAssignment of the own log with its offset, oldest first.
+    """Every VoterAssignment in the local log with its offset, oldest first.
 
-    The newest counts from the moment it is in the log, committed or not (hole 5); truncating the log brings back
-    the one before it (hole 33).
+    The newest takes effect when it is appended, committed or not (hole 5); truncating the log restores the previous
+    one (hole 33).
     """
 
     __slots__ = ("_assignments", "_offsets")
@@ -109,21 +109,21 @@ class VoterHistory:
 
     @property
     def latest_offset(self) -> int:
-        """Offset of the newest record, -1 for none."""
+        """Offset of the newest voter record, -1 if there is none."""
         return self._offsets[-1] if self._offsets else -1
 
     def value_before(self, offset: int) -> VoterAssignment | None:
-        """The newest that stands below `offset`, None if there is none."""
+        """The newest VoterAssignment below `offset`, None if there is none."""
         count = bisect_left(self._offsets, offset)
         return self._assignments[count - 1] if count else None
 
     def offset_before(self, offset: int) -> int:
-        """Offset of the newest that stands below `offset`, -1 for none."""
+        """Offset of the newest VoterAssignment below `offset`, -1 if there is none."""
         count = bisect_left(self._offsets, offset)
         return self._offsets[count - 1] if count else -1
 
     def removal_offset(self, replica: ReplicaKey) -> int:
-        """Offset of the newest record that changed who votes, if it removed `replica`; else -1."""
+        """Offset of the newest record that added or removed a voter, if it removed `replica`; else -1."""
         latest = self.latest
         if latest is None or latest.current.by_id(replica.id) is not None:
             return -1
@@ -134,14 +134,14 @@ class VoterHistory:
         return -1
 
     def append(self, offset: int, assignment: VoterAssignment) -> None:
-        """Raises ValueError for an offset at or below the newest."""
+        """Add a voter record. Raises ValueError for an offset at or below the newest one."""
         if offset <= self.latest_offset:
             raise ValueError(f"voter record at offset {offset} after one at {self.latest_offset}")
         self._offsets.append(offset)
         self._assignments.append(assignment)
 
     def truncate_to(self, end_offset: int) -> None:
-        """Forget what is at or above `end_offset`."""
+        """Remove the records at or above `end_offset`."""
         keep = bisect_left(self._offsets, end_offset)
         del self._offsets[keep:]
         del self._assignments[keep:]

@@ -129,7 +129,7 @@ class TestDivergence:
         bench = follower(1, 1, 3, 3, 5)
         bench.answer(2, bench.records(high_watermark=4))
         fatal = bench.answer(2, bench.records(diverging=OffsetAndEpoch(3, 3))).fatal
-        assert fatal == "leader 2 of epoch 5 asks to truncate to 3, below the high watermark 4"
+        assert fatal == "leader 2 of epoch 5 requires truncation to offset 3, below the high watermark 4"
         assert bench.log.epochs == [1, 1, 3, 3, 5]
 
     def test_without_anything_to_cut_it_asks_again_later(self) -> None:

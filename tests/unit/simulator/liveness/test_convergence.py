@@ -67,7 +67,7 @@ def test_an_idle_log_that_stands_still_or_grows_fast_is_noticed(written_each_ms:
 def test_nodes_that_nobody_finds_are_noticed() -> None:
     cluster = settled(1)
     cluster.machines[2] = cluster.machines[1]
-    with pytest.raises(InvariantViolation, match=r"are not the voters .* INVALID_REQUEST Nobody knows where"):
+    with pytest.raises(InvariantViolation, match=r"are not the voters .* INVALID_REQUEST The addresses"):
         change(cluster, TAKES_BOTH).require()
 
 
