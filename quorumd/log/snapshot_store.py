@@ -39,6 +39,8 @@ class SnapshotStore:
         self._directory = directory
         self.ids: list[OffsetAndEpoch] = []
         """The whole snapshots, ascending."""
+        self.set_aside_count = 0
+        """Those that turned out to be damaged."""
         self._known: dict[OffsetAndEpoch, StoredSnapshot] = {}
         self._scan()
 
@@ -80,6 +82,11 @@ class SnapshotStore:
         """Bytes of a snapshot, None if it is not here. Raises StorageError."""
         stored = self._stat(snapshot) if snapshot in self.ids else None
         return stored.size if stored is not None else None
+
+    def timestamp_ms(self, snapshot: OffsetAndEpoch) -> int:
+        """Of the last batch of the log in a snapshot, Unix milliseconds; 0 if it is not here. Raises StorageError."""
+        stored = self._stat(snapshot) if snapshot in self.ids else None
+        return stored.timestamp_ms if stored is not None else 0
 
     def _stat(self, snapshot: OffsetAndEpoch) -> StoredSnapshot | None:
         if snapshot not in self._known:
@@ -145,6 +152,7 @@ class SnapshotStore:
         except OSError as cause:
             raise StorageError(f"{path} cannot be set aside: {cause}") from cause
         self.ids.remove(snapshot)
+        self.set_aside_count += 1
         return path + QUARANTINE_SUFFIX
 
     def remove_before(self, offset: int) -> None:

@@ -71,7 +71,7 @@ class Node:
         self._disk = disk
         self._network = network
         self._on_stop = on_stop
-        self._tick = Tick(clock.call_soon)
+        self._tick = Tick(clock.call_soon, clock.now_ms, self.statistics.event_processing_ms)
         self._is_stopped = False
 
     def start(self) -> None:

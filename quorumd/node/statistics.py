@@ -44,11 +44,15 @@ class NodeStatistics:
     election_latency_ms: Histogram = field(default_factory=Histogram)
     """Voter: from becoming prospective or candidate to knowing a leader."""
     flush_latency_ms: Histogram = field(default_factory=Histogram)
+    event_processing_ms: Histogram = field(default_factory=Histogram)
+    """How long the event thread handled an event: what a connection brought, or the end of a flush."""
     fetched_records: int = 0
     appended_records: int = 0
     snapshot_end_offset: int = 0
     """Of the newest snapshot here, 0 for none."""
     snapshot_bytes: int = 0
+    snapshot_timestamp_ms: int = 0
+    """Of the last record in the newest snapshot here, Unix milliseconds; 0 for none."""
     snapshots_built: int = 0
     snapshots_failed: int = 0
     snapshot_build_ms: Histogram = field(default_factory=lambda: Histogram(BUILD_BOUNDS_MS))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from quorumd.controller.broker import Broker
 from quorumd.node.node import Node
+
+FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30
 
 
 class ImageStatistics(NamedTuple):
@@ -22,6 +26,11 @@ class ImageStatistics(NamedTuple):
     imbalanced_partitions: int
     draining_brokers: int
     metadata_version: int
+    applied_timestamp_ms: int = 0
+    broker_states: tuple[tuple[int, int], ...] = ()
+    """Ids of registered brokers, each with its state."""
+    heartbeat_ages_s: tuple[tuple[int, float], ...] = ()
+    """Where this node decides: how long ago it received a heartbeat of each, at most the session timeout."""
 
 
 EMPTY_STATISTICS: Final = ImageStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -47,4 +56,27 @@ def collect_image_statistics(node: Node, before: ImageStatistics) -> ImageStatis
         image.index.imbalanced_count,
         sum(broker.in_controlled_shutdown and not broker.is_fenced for broker in brokers),
         image.metadata_version,
+        machine.applied_timestamp_ms,
+        tuple((broker.id, state_of(broker)) for broker in brokers),
+        tuple(_heartbeat_ages(node)),
     )
+
+
+def state_of(broker: Broker) -> int:
+    """The state of a registered broker as a number of Kafka's controllers."""
+    if broker.is_fenced:
+        return FENCED
+    return CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else ACTIVE
+
+
+def _heartbeat_ages(node: Node) -> Iterator[tuple[int, float]]:
+    if not node.controller.is_active:
+        return
+    controller = node.controller.controller
+    sessions, now_ms = controller.sessions, controller.now_ms()
+    for broker in controller.image.brokers.values():
+        session = sessions.get(broker.id)
+        age_ms = sessions.timeout_ms
+        if session is not None and session.epoch == broker.epoch:
+            age_ms = min(age_ms, max(0.0, now_ms - session.contact_ms))
+        yield broker.id, age_ms / 1000

@@ -249,6 +249,13 @@ METRICS: tuple[NodeMetric, ...] = (
         kip=("LatestSnapshotGeneratedBytes",),
     ),
     NodeMetric(
+        "quorumd_snapshot_timestamp_seconds",
+        "gauge",
+        "Unix time of the last record in the newest snapshot here, 0 for none: `time() -` it is its age.",
+        single(lambda node: node.statistics.snapshot_timestamp_ms / 1000),
+        kip=("LatestSnapshotGeneratedAgeMs",),
+    ),
+    NodeMetric(
         "quorumd_snapshot_builds",
         "counter",
         "Snapshots that this node built.",
@@ -273,6 +280,20 @@ METRICS: tuple[NodeMetric, ...] = (
         "Share of the last second in which the event thread used no CPU; waiting for a disk counts as idle.",
         lambda node, sampled: [((), sampled.idle_ratio)],
         kip=("poll-idle-ratio-avg", "AvgIdlePercent"),
+    ),
+    NodeMetric(
+        "quorumd_event_loop_delay_seconds",
+        "histogram",
+        "How late the event thread came to what was due, looked at once a second.",
+        lambda node, sampled: [((), sampled.loop_delay_ms)],
+        kip=("EventQueueTimeMs",),
+    ),
+    NodeMetric(
+        "quorumd_event_processing_seconds",
+        "histogram",
+        "Time in which the event thread handled what one connection brought, or the end of a flush.",
+        single(lambda node: node.statistics.event_processing_ms),
+        kip=("EventQueueProcessingTimeMs",),
     ),
     NodeMetric(
         "quorumd_requests",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from prometheus_client.core import (
@@ -27,6 +27,10 @@ class SampledState:
     idle_ratio: float = 1.0
     """Share of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
     image: ImageStatistics = EMPTY_STATISTICS
+    applied_lag_s: float = 0.0
+    """How old the last record in the image is, 0 where this node decides, or nothing is applied."""
+    loop_delay_ms: Histogram = field(default_factory=Histogram)
+    """How late the event thread came to what was due, looked at once a second."""
 
 
 Sample = tuple[tuple[str, ...], float | Histogram]

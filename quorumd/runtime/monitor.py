@@ -41,12 +41,14 @@ class Monitor:
         watchdog_s: float | None = None,
         now_s: Callable[[], float] = time.monotonic,
         cpu_s: Callable[[], float] = time.thread_time,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         self.sampled = SampledState()
         self._loop = loop
         self._node = node
         self._now_s = now_s
         self._cpu_s = cpu_s
+        self._wall_s = wall_s
         self._watchdog = watchdog_s is not None
         self._interval_s = min(INTERVAL_S, watchdog_s) if watchdog_s else INTERVAL_S
         self._last_tick_s = now_s()
@@ -54,6 +56,8 @@ class Monitor:
         self._status = ""
         self._has_started = False
         self._timer: TimerHandle | None = None
+        self._due_s: float | None = None
+        """When the event thread is to look next."""
 
     def start(self) -> None:
         """Look now, and from then on until `stop`."""
@@ -64,8 +68,11 @@ class Monitor:
             self._timer.cancel()
 
     def _tick(self) -> None:
+        if self._due_s is not None:
+            self.sampled.loop_delay_ms.observe(max(0.0, self._now_s() - self._due_s) * 1000)
         self.sample()
         interval_s = self._interval_s if self._has_started else min(STARTING_INTERVAL_S, self._interval_s)
+        self._due_s = self._now_s() + interval_s
         self._timer = self._loop.call_later(interval_s, self._tick)
 
     def sample(self) -> None:
@@ -81,7 +88,10 @@ class Monitor:
             self.sampled.observers = len(engine.describe(now_s * 1000).observers)
         else:
             self.sampled.observers = 0
-        self.sampled.image = collect_image_statistics(self._node, self.sampled.image)
+        self.sampled.image = image = collect_image_statistics(self._node, self.sampled.image)
+        is_behind = image.applied_timestamp_ms > 0 and not self._node.controller.is_active
+        lag_s = self._wall_s() - image.applied_timestamp_ms / 1000 if is_behind else 0.0
+        self.sampled.applied_lag_s = max(0.0, lag_s)
         self._notify(self._node.watch.node_status())
         if self._watchdog:
             notify("WATCHDOG=1")

@@ -21,6 +21,9 @@ class ElectionLog:
     def __init__(self) -> None:
         self._leader: tuple[int, int] | None = None
         """Epoch and leader that are in the log, None after a line that says there is none."""
+        self.leaders = 0
+        """How many leaders of an epoch this node came to know."""
+        self._newest: tuple[int, int] | None = None
         self._previous_leader: tuple[int, int] | None = None
         """Epoch and leader that this node searches a successor of."""
         self._searching_since: float | None = None
@@ -33,6 +36,9 @@ class ElectionLog:
         if role == "prospective":
             self._campaigns += 1
         leader = (epoch, leader_id)
+        if leader_id != NO_NODE and leader != self._newest:
+            self._newest = leader
+            self.leaders += 1
         if leader_id == NO_NODE:
             self._leader_lost(role, epoch, now)
         elif leader != self._previous_leader:

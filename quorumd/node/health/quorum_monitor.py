@@ -67,6 +67,11 @@ class QuorumMonitor:
         self.committed()
         self._check()
 
+    @property
+    def leaders_elected(self) -> int:
+        """How many leaders of an epoch this node came to know, itself included."""
+        return self._elections.leaders
+
     def node_status(self) -> NodeStatus:
         """How this node stands now. On the event thread only."""
         settings, engine, now = self._settings, self._engine, self._clock.now_ms()

@@ -87,6 +87,9 @@ class SnapshotManager:
         newest, statistics = self._newest, self._statistics
         statistics.snapshot_end_offset = newest.offset if newest is not None else 0
         statistics.snapshot_bytes = (self._log.snapshots.size(newest) or 0) if newest is not None else 0
+        statistics.snapshot_timestamp_ms = (
+            self._log.snapshots.timestamp_ms(newest) if newest is not None else 0
+        )
 
     @property
     def _snapshot_offset(self) -> int:

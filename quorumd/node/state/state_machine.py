@@ -57,8 +57,9 @@ class Applied(NamedTuple):
 class StateMachine:
     """Applies records of the log to the image, in order, each once.
 
-    `applied_offset`: the image holds everything below it. `committed_offset`: what is committed; of what the
-    image holds, that is never undone. `linger(callback)` calls back a moment later, when more may have come;
+    `applied_offset`: the image holds everything below it; `applied_timestamp_ms`: when a leader appended the last
+    record of that, Unix milliseconds, 0 before there is one. `committed_offset`: what is committed; of what the image
+    holds, that is never undone. `linger(callback)` calls back a moment later, when more may have come;
     `schedule(callback)` in a later turn of the loop.
     Whatever applies may raise StorageError: a log that cannot be read, or not be understood.
     """
@@ -73,6 +74,7 @@ class StateMachine:
         self.image = ClusterImage()
         self.applied_offset = log.start_offset
         self.committed_offset = log.start_offset
+        self.applied_timestamp_ms = 0
         self._log = log
         self._clock = clock
         self._call_later = call_later
@@ -181,6 +183,7 @@ class StateMachine:
         which it comes in its turn."""
         if self._on_ready is None:
             self.applied_offset = end_offset
+            self.applied_timestamp_ms = self._clock.wall_ms()
         else:
             self._leadership_offset = end_offset
 
@@ -278,6 +281,7 @@ class StateMachine:
             self._loading = self._partial_batch = None
             self.image = loading.image
             self.applied_offset = loading.snapshot.offset
+            self.applied_timestamp_ms = self._log.snapshots.timestamp_ms(loading.snapshot)
         return max(0, count)
 
     def _apply_batches(self, data: bytes) -> Iterator[int]:
@@ -286,6 +290,7 @@ class StateMachine:
         for header in headers(data):
             if header.is_control:
                 self.applied_offset = header.end_offset
+                self.applied_timestamp_ms = header.max_timestamp_ms
                 continue
             batch = self._partial_batch = Applied(header.base_offset, header.end_offset, [])
             try:
@@ -298,6 +303,7 @@ class StateMachine:
                     f"the log cannot be applied {error}; if a newer version wrote it, run that version here too"
                 ) from None
             self._partial_batch = None
+            self.applied_timestamp_ms = header.max_timestamp_ms
             if batch.changes and header.end_offset > self.committed_offset:
                 self._uncommitted.append(batch)
             yield count

@@ -74,6 +74,8 @@ def test_the_dashboard_asks_only_for_metrics_that_exist_and_for_most_of_them() -
         "quorumd_raft_current_vote_directory_info",
         "quorumd_raft_log_end_epoch",
         "quorumd_controller_active",
+        "quorumd_broker_registration_state",
+        "quorumd_metadata_applied_timestamp_seconds",
         "quorumd_metadata_version",
     }
     assert series - asked == not_shown | told_by_others

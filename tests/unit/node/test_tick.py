@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quorumd.node.statistics import Histogram
 from quorumd.node.tick import Tick
 
 
@@ -38,3 +39,24 @@ def test_what_the_end_leaves_again_is_done_in_the_same_end() -> None:
     subject.defer(lambda: subject.defer(lambda: done.append("late")))
     subject.end()
     assert done == ["late"]
+
+
+def test_how_long_an_event_was_handled_is_measured_with_what_it_left_for_the_end() -> None:
+    times = [100.0]
+    durations = Histogram()
+    scheduled: list[Callable[[], None]] = []
+    subject = Tick(scheduled.append, lambda: times[0], durations)
+
+    def take(duration_ms: float) -> None:
+        times[0] += duration_ms
+
+    subject.begin()
+    take(2.0)
+    subject.begin()
+    subject.defer(lambda: take(3.0))
+    subject.end()
+    subject.end()
+    assert (sum(durations.counts), durations.total) == (1, 5.0)
+    subject.defer(lambda: take(7.0))
+    scheduled[0]()
+    assert sum(durations.counts) == 1, "no event opened that turn"

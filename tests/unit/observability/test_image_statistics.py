@@ -14,9 +14,12 @@ from tests.support.nodes import NO_IDLE_RECORDS, Cluster
 from tests.support.partition_harness import TOPIC_ID
 
 
-def node_of(world: BrokerWorld, is_ahead: bool = False) -> Any:
-    machine = SimpleNamespace(image=world.controller.image, applied_offset=world.next_offset)
-    return SimpleNamespace(state_machine=machine, has_pending_proposals=is_ahead)
+def node_of(world: BrokerWorld, is_ahead: bool = False, is_active: bool = True) -> Any:
+    machine = SimpleNamespace(
+        image=world.controller.image, applied_offset=world.next_offset, applied_timestamp_ms=7
+    )
+    runner = SimpleNamespace(is_active=is_active, controller=world.controller)
+    return SimpleNamespace(state_machine=machine, has_pending_proposals=is_ahead, controller=runner)
 
 
 def test_image_statistics_counts() -> None:
@@ -39,6 +42,22 @@ def test_image_statistics_counts() -> None:
     assert figures.metadata_version == 25
     assert figures.hash == world.controller.image.hash
     assert figures.applied_offset == world.next_offset
+    assert figures.applied_timestamp_ms == 7
+    assert dict(figures.broker_states) == {1: 20, 2: 30, 3: 10, 4: 30, 5: 10}
+
+
+def test_age_of_heartbeats_is_known_where_the_node_decides() -> None:
+    world = BrokerWorld([1, 2])
+    timeout_s = world.controller.sessions.timeout_ms / 1000
+    world.now_ms = 1500.0
+    world.heartbeat(2)
+    world.now_ms = 5000.0
+    ages = dict(collect_image_statistics(node_of(world), EMPTY_STATISTICS).heartbeat_ages_s)
+    assert ages == {1: 5.0, 2: 3.5}
+    world.now_ms = 1e9
+    ages = dict(collect_image_statistics(node_of(world), EMPTY_STATISTICS).heartbeat_ages_s)
+    assert set(ages.values()) == {timeout_s}, "as Kafka has it"
+    assert collect_image_statistics(node_of(world, is_active=False), EMPTY_STATISTICS).heartbeat_ages_s == ()
 
 
 def test_the_count_of_partitions_is_taken_back_with_them() -> None:

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.statistics import Histogram, NodeStatistics
-from quorumd.observability.image_statistics import ImageStatistics
+from quorumd.observability.image_statistics import EMPTY_STATISTICS, ImageStatistics
 from quorumd.observability.metrics import (
     METRICS,
     NOT_MEASURED,
@@ -71,6 +71,7 @@ SHIPPED_SINCE = [
     "uncommitted-voter-change",
     "ignored-static-voters",
     "LatestSnapshotGeneratedBytes",
+    "LatestSnapshotGeneratedAgeMs",
 ]
 CONTROLLER_OF_KAFKA = [
     "FencedBrokerCount",
@@ -85,6 +86,14 @@ CONTROLLER_OF_KAFKA = [
     "ControlledShutdownBrokerCount",
     "ActiveControllerCount",
     "CurrentMetadataVersion",
+    "BrokerRegistrationState",
+    "TimeSinceLastHeartbeatReceivedMs",
+    "MetadataErrorCount",
+    "NewActiveControllersCount",
+    "LastAppliedRecordTimestamp",
+    "LastAppliedRecordLagMs",
+    "EventQueueTimeMs",
+    "EventQueueProcessingTimeMs",
 ]
 
 
@@ -101,6 +110,8 @@ def make_node(**engine: Any) -> Any:
     statistics.connections_open = 4
     statistics.snapshot_end_offset = 30
     statistics.snapshot_bytes = 12_345
+    statistics.snapshot_timestamp_ms = 1_795_219_000_500
+    statistics.event_processing_ms.observe(3)
     statistics.snapshots_built = 3
     statistics.snapshots_failed = 1
     statistics.snapshot_build_ms.observe(1500)
@@ -116,7 +127,14 @@ def make_node(**engine: Any) -> Any:
     }
     return SimpleNamespace(
         engine=SimpleNamespace(**(state | engine)),
-        log=SimpleNamespace(start_offset=20, end_offset=43, last_epoch=5, has_room=lambda: True),
+        log=SimpleNamespace(
+            start_offset=20,
+            end_offset=43,
+            last_epoch=5,
+            has_room=lambda: True,
+            snapshots=SimpleNamespace(set_aside_count=2),
+        ),
+        watch=SimpleNamespace(leaders_elected=6),
         statistics=statistics,
         boot_timestamp=1_795_219_837_974,
         unknown_voter_connections=1,
@@ -178,6 +196,10 @@ def test_follower_metrics() -> None:
         "quorumd_snapshot_builds_total": 3,
         "quorumd_snapshot_build_failures_total": 1,
         "quorumd_snapshot_build_seconds_sum": 1.5,
+        "quorumd_snapshot_timestamp_seconds": 1_795_219_000.5,
+        "quorumd_event_processing_seconds_sum": 0.003,
+        "quorumd_controller_leader_changes_total": 6,
+        "quorumd_metadata_errors_total": 3,
     }.items():
         assert samples[name, ()] == pytest.approx(value), name
     assert (
@@ -214,6 +236,23 @@ def test_values_of_the_image() -> None:
         "quorumd_controller_unclean_leader_elections_total": 8,
     }.items():
         assert samples[name, ()] == value, name
+
+
+def test_values_of_each_broker() -> None:
+    image = EMPTY_STATISTICS._replace(
+        broker_states=((7, 30), (9, 10)), heartbeat_ages_s=((7, 0.25), (9, 9.0)), applied_timestamp_ms=2500
+    )
+    delays = Histogram()
+    delays.observe(4)
+    samples = scrape(make_node(), SampledState(image=image, applied_lag_s=1.5, loop_delay_ms=delays))
+    for name, values in {
+        "quorumd_broker_registration_state": (30, 10),
+        "quorumd_broker_heartbeat_age_seconds": (0.25, 9.0),
+    }.items():
+        assert tuple(samples[name, (("broker", broker),)] for broker in ("7", "9")) == values
+    assert samples["quorumd_metadata_applied_timestamp_seconds", ()] == 2.5
+    assert samples["quorumd_metadata_applied_lag_seconds", ()] == 1.5
+    assert samples["quorumd_event_loop_delay_seconds_sum", ()] == 0.004
 
 
 def test_unknown_leader_and_vote_are_minus_one() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.controller.broker_sessions import BrokerSessions
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.node.readiness import NodeStatus
 from quorumd.runtime import monitor as monitor_module
@@ -30,10 +31,12 @@ class Loop:
 
     def __init__(self) -> None:
         self.delays: list[float] = []
+        self.callbacks: list[Callable[[], None]] = []
         self.cancelled = False
 
-    def call_later(self, delay: float, callback: object) -> "Loop":
+    def call_later(self, delay: float, callback: Callable[[], None]) -> "Loop":
         self.delays.append(delay)
+        self.callbacks.append(callback)
         return self
 
     def cancel(self) -> None:
@@ -43,6 +46,7 @@ class Loop:
 class Clocks:
     now_s = 100.0
     cpu_s = 5.0
+    wall_s = 72.5
 
 
 def make_node(**engine: Any) -> Any:
@@ -51,14 +55,21 @@ def make_node(**engine: Any) -> Any:
         engine=SimpleNamespace(**(state | engine)),
         log=SimpleNamespace(has_room=lambda: True),
         watch=SimpleNamespace(node_status=lambda: STANDING),
-        state_machine=SimpleNamespace(image=ClusterImage(), applied_offset=42),
+        state_machine=SimpleNamespace(image=ClusterImage(), applied_offset=42, applied_timestamp_ms=70_000),
         has_pending_proposals=False,
+        controller=SimpleNamespace(
+            is_active=False,
+            controller=SimpleNamespace(
+                image=ClusterImage(), sessions=BrokerSessions(9000.0), now_ms=lambda: 0.0
+            ),
+        ),
     )
 
 
 def make_monitor(node: Any, clocks: Clocks, watchdog_s: float | None = None) -> tuple[Monitor, Loop]:
     loop = Loop()
-    monitor = Monitor(loop, node, watchdog_s, lambda: clocks.now_s, lambda: clocks.cpu_s)  # type: ignore[arg-type]  # what it uses of a loop
+    times = (lambda: clocks.now_s, lambda: clocks.cpu_s, lambda: clocks.wall_s)
+    monitor = Monitor(loop, node, watchdog_s, *times)  # type: ignore[arg-type]  # what it uses of a loop
     return monitor, loop
 
 
@@ -78,6 +89,30 @@ def test_figures_of_the_image_are_those_of_the_last_look() -> None:
     assert monitor.sampled.image.applied_offset == 0
     monitor.sample()
     assert monitor.sampled.image.applied_offset == 42
+
+
+def test_lag_of_the_image_is_the_age_of_its_last_record_and_none_on_the_leader() -> None:
+    node = make_node()
+    monitor, _ = make_monitor(node, Clocks())
+    monitor.sample()
+    assert monitor.sampled.applied_lag_s == pytest.approx(2.5)
+    node.controller.is_active = True
+    monitor.sample()
+    assert monitor.sampled.applied_lag_s == 0.0
+    node.controller.is_active = False
+    node.state_machine.applied_timestamp_ms = 0
+    monitor.sample()
+    assert monitor.sampled.applied_lag_s == 0.0, "nothing is applied"
+
+
+def test_delay_of_the_loop_is_how_late_it_comes_to_a_look() -> None:
+    clocks = Clocks()
+    monitor, loop = make_monitor(make_node(), clocks)
+    monitor.start()
+    clocks.now_s += loop.delays[-1] + 0.25
+    loop.callbacks[-1]()
+    delays = monitor.sampled.loop_delay_ms
+    assert (sum(delays.counts), delays.total) == (1, pytest.approx(250.0))
 
 
 def test_observers_are_counted_where_the_node_leads() -> None:

@@ -38,3 +38,18 @@ def test_a_node_that_campaigns_in_vain_has_summaries_at_growing_intervals(
         "follower in epoch 5, leader 2, after 41 s without a leader",
         "leader in epoch 6, leader 1",
     ]
+
+
+def test_each_leader_of_an_epoch_is_counted_once() -> None:
+    log = ElectionLog()
+    for role, epoch, leader in (
+        ("follower", 5, 2),
+        ("follower", 5, 2),
+        ("prospective", 5, -1),
+        ("follower", 5, 2),
+        ("candidate", 6, -1),
+        ("leader", 6, 1),
+        ("follower", 7, 2),
+    ):
+        log.changed(role, epoch, leader, 0.0)
+    assert log.leaders == 3

@@ -41,6 +41,7 @@ class World:
     def make_machine(self, record_ms: float = 0.0) -> StateMachine:
         """One that needs so long for every record; a slice takes 5 ms."""
         clock = SimulatedClock(EventHeap(), Process("node"), record_ms=record_ms)
+        self.wall_ms = clock.wall_ms
         return StateMachine(self.log, clock, self.turns.append, self.turns.append)
 
     def start(self, committed: int, snapshot: OffsetAndEpoch | None = None) -> bool:
@@ -432,3 +433,30 @@ def test_an_end_of_a_transaction_that_was_never_committed_is_taken_back(world: W
     world.run_turns()
     assert world.configs() == {"a": "before"}
     assert not world.machine.image.in_transaction
+
+
+def test_time_of_the_last_record_is_that_of_what_was_applied_last(world: World) -> None:
+    assert world.machine.applied_timestamp_ms == 0
+    end = world.append(("a", "1"))
+    world.start(end)
+    assert world.machine.applied_timestamp_ms == 1000
+    base_offset = world.log.end_offset
+    control = encode_control_batch(base_offset, 1, 2000, [(b"\0\0\0\2", b"\0\0")])
+    world.log.append(control, base_offset + 1)
+    world.machine.committed(base_offset + 1)
+    world.run_turns()
+    assert world.machine.applied_timestamp_ms == 2000
+    world.lead()
+    world.run_turns()
+    world.machine.appended(base_offset + 2)
+    assert world.machine.applied_timestamp_ms == world.wall_ms() > 2000
+
+
+def test_time_of_the_last_record_is_that_of_the_snapshot_that_was_loaded(world: World) -> None:
+    end = world.append(("a", "1"))
+    snapshot = OffsetAndEpoch(end, 1)
+    write_snapshot(world.disk, "/log", snapshot, [encode_record(ConfigRecord(*GROUP, "a", "1"), 0)])
+    world.log.snapshots.rescan()
+    world.start(end, snapshot)
+    world.run_turns()
+    assert world.machine.applied_timestamp_ms == world.log.snapshots.timestamp_ms(snapshot) > 0
