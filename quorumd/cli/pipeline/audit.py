@@ -1,4 +1,4 @@
-"""`quorumd pipeline audit`: whether the copies of a log agree."""
+"""`quorumd pipeline audit`: compare the copies of a log."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ _HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed",
     "report_path",
     metavar="FILE.json",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all of it as JSON: findings, nodes, pairs of nodes, what is committed and why.",
+    help="Write a JSON report: findings, nodes, pairs of nodes, what is committed and why.",
 )
 @click.option(
     "--fold-records",
     type=click.IntRange(min=0),
     default=FOLD_RECORDS,
     show_default=True,
-    help="Apply at most so many records, one by one, to compare snapshots with the log.",
+    help="Apply at most this many records to compare snapshots with the log.",
 )
 @pipeline_options.spark
 @pipeline_options.output
 def audit(
     folders: tuple[str, ...], report_path: Path | None, fold_records: int, spark: SparkOptions, output: str
 ) -> None:
-    """Check the copies of a log, each by itself and all against each other.
+    """Check each copy of a log, and compare all copies with each other.
 
-    FOLDER is the data folder of the node with this ID, of quorumd or of a stock Kafka controller, or a copy of it;
-    of a node that runs, it is read as it is at this moment. Checked are CRCs, offsets and epochs; that all nodes
-    hold the same batches; that snapshots are sound, equal, and what the log adds up to; that votes and leaders
-    remembered by the nodes fit together. A difference is told from its first offset on, and whether that is
-    provably committed. Ends that Raft lets differ, and nodes that are only behind, are INFO.
+    FOLDER is the data folder of the node with this ID, of quorumd or of a stock Kafka controller, or a copy of it.
+    The node may be running. The audit checks CRCs, offsets and epochs; that all nodes have the same batches; that
+    snapshots are valid, equal, and match the log; and that the votes and leaders that nodes recorded are consistent.
+    It reports the first offset of a difference, and whether that offset is provably committed. Uncommitted
+    differences that Raft allows, and nodes that lag, are INFO.
 
-    Exit code 1 for findings above INFO, 8 for input that is not all there.
+    Exit code 1 for findings above INFO, 8 for incomplete input.
 
     \b
     Examples:
@@ -64,19 +64,19 @@ def audit(
     from quorumd.pipeline.spark.progress import doing
 
     if report_path is not None and not report_path.parent.is_dir():
-        raise ConfigError(f"--report {report_path}: there is no folder {report_path.parent}")
+        raise ConfigError(f"--report {report_path}: the folder does not exist: {report_path.parent}")
     by_node = parse_folders(",".join(folders))
-    # A mistake in them need not wait for Spark to start.
+    # A mistake in the folders is reported before Spark starts.
     read_folders(by_node)
     with spark.session("thin") as session:
-        # With it come numpy and pyarrow, which were imported while Java started.
+        # It imports numpy and pyarrow, which were loaded while Java started.
         from quorumd.pipeline.audit.audit import audit as run_audit
 
         doing("reading the copies")
         began = time.monotonic()
         report = run_audit(session, by_node, fold_records)
         seconds = time.monotonic() - began
-    if output == "table":
+    if output == "text":
         show(report, seconds)
     else:
         print_rows([finding.row() for finding in report.findings], output, report.columns)
@@ -88,7 +88,7 @@ def audit(
 
 
 def show(report: AuditReport, seconds: float) -> None:
-    """For people: findings, then what was read and what came out."""
+    """Print the findings, what was read, and the verdict."""
     if report.findings:
         click.echo(columns(_HEADER, [_cells(finding) for finding in report.findings]))
         click.echo()
@@ -97,7 +97,7 @@ def show(report: AuditReport, seconds: float) -> None:
 
 
 def summary(report: AuditReport, seconds: float) -> list[str]:
-    """A line for each node, what is committed, how much was read, and the verdict."""
+    """Return a line per node, what is committed, how much was read, and the verdict."""
     nodes = report.document()["nodes"]
     lines = [
         f"node {n['node']}: offsets {n['startOffset']:,} to {n['endOffset']:,}, epoch {n['lastEpoch']}, "
@@ -112,14 +112,14 @@ def summary(report: AuditReport, seconds: float) -> list[str]:
 
 
 def verdict(report: AuditReport) -> str:
-    """One line."""
+    """Return the result in one line."""
     counts = dict.fromkeys(("CRITICAL", "WARNING", "INFO"), 0)
     for finding in report.findings:
         counts[finding.severity.name] += 1
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    counted = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not report.is_clean:
-        return f"NOT CLEAN: {told}"
-    return f"clean ({told})" if told else "clean"
+        return f"NOT CLEAN: {counted}"
+    return f"clean ({counted})" if counted else "clean"
 
 
 def _committed(report: AuditReport) -> str:

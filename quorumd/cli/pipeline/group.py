@@ -15,8 +15,7 @@ from quorumd.errors import InputIncomplete, JobFailed, RequestFailed
 
 
 class _JobsAndInput(click.Group):
-    """Tells apart what a script has to: errors that would exit with 1, which stands for findings here, are a failed
-    job or incomplete input."""
+    """Maps errors that would exit with code 1, which means findings here, to a failed job or incomplete input."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -28,7 +27,7 @@ class _JobsAndInput(click.Group):
         except OSError as error:
             raise JobFailed(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
         except Exception as error:
-            # Arrow is imported by what reads tables only, and its errors have no base but Exception.
+            # Arrow is only imported by what reads tables, and its errors have no base but Exception.
             if type(error).__module__ != "pyarrow.lib":
                 raise
             raise InputIncomplete(f"a table is damaged: {str(error).splitlines()[0]}") from None
@@ -36,12 +35,12 @@ class _JobsAndInput(click.Group):
 
 @click.group(cls=_JobsAndInput)
 def pipeline() -> None:
-    """History, audit and plans from the metadata log, on Spark.
+    """Analyse the metadata log: history, audit, reassignment plans and reports.
 
-    Reads the folders of quorumd and of stock Kafka controllers, or a cluster at work as an observer. Runs on this
-    machine unless --master names a Spark cluster. Results go to stdout, progress to stderr, and what Spark itself
-    has to say to a file. Needs Java 17 and `pip install 'quorumd[pipeline]'`. The exit codes are those of
-    `quorumd --help`: 1 for findings, 7 for a job that failed, 8 for incomplete input.
+    Reads the folders of quorumd and of stock Kafka controllers, or a live cluster as an observer. Spark runs on this
+    machine unless --master names a cluster. Results go to stdout, progress to stderr, and Spark's own messages to a
+    file. Needs Java 17 and `pip install 'quorumd[pipeline]'`. The exit codes are those of `quorumd --help`: 1 for
+    findings, 7 for a failed job, 8 for incomplete input.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Options that the commands of `quorumd pipeline` share, and the Spark session that they ask for."""
+"""Options that the commands of `quorumd pipeline` share, and the Spark session they configure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """What the command line says about Spark."""
+    """The Spark options of the command line."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -30,10 +30,10 @@ class SparkOptions:
 
     @contextmanager
     def session(self, profile: Profile = "big") -> Iterator[SparkSession]:
-        """A session for as long as the block runs, with progress on stderr; see quorumd.pipeline.spark.session.
+        """Run the block with a session, see quorumd.pipeline.spark.session, and show progress on stderr.
 
-        `quorumd.pipeline.spark.progress.doing(text)` says what it shows. It ends where the first result is printed
-        (print_rows, or pipeline_progress.finish).
+        `quorumd.pipeline.spark.progress.doing(text)` sets its text. The display ends when the first result is printed
+        (`print_rows`, or `progress.finish`).
         """
         from quorumd.pipeline.spark.progress import watch
         from quorumd.pipeline.spark.session import spark_session
@@ -47,28 +47,28 @@ class SparkOptions:
 
 
 def spark(command: F) -> F:
-    """`--master`, `--conf`, `--spark-log` and `--no-progress`; the command gets them as `spark: SparkOptions`."""
+    """`--master`, `--conf`, `--spark-log` and `--no-progress`, passed as `spark: SparkOptions`."""
 
     @click.option(
         "--master",
         metavar="URL",
         default="local[*]",
         show_default=True,
-        help="Spark's master: local[N] is N cores of this machine, spark://HOST:PORT a cluster.",
+        help="Use this Spark master: local[N] for N cores of this machine, spark://HOST:PORT for a cluster.",
     )
     @click.option(
         "--conf",
         metavar="KEY=VALUE",
         multiple=True,
         type=_setting,
-        help="A setting of Spark, such as spark.driver.memory=8g; may be given several times.",
+        help="Set a property of Spark, such as spark.driver.memory=8g; may be given several times.",
     )
     @click.option(
         "--spark-log",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Where Spark's own messages go.  [default: a temporary file, kept if a job fails]",
+        help="Write Spark's own messages to this file.  [default: a temporary file, kept if a job fails]",
     )
-    @click.option("--no-progress", is_flag=True, help="Nothing on stderr while it works.")
+    @click.option("--no-progress", is_flag=True, help="Show no progress on stderr.")
     @functools.wraps(command)
     def with_spark(
         *args: Any,
@@ -85,18 +85,18 @@ def spark(command: F) -> F:
 
 
 def output(command: F) -> F:
-    """`--output table|json|jsonl|csv`, for `pipeline_output.print_rows`."""
+    """`--output text|json|jsonl|csv`, for `pipeline_output.print_rows`."""
     return click.option(
         "--output",
-        type=click.Choice(["table", "json", "jsonl", "csv"]),
-        default="table",
+        type=click.Choice(["text", "json", "jsonl", "csv"]),
+        default="text",
         show_default=True,
-        help="json: one array; jsonl: an object a line; csv: with a header line.",
+        help="json: one array; jsonl: an object per line; csv: with a header line.",
     )(command)
 
 
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.startswith("spark."):
-        raise click.BadParameter(f"{text!r} is no setting of Spark, such as spark.driver.memory=8g")
+        raise click.BadParameter(f"{text!r} is not a property of Spark, such as spark.driver.memory=8g")
     return key, value

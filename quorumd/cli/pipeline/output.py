@@ -24,7 +24,7 @@ def print_rows(rows: Any, output: str, names: Sequence[str] | None = None) -> No
     """
     names, records = _records(rows, names)
     finish()
-    if output == "table":
+    if output == "text":
         cells = [[_cell(record[name], "-") for name in names] for record in records]
         click.echo(columns(names, cells) if cells else "(no rows)")
     elif output == "csv":

@@ -1,4 +1,4 @@
-"""`quorumd pipeline plan apply` and `rollback`: the waves of a plan, one after the other."""
+"""The execution of waves, for `quorumd pipeline plan apply` and `rollback`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.partitions_reassign import check_finished, raise_refused, start_moves, wait_until_done
 from quorumd.cli.pipeline import options as pipeline_options
 from quorumd.cli.pipeline.output import print_rows
-from quorumd.cli.pipeline.plan_state import ask_cluster, bootstrap
+from quorumd.cli.pipeline.plan_state import ask_cluster, bootstrap, check_wave
 from quorumd.cli.reassignment_progress import PartitionProgress, State, progress_of
 from quorumd.errors import ConfigError, InputIncomplete, QuorumdError
 
@@ -21,42 +21,44 @@ if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.cli.reassignment_plan import Plan as Assignment
     from quorumd.client.admin import TopicPartition
-    from quorumd.pipeline.plan.files import Plan
 
 WAIT_S = 3600.0
 SHOWN = 5
 
 
 class Drifted(QuorumdError):
-    """The cluster is neither as before the plan nor as after it."""
+    """The cluster is neither in the state before the plan nor in the state after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """What a wave makes of partitions, and what they are to be before it."""
+    """The replicas of the partitions of a wave, after and before it."""
 
     number: int
     target: Assignment
     before: Assignment
 
 
-def _execution_options(command: click.decorators.FC) -> click.decorators.FC:
+def execution_options(command: click.decorators.FC) -> click.decorators.FC:
+    """The argument and options of a command that executes waves."""
     for option in (
         pipeline_options.output,
         click.option(
-            "--force", is_flag=True, help="Also partitions that were changed since the plan was made."
+            "--force", is_flag=True, help="Also move partitions that were changed since the plan was made."
         ),
         click.option(
             "--wave-timeout",
-            "wave_s",
+            "wave_timeout_s",
             type=options.duration,
             default=f"{WAIT_S:g}s",
             show_default=True,
             metavar="DURATION",
-            help="Stop where a wave is not done after this long.",
+            help="Fail if a wave takes longer than this.",
         ),
-        click.option("--wave", type=click.IntRange(min=1), metavar="N", help="This wave only."),
-        click.option("--execute", is_flag=True, help="Do it; without it only say what there is to do."),
+        click.option("--wave", type=click.IntRange(min=1), metavar="N", help="Execute only this wave."),
+        click.option(
+            "--execute", is_flag=True, help="Execute the plan; only print what would be done if not given."
+        ),
         bootstrap(required=True),
         click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
     ):
@@ -64,63 +66,8 @@ def _execution_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
-@click.command()
-@_execution_options
-def apply(
-    folder: Path,
-    servers: Addresses,
-    execute: bool,
-    wave: int | None,
-    wave_s: float,
-    force: bool,
-    output: str,
-) -> None:
-    """Execute a plan, a wave after the other, each when the one before is done.
-
-    Partitions that are as planned already are left alone: run it again after it was stopped, and it goes on. What was
-    changed since the plan was made is not touched. After each wave the preferred leaders of its partitions are
-    elected.
-
-    \b
-    Examples:
-      quorumd pipeline plan apply plan --bootstrap 127.0.0.1:9192
-      quorumd pipeline plan apply plan --bootstrap 127.0.0.1:9192 --execute
-      quorumd pipeline plan apply plan --bootstrap 127.0.0.1:9192 --execute --wave 3
-    """
-    from quorumd.pipeline.plan.files import rollback_file, wave_file
-
-    numbers = _numbers(folder, wave)
-    waves = [(number, wave_file(folder, number), rollback_file(folder, number)) for number in numbers]
-    _run(waves, servers, execute, wave_s, force, output)
-
-
-@click.command()
-@_execution_options
-def rollback(
-    folder: Path,
-    servers: Addresses,
-    execute: bool,
-    wave: int | None,
-    wave_s: float,
-    force: bool,
-    output: str,
-) -> None:
-    """Take a plan back, the last wave first: every partition as it was before.
-
-    \b
-    Examples:
-      quorumd pipeline plan rollback plan --bootstrap 127.0.0.1:9192
-      quorumd pipeline plan rollback plan --bootstrap 127.0.0.1:9192 --execute
-    """
-    from quorumd.pipeline.plan.files import rollback_file, wave_file
-
-    numbers = _numbers(folder, wave)[::-1]
-    waves = [(number, rollback_file(folder, number), wave_file(folder, number)) for number in numbers]
-    _run(waves, servers, execute, wave_s, force, output)
-
-
-def _numbers(folder: Path, wave: int | None) -> list[int]:
-    """The waves to execute. Raises ConfigError for one that is not in the plan."""
+def wave_numbers(folder: Path, wave: int | None) -> list[int]:
+    """Return the waves to execute. Raises ConfigError for one that is not in the plan."""
     from quorumd.pipeline.spark.java import need_extra
 
     need_extra()
@@ -131,33 +78,28 @@ def _numbers(folder: Path, wave: int | None) -> list[int]:
     return list(range(1, plan.waves + 1)) if wave is None else [wave]
 
 
-def check_wave(plan: Plan, folder: Path, wave: int | None) -> None:
-    """Raises ConfigError for a wave that the plan does not have."""
-    if wave is not None and wave > plan.waves:
-        raise ConfigError(f"--wave {wave}: the plan in {folder} has {plan.waves} waves")
-
-
-def _run(
+def run_waves(
     waves: list[tuple[int, Path, Path]],
     servers: Addresses,
     execute: bool,
-    wave_s: float,
+    wave_timeout_s: float,
     force: bool,
     output: str,
 ) -> None:
+    """Execute waves, given as number, file of the target and file of the state before; or print their progress."""
     rows = []
     for number, target, before in waves:
         wave = Wave(number, _assignment(target), _assignment(before))
         progress = _progress(servers, wave)
         if execute:
-            progress = _execute(wave, progress, servers, wave_s, force)
+            progress = _execute(wave, progress, servers, wave_timeout_s, force)
             click.echo(f"wave {number}: {len(progress)} partitions are done", err=True)
         rows.append(_row(wave, progress))
     print_rows(rows, output, ("wave", "partitions", "done", "moving", "to_do", "changed_since", "missing"))
 
 
 def _assignment(file: Path) -> Assignment:
-    """A wave's part of the plan. Raises InputIncomplete: nobody named this file on the command line."""
+    """Read a wave's part of the plan. Raises InputIncomplete, since the file was not given by the user."""
     from quorumd.cli.reassignment_plan import read_plan
 
     try:
@@ -165,7 +107,7 @@ def _assignment(file: Path) -> Assignment:
     except ConfigError as error:
         raise InputIncomplete(str(error)) from None
     except OSError as error:
-        raise InputIncomplete(f"{file}: {error.strerror}: the plan is not whole") from None
+        raise InputIncomplete(f"{file}: {error.strerror}: the plan is incomplete") from None
 
 
 def _progress(servers: Addresses, wave: Wave) -> list[PartitionProgress]:
@@ -189,7 +131,7 @@ def _row(wave: Wave, progress: list[PartitionProgress]) -> dict[str, int]:
 
 
 def _drifted(wave: Wave, progress: list[PartitionProgress]) -> list[PartitionProgress]:
-    """Partitions that are neither as before the wave nor as it makes them."""
+    """Return the partitions that are neither as before the wave nor as after it."""
     return [
         each
         for each in progress
@@ -199,16 +141,16 @@ def _drifted(wave: Wave, progress: list[PartitionProgress]) -> list[PartitionPro
 
 
 def _execute(
-    wave: Wave, progress: list[PartitionProgress], servers: Addresses, wave_s: float, force: bool
+    wave: Wave, progress: list[PartitionProgress], servers: Addresses, wave_timeout_s: float, force: bool
 ) -> list[PartitionProgress]:
-    """Begin what is not begun and wait. Raises Drifted, Refused or ReassignmentIncomplete."""
+    """Start the reassignments that are not running and wait. Raises Drifted, Refused or ReassignmentIncomplete."""
     drifted = _drifted(wave, progress)
     if drifted and not force:
         shown = ", ".join(f"{each.where.topic}-{each.where.partition}" for each in drifted[:SHOWN])
         more = f" and {len(drifted) - SHOWN} more" if len(drifted) > SHOWN else ""
         raise Drifted(
             f"wave {wave.number}: {len(drifted)} of {len(progress)} partitions were changed since the plan was made: "
-            f"{shown}{more}; make a new plan, or --force"
+            f"{shown}{more}; make a new plan, or use --force"
         )
     there = {each.where: wave.target[each.where] for each in progress if each.state is not State.MISSING}
     to_begin = {
@@ -220,26 +162,26 @@ def _execute(
         raise_refused(to_begin, start_moves(servers, to_begin, False), "cannot be moved")
     if not there:
         return []
-    done = wait_until_done(servers, there, wave_s)
+    done = wait_until_done(servers, there, wave_timeout_s)
     check_finished(done)
     _elect(servers, list(there))
     return done
 
 
 def _elect(servers: Addresses, partitions: list[TopicPartition]) -> None:
-    """Let the preferred leaders lead; those that do, or cannot yet, are no reason to stop."""
+    """Elect the preferred leaders. A failed election is a warning and does not stop the plan."""
     from quorumd.client.admin import ElectionType
     from quorumd.errors import ErrorCode
 
-    answers = run_admin(
+    responses = run_admin(
         servers, lambda admin: admin.elect_leaders(ElectionType.PREFERRED, partitions), silent=True
     )
     failed = {
         where: error
-        for where, error in answers.items()
+        for where, error in responses.items()
         if error and error.code != ErrorCode.ELECTION_NOT_NEEDED
     }
     for where, error in list(failed.items())[:SHOWN]:
         click.echo(f"warning: {where.topic}-{where.partition} keeps its leader: {error.text}", err=True)
     if len(failed) > SHOWN:
-        click.echo(f"warning: and {len(failed) - SHOWN} more keep theirs", err=True)
+        click.echo(f"warning: {len(failed) - SHOWN} more partitions keep their leaders", err=True)

@@ -1,4 +1,4 @@
-"""Where the commands of `quorumd pipeline plan` find the state of a cluster."""
+"""The state of a cluster that the commands of `quorumd pipeline plan` start from."""
 
 from __future__ import annotations
 
@@ -11,24 +11,29 @@ from click.core import ParameterSource
 
 from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
+from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
     from quorumd.client.admin import AdminClient
+    from quorumd.pipeline.plan.files import Plan
     from quorumd.pipeline.plan.state import ClusterState
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 REQUEST_LIMIT = "60s"
-"""For one page of two thousand partitions, however busy the node is."""
+"""Long enough for a page of two thousand partitions from a busy node."""
 
 
 def state_options(command: F) -> F:
     """`--state`, `--bootstrap` and `--from`, for `chosen_state`."""
     for option in (
         click.option(
-            "--from", "folders", metavar="ID=FOLDER,...", help="Folders of a log: the state at its end."
+            "--from",
+            "folders",
+            metavar="ID=FOLDER,...",
+            help="Read the state at the end of the logs in these folders.",
         ),
         bootstrap(required=False),
         click.option(
@@ -36,7 +41,7 @@ def state_options(command: F) -> F:
             "history",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="A history, as `history build` writes it.",
+            help="Read the state of the history in this folder (`history build`).",
         ),
     ):
         command = option(command)
@@ -44,7 +49,7 @@ def state_options(command: F) -> F:
 
 
 def bootstrap(*, required: bool) -> Callable[[F], F]:
-    """`--bootstrap`, by its name elsewhere too: a live cluster; and `--timeout`."""
+    """`--bootstrap` (or `--bootstrap-server`) and `--timeout`."""
     option = click.option(
         "--bootstrap",
         "--bootstrap-server",
@@ -54,34 +59,40 @@ def bootstrap(*, required: bool) -> Callable[[F], F]:
         envvar=options.SERVERS_VARIABLE,
         show_envvar=True,
         required=required,
-        help="A cluster at work: any node, or several separated by commas.",
+        help="Connect to this live cluster: any node, or several separated by commas.",
     )
     return lambda command: option(options.timeout(REQUEST_LIMIT)(command))
 
 
-def ask_cluster(servers: Addresses, question: Callable[[AdminClient], Awaitable[T]]) -> T:
-    """The response to `question`. A cluster that is not there is reported soon, whatever --timeout says."""
+def ask_cluster(servers: Addresses, request: Callable[[AdminClient], Awaitable[T]]) -> T:
+    """Send a request. An unreachable cluster is reported soon, whatever the --timeout."""
     run_admin(
         servers, lambda admin: admin.describe_cluster(), 1000 * min(options.timeout_s(), options.TIMEOUT_S)
     )
-    return run_admin(servers, question)
+    return run_admin(servers, request)
 
 
 def chosen_state(where: Mapping[str, Any]) -> tuple[ClusterState, str]:
-    """The state at one of the places, and what to call that place. `where` are the values of `state_options`."""
+    """Return the state that the values of `state_options` name, and a name for its source."""
     from quorumd.pipeline.copies.log_files import parse_folders
     from quorumd.pipeline.plan import loading
 
     given = [name for name in ("history", "servers", "folders") if where[name]]
     source = click.get_current_context().get_parameter_source("servers")
     if len(given) > 1 and source is ParameterSource.ENVIRONMENT:
-        # What is said on the command line goes before it.
+        # Options on the command line take precedence over the environment.
         given.remove("servers")
     if len(given) != 1:
-        raise click.UsageError("one of --state, --bootstrap and --from says where the state is")
+        raise click.UsageError("give one of --state, --bootstrap and --from")
     if where["history"]:
         return loading.state_of_history(where["history"]), f"history {where['history']}"
     if where["folders"]:
         return loading.state_of_logs(parse_folders(where["folders"])), f"logs {where['folders']}"
     names = ",".join(f"{host}:{port}" for host, port in where["servers"])
     return ask_cluster(where["servers"], loading.state_of_cluster), f"cluster {names}"
+
+
+def check_wave(plan: Plan, folder: Path, wave: int | None) -> None:
+    """Raise ConfigError if the plan does not have this wave."""
+    if wave is not None and wave > plan.waves:
+        raise ConfigError(f"--wave {wave}: the plan in {folder} has {plan.waves} waves")

@@ -1,4 +1,4 @@
-"""`quorumd pipeline plan verify`: how far a cluster is with a plan."""
+"""`quorumd pipeline plan verify`: the progress of a cluster towards a plan."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from quorumd.cli.pipeline.plan_state import chosen_state, state_options
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @state_options
 @click.option(
-    "--differences", is_flag=True, help="The partitions that are not as planned, instead of counts."
+    "--differences",
+    is_flag=True,
+    help="List the partitions that are not as planned instead of counting them.",
 )
 @pipeline_options.output
 def verify(folder: Path, differences: bool, output: str, **where: Any) -> None:
     """Compare a cluster, or its recorded state, with a plan.
 
-    Of the partitions of each wave: how many are as planned, as they were before, other than both (they were changed
-    since the plan was made), or not there any more. What is being moved counts as being where it goes. Exit code 1
-    unless all are as planned.
+    Counts for each wave the partitions that are as planned, as before the plan, different from both (changed since
+    the plan was made), or deleted. A partition that is being reassigned counts with its target. Exit code 1 unless
+    all are as planned.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`quorumd pipeline warm`: make the archive that lets Spark start in half the time."""
+"""`quorumd pipeline warm`: make the archive with which Spark starts in half the time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from quorumd.cli.pipeline.progress import display
 
 @click.command()
 @click.option("--remove", is_flag=True, help="Remove the archives of all versions instead.")
-@click.option("--no-progress", is_flag=True, help="Nothing on stderr while it works.")
+@click.option("--no-progress", is_flag=True, help="Show no progress on stderr.")
 def warm(remove: bool, no_progress: bool) -> None:
-    """Make Spark start in half the time, from now on and for this user.
+    """Make Spark start in half the time from now on, for this user.
 
-    Rehearses what the pipeline does and keeps the Java classes that took, as an archive of 200 MB in
-    $XDG_CACHE_HOME/quorumd (~/.cache/quorumd). It takes half a minute, and is worth doing again after another Java
-    or another Spark was installed: an archive that does not fit is not used.
+    Rehearses what the pipeline does and archives the Java classes it loaded, 200 MB in $XDG_CACHE_HOME/quorumd
+    (~/.cache/quorumd). This takes half a minute. Run it again after an update of Java or Spark: an archive of another
+    version is not used.
 
     \b
     Examples:

@@ -108,7 +108,7 @@ def test_a_report_that_could_not_be_written_is_told_before_the_work(
     nowhere = tmp_path / "nowhere" / "audit.json"
     assert run([*arguments(nodes), "--report", str(nowhere)]) == USAGE
     told = capsys.readouterr()
-    assert told.err == f"error: --report {nowhere}: there is no folder {nowhere.parent}\n"
+    assert told.err == f"error: --report {nowhere}: the folder does not exist: {nowhere.parent}\n"
     assert told.out == ""
 
 

@@ -43,14 +43,14 @@ def test_what_the_options_say() -> None:
 
 
 def test_a_setting_must_be_one_of_spark() -> None:
-    with pytest.raises(click.BadParameter, match=r"'driver\.memory=1g' is no setting of Spark"):
+    with pytest.raises(click.BadParameter, match=r"'driver\.memory=1g' is not a property of Spark"):
         parsed(["--conf", "driver.memory=1g"])
 
 
 def test_help_names_the_exit_codes_that_scripts_look_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.run(["pipeline", "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "1 for findings, 7 for a job that failed, 8 for incomplete input" in told
+    assert "1 for findings, 7 for a failed job, 8 for incomplete input" in told
 
 
 def test_an_old_java_is_one_line_and_exit_code_7(

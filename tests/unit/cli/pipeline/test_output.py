@@ -17,7 +17,7 @@ ROWS = [
 
 
 def test_a_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(ROWS, "table")
+    print_rows(ROWS, "text")
     assert capsys.readouterr().out.splitlines() == [
         "Topic  Id                      Ts                        Isr    Ok",
         "a,b    AAAAAAAAAAAAAAAAAAAAAA  2026-01-02T03:04:05.006Z  [1,2]  yes",
@@ -44,7 +44,7 @@ def test_json_is_one_array_and_jsonl_an_object_a_line(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("output", "text"), [("table", "(no rows)\n"), ("json", "[]\n"), ("jsonl", ""), ("csv", "a,b\n")]
+    ("output", "text"), [("text", "(no rows)\n"), ("json", "[]\n"), ("jsonl", ""), ("csv", "a,b\n")]
 )
 def test_no_rows(output: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_rows([], output, ["a", "b"])
@@ -59,5 +59,5 @@ def test_an_arrow_table_prints_like_its_rows(capsys: pytest.CaptureFixture[str])
 
 
 def test_numbers_are_to_the_right_and_fractions_short(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows([{"n": 1000, "s": 1.5}, {"n": 7, "s": 2.0}], "table")
+    print_rows([{"n": 1000, "s": 1.5}, {"n": 7, "s": 2.0}], "text")
     assert capsys.readouterr().out.splitlines() == ["   N    S", "1000  1.5", "   7    2"]

@@ -1,0 +1,71 @@
+"""`quorumd pipeline history build`: a log to tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from quorumd.cli.pipeline import options as pipeline_options
+from quorumd.cli.pipeline.options import SparkOptions
+from quorumd.cli.pipeline.output import print_rows
+
+
+@click.command()
+@click.option("--from", "path", metavar="ID=FOLDER,...", help="Read the data folders of these nodes.")
+@click.option("--bootstrap", metavar="HOST:PORT,...", help="Read a live cluster as an observer instead.")
+@click.option(
+    "--to",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Write the history to this folder; it is created if it does not exist.",
+)
+@click.option("--follow", is_flag=True, help="Continue as the log grows, until interrupted.")
+@click.option("--once", is_flag=True, help="Stop at the end of the log. This is the default.")
+@pipeline_options.spark
+@pipeline_options.output
+def build(
+    path: str | None,
+    bootstrap: str | None,
+    folder: Path,
+    follow: bool,
+    once: bool,
+    spark: SparkOptions,
+    output: str,
+) -> None:
+    """Add the records of a log to a history.
+
+    Interrupted or killed at any moment, it resumes where it stopped when it is run again. Of several folders it reads
+    the most up-to-date copy; if that is damaged, it warns and reads the next best one. A log that starts after a
+    snapshot is read from that snapshot on. If records were deleted before they were read, the history continues with
+    the next snapshot and records the gap.
+
+    \b
+    Examples:
+      quorumd pipeline history build --from 1=/srv/n1,2=/srv/n2,3=/srv/n3 --to history
+      quorumd pipeline history build --bootstrap 127.0.0.1:9192 --to history --follow
+    """
+    if (path is None) == (bootstrap is None):
+        raise click.UsageError("give one of --from ID=FOLDER,... and --bootstrap HOST:PORT")
+    if follow and once:
+        raise click.UsageError("--follow cannot be combined with --once")
+    from dataclasses import asdict
+
+    from quorumd.pipeline.copies.log_files import parse_folders, read_folders
+    from quorumd.pipeline.history.build import build as build_history
+
+    source = {"path": path} if path is not None else {"bootstrap": bootstrap or ""}
+    if path is not None:
+        # A mistake in the folders is reported before Spark starts.
+        read_folders(parse_folders(path))
+    with spark.session("thin") as session:
+        summary = build_history(
+            session, source, folder, follow, tell=lambda text: click.echo(f"warning: {text}", err=True)
+        )
+    if summary.orphans:
+        click.echo(
+            f"warning: {summary.orphans} changes of partitions were ignored: their creation is not in the log",
+            err=True,
+        )
+    print_rows([asdict(summary)], output)

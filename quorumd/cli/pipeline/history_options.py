@@ -1,0 +1,39 @@
+"""What the commands of `quorumd pipeline history` share: `--history` and times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.history.history import History
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_FOLDER = Path("history")
+
+
+def history_option(command: F) -> F:
+    """`--history FOLDER`, passed as `folder`."""
+    return click.option(
+        "--history",
+        "folder",
+        type=click.Path(path_type=Path),
+        default=DEFAULT_FOLDER,
+        show_default=True,
+        help="Read the history in this folder (`history build`).",
+    )(command)
+
+
+def opened(folder: Path) -> History:
+    """Open a history. Raises InputIncomplete, ConfigError."""
+    from quorumd.pipeline.history.history import open_history
+
+    return open_history(folder)
+
+
+def moment(history: History, text: str | None) -> Any:
+    """Return the time that an option names, in this history; None if it was not given."""
+    return None if text is None else history.moment(text)

@@ -1,0 +1,50 @@
+"""`quorumd pipeline history top`: the least stable partitions, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from quorumd.cli.pipeline import options as pipeline_options
+from quorumd.cli.pipeline.history_options import history_option, moment, opened
+from quorumd.cli.pipeline.output import print_rows
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["isr-churn", "leader-flaps", "under-min-isr"]))
+@click.option(
+    "--window", metavar="TIME", help="Count only what happened since then: 24h, 2026-01-31.  [default: all]"
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Show at most this many partitions.",
+)
+@history_option
+@pipeline_options.output
+def top(what: str, window: str | None, limit: int, folder: Path, output: str) -> None:
+    """Show the partitions with the most leader changes, ISR changes or time below min.insync.replicas.
+
+    \b
+    isr-churn      the ISR changed most often
+    leader-flaps   the leader changed most often
+                   LOST: no leader; UNCLEAN: the new leader may have lacked records
+    under-min-isr  the ISR was below min.insync.replicas for the longest time
+                   OFFLINE: the seconds of these without a leader
+
+    \b
+    Example:
+      quorumd pipeline history top isr-churn --window 24h --limit 5
+    """
+    from quorumd.pipeline.history import questions
+
+    history = opened(folder)
+    query = {
+        "isr-churn": questions.isr_churn,
+        "leader-flaps": questions.leader_flaps,
+        "under-min-isr": questions.under_min_isr,
+    }[what]
+    print_rows(query(history, moment(history, window), limit), output)

@@ -1,0 +1,224 @@
+"""`quorumd pipeline plan make`: a state and changes to a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorumd.cli import options
+from quorumd.cli.pipeline import options as pipeline_options
+from quorumd.cli.pipeline.options import SparkOptions
+from quorumd.cli.pipeline.plan_parameters import (
+    broker_pairs,
+    factor,
+    pair_of,
+    racked_brokers,
+    racks_by_broker,
+)
+from quorumd.cli.pipeline.plan_show import show_figures
+from quorumd.cli.pipeline.plan_state import chosen_state, state_options
+from quorumd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from quorumd.pipeline.plan.files import Plan
+    from quorumd.pipeline.plan.planning import Changes
+    from quorumd.pipeline.plan.state import ClusterState
+
+SPARK_FROM = 5_000_000
+"""With fewer partitions, planning in this process takes less time than Spark needs to start."""
+
+
+@click.command()
+@state_options
+@click.option(
+    "--remove", "remove", type=options.node_ids, metavar="ID,...", help="Move all replicas off these brokers."
+)
+@click.option(
+    "--add",
+    type=racked_brokers,
+    metavar="ID:RACK,...",
+    help="Move replicas to these brokers, which need not be registered yet.",
+)
+@click.option(
+    "--replace",
+    type=pair_of("OLD=NEW, such as 7=21"),
+    metavar="OLD=NEW",
+    multiple=True,
+    help="Move the replicas of OLD to NEW; may be given several times.",
+)
+@click.option(
+    "--rack",
+    "racks",
+    type=pair_of("ID=RACK, such as 7=rackA"),
+    metavar="ID=RACK",
+    multiple=True,
+    help="Override the rack of a broker; may be given several times.",
+)
+@click.option(
+    "--replication-factor",
+    "factors",
+    type=factor,
+    metavar="[TOPIC=]N",
+    multiple=True,
+    help="Change the replication factor of all topics, or of one; may be given several times.",
+)
+@click.option(
+    "--topics", type=str, metavar="NAME,...", help="Balance only these topics, regardless of others."
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 10),
+    metavar="SHARE",
+    help="Let brokers deviate this much from their share: 0.02 is 2 %.  [default: 0, or 0.02 with --sizes]",
+)
+@click.option(
+    "--sizes",
+    "sizes_path",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="FILE",
+    help="Balance bytes, read from Parquet, CSV or JSON lines with topic, partition, bytes.",
+)
+@click.option(
+    "--move-limit",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Let a broker receive, drop or send at most this many replicas per wave; 0 is unlimited.",
+)
+@click.option("--include-fenced", is_flag=True, help="Treat fenced brokers as available.")
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Plan this many shards of topics independently.  [default: by size]",
+)
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Write the plan to this folder.",
+)
+@pipeline_options.spark
+@pipeline_options.output
+def make(
+    remove: tuple[int, ...] | None,
+    add: dict[int, str | None] | None,
+    replace: tuple[tuple[str, str], ...],
+    racks: tuple[tuple[str, str], ...],
+    factors: tuple[tuple[str, int], ...],
+    topics: str | None,
+    tolerance: float | None,
+    sizes_path: Path | None,
+    move_limit: int,
+    include_fenced: bool,
+    shards: int | None,
+    folder: Path,
+    spark: SparkOptions,
+    output: str,
+    **where: Any,
+) -> None:
+    """Make a plan and write it to a folder; the cluster is not changed.
+
+    All brokers get the same number of replicas and of preferred leaders, give or take one. The replicas of a
+    partition stay in different racks; if racks differ in size, the brokers of a rack that would need two replicas of
+    a partition get fewer. The printed bound is the number of moves that every plan with this balance needs.
+
+    \b
+    Examples:
+      quorumd pipeline plan make --bootstrap 127.0.0.1:9192 --out plan
+      quorumd pipeline plan make --state history --remove 7,8 --add 21:rackC,22:rackA --out plan
+      quorumd pipeline plan make --from 1=/srv/n1 --replication-factor orders=4 --out plan
+      quorumd pipeline plan make --state history --replace 7=21 --sizes sizes.parquet --out plan
+    """
+    from quorumd.pipeline.spark.java import need_extra
+
+    need_extra()
+    from quorumd.pipeline.plan.files import check_new, write_plan
+    from quorumd.pipeline.plan.loading import sizes_of_file
+    from quorumd.pipeline.plan.planning import Changes
+
+    check_new(folder)
+    state, source = chosen_state(where)
+    changes = Changes(
+        frozenset(remove or ()),
+        add or {},
+        broker_pairs(replace, "--replace"),
+        racks_by_broker(racks),
+        dict(factors),
+        frozenset(name.strip() for name in topics.split(",")) if topics else frozenset(),
+        tolerance,
+        sizes_of_file(sizes_path, state) if sizes_path is not None else None,
+    )
+    _check_brokers(state, changes, include_fenced)
+    made_from = {"state": source, "options": given_options()}
+    made = _make(state, changes, move_limit or None, shards, spark, made_from)
+    write_plan(made, folder)
+    show_figures(made, output)
+    if output == "text":
+        click.echo(f"written to {folder}", err=True)
+
+
+def given_options() -> dict[str, Any]:
+    """Return the options of the command line that shape the plan, to be stored with it."""
+    given = click.get_current_context().params
+    names = (
+        "remove",
+        "add",
+        "replace",
+        "racks",
+        "factors",
+        "topics",
+        "tolerance",
+        "sizes_path",
+        "include_fenced",
+    )
+    return {
+        name: str(given[name]) if name == "sizes_path" else given[name] for name in names if given.get(name)
+    }
+
+
+def _make(
+    state: ClusterState,
+    changes: Changes,
+    move_limit: int | None,
+    shards: int | None,
+    spark: SparkOptions,
+    made_from: dict[str, Any],
+) -> Plan:
+    from quorumd.pipeline.plan.making import make_plan
+    from quorumd.pipeline.spark.settings import is_local
+
+    if len(state) < SPARK_FROM and is_local(spark.master):
+        return make_plan(state, changes, move_limit=move_limit, shards=shards, made_from=made_from)
+    from quorumd.pipeline.plan.spark_shards import on_spark
+    from quorumd.pipeline.spark.progress import doing
+
+    with spark.session() as session:
+        doing("planning")
+        runner = on_spark(session)
+        return make_plan(
+            state, changes, move_limit=move_limit, shards=shards, runner=runner, made_from=made_from
+        )
+
+
+def _check_brokers(state: ClusterState, changes: Changes, include_fenced: bool) -> None:
+    from quorumd.pipeline.plan.making import cordoned_brokers, fenced_brokers
+
+    if cordoned := cordoned_brokers(state, changes):
+        ids = ",".join(map(str, cordoned))
+        raise ConfigError(
+            f"all log directories of broker {ids} are cordoned, so it cannot receive replicas; "
+            f"uncordon a directory, or use --remove {ids} to move its replicas off"
+        )
+    fenced = fenced_brokers(state, changes)
+    if fenced and not include_fenced:
+        ids = ",".join(map(str, fenced))
+        raise ConfigError(
+            f"broker {ids} is fenced and would not receive its replicas; use --remove {ids} to move them off, "
+            "or --include-fenced to treat it as available"
+        )
