@@ -18,8 +18,7 @@ from quorumd.simulator.checkers.base import InvariantViolation
 class BrokerChecker:
     """A promise; the methods are what can be seen of brokers and their controller. By default nothing breaks it.
 
-    Their docstrings name the properties of data replication: S1 to S14 are those of the specification of KIP-966, X1
-    to X15 those that an implementation needs besides, R1 to R26 the races that were found.
+    docs/decisions.md explains the properties (S1, X1, ...) and races (R1, ...) that docstrings name.
     """
 
     invariant = ""

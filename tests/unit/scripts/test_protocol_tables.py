@@ -1,0 +1,37 @@
+"""docs/protocol.md states what the code speaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorumd.protocol.apis import APIS
+from quorumd.protocol.messages import RECORDS
+from scripts.protocol_tables import PAGE, render, tables
+
+
+def test_the_page_has_the_tables_of_the_code() -> None:
+    page = PAGE.read_text()
+    assert render(page) == page
+
+
+@pytest.mark.parametrize("name", tables())
+def test_every_table_is_on_the_page(name: str) -> None:
+    assert f"<!-- {name} -->\n| " in PAGE.read_text()
+
+
+def test_a_changed_row_is_rewritten() -> None:
+    page = PAGE.read_text()
+    changed = page.replace("| 52 | Vote | 0 to 2 |", "| 52 | Vote | 0 to 9 |")
+    assert changed != page
+    assert render(changed) == page
+
+
+def test_tables_have_a_row_for_every_api_and_record() -> None:
+    rows = tables()
+    listed = rows["apis"].count("\n") + rows["private apis"].count("\n") - 4
+    assert (listed, rows["records"].count("\n") - 2) == (len(APIS), len(RECORDS))
+
+
+def test_private_fields_and_errors_are_listed() -> None:
+    assert "| VotersRecord | TargetVoters | 10001 | []TargetVoter |" in tables()["private fields"]
+    assert "| 1001 | NOT_FOLLOWER |" in tables()["private errors"]
