@@ -14,9 +14,11 @@ assert _spec is not None
 assert _spec.loader is not None
 house_rules = importlib.util.module_from_spec(_spec)
 sys.modules["house_rules"] = house_rules
+sys.path.insert(0, str(ROOT / "scripts"))
 _spec.loader.exec_module(house_rules)
+sys.path.remove(str(ROOT / "scripts"))
 
-DOC = '"""What this is."""\n'
+DOC = '"""A module."""\n'
 MARKER = "TO" + "DO"
 UNWRITTEN = "NotImplemented" + "Error"
 
@@ -84,6 +86,31 @@ def test_a_stray_file_at_the_top_or_in_tests_is_found(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     found = house_rules.check_layout(tmp_path)
     assert [finding.path for finding in found] == ["notes.txt", "tests/misc"]
+
+
+def test_wording_of_pages_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("A leader.\nSo" + "mebody leads.\n")
+    assert [(each.path, each.line, each.rule) for each in house_rules.check_pages(tmp_path)] == [
+        ("docs/a.md", 2, "wording")
+    ]
+
+
+def test_prune_lists_only_files_that_break_the_rule_they_were_listed_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished = tmp_path / "unfinished.txt"
+    unfinished.write_text("name quorumd/\nopening quorumd/a.py\nwording a.md\nwording gone.py\n")
+    (tmp_path / "quorumd").mkdir()
+    (tmp_path / "quorumd/a.py").write_text("def ask(): ...\n")
+    (tmp_path / "quorumd/b.py").write_text("def request(): ...\n")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/c.py").write_text("def ask(): ...\n")
+    (tmp_path / "a.md").write_text("No" + "body.\n")
+    monkeypatch.setattr(house_rules, "UNFINISHED", unfinished)
+    monkeypatch.setattr(sys.modules["house.language"], "UNFINISHED", unfinished)
+    house_rules.prune(tmp_path)
+    assert unfinished.read_text() == "name quorumd/a.py\nwording a.md\n"
 
 
 def test_the_command_prints_path_and_line_and_fails(

@@ -1,0 +1,1 @@
+"""House rules of more than one line: references, language, commit subjects."""

@@ -1,0 +1,111 @@
+"""References resolve: every number is explained in docs/decisions.md, and what that page names exists.
+
+Numbers are holes of the KIP-595 draft ("hole 14", `test_hole_14_...`, `TestHole14`), properties (S10, X5) and
+races (R26, "race 26"). The page explains one in a table row that starts with it, or in bold in its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+PAGE = "docs/decisions.md"
+FOLDERS = ("quorumd", "tests", "docs")
+SUFFIXES = (".py", ".toml", ".txt", ".md")
+GENERATED = "quorumd/protocol/messages/"
+
+_HOLES = re.compile(r"\bholes? (\d+(?:(?:, | and )\d+)*)", re.IGNORECASE)
+_TESTED = re.compile(r"(?:test_(hole|race)_|Test(Hole|Race))(\d+)")
+_RACE = re.compile(r"\brace (\d+)\b")
+_CODE = re.compile(r"\b[SXR]\d{1,2}\b")
+_ROW = re.compile(r"^\| (\d+|[SXR]\d{1,2}) \|(.*)\|\s*$")
+_BOLD = re.compile(r"\*\*([SXR]\d{1,2})\*\*")
+_NAME = re.compile(r"`([^`]+)`")
+_DEFINED = re.compile(r"^ *(?:async )?(?:def|class) (test_\w+|Test\w+)", re.MULTILINE)
+_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+_MUTANT = re.compile(r'^name = "([^"]+)"', re.MULTILINE)
+
+References = Iterator[tuple[str, int, str]]
+"""(path, line, what is wrong)"""
+
+
+def numbers_in(text: str) -> set[str]:
+    """Every number that a line refers to, as `explained` names it."""
+    found = {number for holes in _HOLES.findall(text) for number in re.findall(r"\d+", holes)}
+    found |= set(_CODE.findall(text)) | {f"R{number}" for number in _RACE.findall(text)}
+    for name, class_name, number in _TESTED.findall(text):
+        found.add(number if (name or class_name).lower() == "hole" else f"R{number}")
+    return found
+
+
+def explained(page: str) -> set[str]:
+    """The numbers that the page explains; those of holes without a letter."""
+    found = set(_BOLD.findall(page))
+    section = ""
+    for line in page.splitlines():
+        if line.startswith("#"):
+            section = line
+        row = _ROW.match(line)
+        if row and (row[1][0].isalpha() or "Holes" in section):
+            found.add(row[1])
+    return found
+
+
+def unresolved_references(root: Path) -> References:
+    """Numbers in use that the page does not explain, rows that name no test, and names of nothing."""
+    page = root / PAGE
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    known = explained(text)
+    for path, file in _files(root):
+        content_of_file = file.read_text(encoding="utf-8")
+        if numbers_in(content_of_file) <= known:
+            continue
+        for line, content in enumerate(content_of_file.splitlines(), 1):
+            for number in sorted(numbers_in(content) - known):
+                label = number if number[0].isalpha() else f"hole {number}"
+                yield path, line, f"{label} is not explained in {PAGE}"
+    if text:
+        names = _names(root)
+        for line, content in enumerate(text.splitlines(), 1):
+            yield from ((PAGE, line, problem) for problem in _problems_of_row(content, names))
+
+
+def _files(root: Path) -> Iterator[tuple[str, Path]]:
+    for folder in FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            path = file.relative_to(root).as_posix()
+            if file.suffix in SUFFIXES and not path.startswith(GENERATED):
+                yield path, file
+
+
+def _names(root: Path) -> set[str]:
+    """All that may hold a decision: tests, scenarios, checkers of the simulator, mutants."""
+    found: set[str] = set()
+    for path, file in _files(root):
+        if path.startswith("tests/") and file.name.startswith("test_"):
+            found.add(file.name)
+            found |= set(_DEFINED.findall(file.read_text(encoding="utf-8")))
+        elif path.startswith("tests/scenarios/") and file.suffix == ".txt":
+            found.add(file.name)
+        elif path.startswith("tests/mutants/") and file.suffix == ".toml":
+            found |= set(_MUTANT.findall(file.read_text(encoding="utf-8")))
+        elif path.startswith("quorumd/simulator/"):
+            found |= set(_CLASS.findall(file.read_text(encoding="utf-8")))
+    return found
+
+
+def _problems_of_row(line: str, names: set[str]) -> Iterator[str]:
+    row = _ROW.match(line)
+    if row:
+        held_by = _NAME.findall(row[2].rpartition("|")[2])
+        if not held_by:
+            yield f"{row[1]} names no test"
+    elif "Held by" in line:
+        held_by = _NAME.findall(line.partition("Held by")[2])
+    else:
+        return
+    for name in held_by:
+        if not any(fnmatch(each, name) for each in names):
+            yield f"{name} is no test, scenario, checker or mutant: name the one that holds this now"
