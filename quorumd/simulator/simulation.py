@@ -31,7 +31,14 @@ from quorumd.simulator.liveness.convergence import (
     require_idle_records,
     sealed_segments,
 )
-from quorumd.simulator.liveness.membership import JOINED, REGISTERED, unregistered, without_vote
+from quorumd.simulator.liveness.membership import (
+    JOINED,
+    REGISTERED,
+    LastUnregistrations,
+    require_recorded,
+    unregistered,
+    without_vote,
+)
 from quorumd.simulator.liveness.stable_leadership import StableLeadership
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.profiles.draw import draw_options
@@ -291,6 +298,10 @@ class Simulation:
         for missing, invariant in ((unregistered, REGISTERED), (without_vote, JOINED)):
             while text := missing(self._cluster, core):
                 self._wait(deadline, text, invariant)
+        require_recorded(self._cluster)
+        if self._options.registers:
+            random = self._streams.stream("last unregistrations")
+            LastUnregistrations(self._cluster, random, self._run_until).require()
         while not self._is_whole(core):
             self._wait(deadline, f"nodes {core} do not agree on all that is committed")
 

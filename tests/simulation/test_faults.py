@@ -105,6 +105,16 @@ def test_administrators_and_producers_are_busy() -> None:
     assert report.counters["records read"] > 0
 
 
+def test_one_of_several_directories_is_cordoned() -> None:
+    counters: Counter[str] = Counter()
+    for seed in (1, 2):
+        report = run_with_brokers("broker shutdown", seed, cordon_ms=200.0, log_directories=2, admin_ms=60.0)
+        assert report.ok, str(report)
+        counters.update(report.counters)
+    assert counters["cordons of one of several directories"] > 3
+    assert counters["CreateTopics: NONE"] > 0
+
+
 EFFECTS = {
     "power loss": ("power losses", "lost sectors", "lost names"),
     "power loss in a disk call": ("power losses", "lost sectors", "lost names"),

@@ -4,13 +4,14 @@ What they say to the quorum is what brokers say, in its bytes: registration, hea
 the metadata log. What they say to each other is Fetch; the records in it are the model's.
 
     options       how many, and how they behave
+    disk          its log directories, and which of them are cordoned
     data_log      the log of one replica, and how two logs differ
     replica       one replica, pure: leader and follower
     data_wire     Fetch between brokers; data_server, data_fetcher: its two ends
     metadata      the metadata log as an observer sees it
     lifecycle     registration, heartbeats, controlled shutdown
     isr_changes   AlterPartition, again and again until it is answered
-    directories   AssignReplicasToDirs after a broker got another disk
+    directories   AssignReplicasToDirs, after a broker got another disk or chose a directory
     channel       a connection for one purpose
     broker        one life of a broker
     population    all of them: starts, ends, what a disk loses

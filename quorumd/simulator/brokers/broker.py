@@ -16,7 +16,8 @@ from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers import directories
-from quorumd.simulator.brokers.data_log import DataLog, Record
+from quorumd.simulator.brokers.data_log import Record
+from quorumd.simulator.brokers.disk import Disk
 from quorumd.simulator.brokers.fetch_codec import FetchPartitions
 from quorumd.simulator.brokers.fetch_server import FetchServer
 from quorumd.simulator.brokers.isr_changes import IsrChanges
@@ -35,25 +36,6 @@ WRITE_SWEEP_MS: Final = 250.0
 DIRECTORIES_MS: Final = 200.0
 PRODUCER_IDS_MS: Final = 1500.0
 DATA_PORT: Final = 9092
-
-
-class Disk:
-    """What outlives a broker's process. `clean_epoch`: what its clean-shutdown file says, -1 without one.
-    `is_cordoned`: whether operators want no new replicas on it, None where brokers do not know of cordons."""
-
-    def __init__(self, directory_id: KafkaUuid, is_cordoned: bool | None = None) -> None:
-        self.directory_id = directory_id
-        self.is_cordoned = is_cordoned
-        self.clean_epoch = -1
-        self.logs: dict[PartitionId, tuple[DataLog, int]] = {}
-        """With the high watermark that was saved."""
-
-    @property
-    def cordoned_directories(self) -> list[KafkaUuid] | None:
-        """What heartbeats say."""
-        if self.is_cordoned is None:
-            return None
-        return [self.directory_id] if self.is_cordoned else []
 
 
 class Watcher(Protocol):
@@ -151,11 +133,11 @@ class Broker:
         self.previous_epoch, self.disk.clean_epoch = self.disk.clean_epoch, -1
         rack = f"rack-{self.id % options.racks}" if options.racks else None
         self.lifecycle = Lifecycle(
-            registration_of(self.id, cluster_id, incarnation_id, self._address, self.disk.directory_id,
+            registration_of(self.id, cluster_id, incarnation_id, self._address, self.disk.directory_ids,
                             self.previous_epoch, rack, features),
             self._heap, self.process, self._channel("lifecycle", options.session_timeout_ms / 2),
             options.heartbeat_ms, lambda: self.metadata.leader, lambda: self.metadata.end_offset,
-            lambda: self.is_published, lambda: self.disk.cordoned_directories, self,
+            lambda: self.is_published, lambda: self.disk.cordoned_ids, self,
         )  # fmt: skip
         self._network.listen(*self._address, self._server.accept)
         self._fetch_metadata()
@@ -252,11 +234,12 @@ class Broker:
             if replica is not None:
                 replica.resign()
                 del self.replicas[where]
-                self.disk.logs.pop(where, None)
+                self.disk.remove(where)
                 self._watcher.changed(self, where)
             return
         if replica is None:
             replica = self.replicas[where] = Replica(where, self.id, self)
+            self.disk.place(where)
             self.disk.logs[where] = (replica.log, 0)
         replica.apply(partition, self._heap.now_ms)
         if replica.leadership is not None and partition.recovery == RECOVERING:
@@ -330,11 +313,15 @@ class Broker:
             replica.answered(proposal, error, answer)
             self._touched(proposal.where)
 
+    def misplaced_replicas(self) -> list[PartitionId]:
+        """Those that the metadata has in other directories."""
+        return directories.misplaced_replicas(self.id, self.disk.directory_of, self.replicas.values())
+
     def _assign_directories(self) -> None:
         address = self._controller()
-        wrong = directories.misplaced_replicas(self.id, self.disk.directory_id, self.replicas.values())
+        wrong = self.misplaced_replicas()
         if wrong and address is not None and not self._directories.is_waiting:
-            request = directories.request_of(self.id, self.epoch, self.disk.directory_id, wrong)
+            request = directories.request_of(self.id, self.epoch, self.disk.directory_of, wrong)
             self._directories.ask(address, request, directories.VERSION, lambda message: None)
 
     def _allocate_producer_ids(self) -> None:

@@ -11,9 +11,10 @@ from random import Random
 
 from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.simulator.brokers.admin import Administrator
-from quorumd.simulator.brokers.broker import DATA_PORT, Broker, Disk
+from quorumd.simulator.brokers.broker import DATA_PORT, Broker
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.cluster_view import BrokerView
+from quorumd.simulator.brokers.disk import Disk
 from quorumd.simulator.brokers.metadata_reader import MetadataReader
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions
@@ -66,7 +67,8 @@ class BrokerFleet:
         for broker_id in range(FIRST_BROKER, FIRST_BROKER + options.count):
             entropy = SimulatedEntropy(cluster.streams.stream("broker machine", broker_id))
             host = f"10.0.3.{broker_id - FIRST_BROKER + 1}"
-            disk = Disk(entropy.uuid(), False if options.cordon_ms else None)
+            directory_ids = [entropy.uuid() for _ in range(options.log_directories)]
+            disk = Disk(directory_ids, knows_cordons=options.cordon_ms > 0)
             self.machines[broker_id] = BrokerMachine(broker_id, host, disk)
             self.observation.view.brokers[broker_id] = BrokerView(broker_id)
         self._cordons = cluster.streams.stream("cordons")
@@ -98,16 +100,19 @@ class BrokerFleet:
             self.cluster.heap.call_later(delay_ms, self._cordon, b"cordon")
 
     def _cordon(self) -> None:
-        """An operator cordons a broker, or does so no longer. At least one takes new replicas."""
+        """An operator cordons a directory, or does so no longer. At least one broker takes new replicas."""
         if self._is_calm:
             return
-        machine = self._cordons.choice(list(self.machines.values()))
-        others = [
-            other for other in self.machines.values() if other is not machine and not other.disk.is_cordoned
-        ]
-        if machine.disk.is_cordoned or others:
-            machine.disk.is_cordoned = not machine.disk.is_cordoned
-            self.counters["cordons"] += machine.disk.is_cordoned
+        disk = self._cordons.choice(list(self.machines.values())).disk
+        assert disk.cordoned is not None
+        count = len(disk.directory_ids)
+        number = self._cordons.randrange(count) if count > 1 else 0
+        disk.cordoned ^= {number}
+        if all(machine.disk.is_cordoned for machine in self.machines.values()):
+            disk.cordoned ^= {number}
+        elif number in disk.cordoned:
+            self.counters["cordons"] += 1
+            self.counters["cordons of one of several directories"] += not disk.is_cordoned
         self._cordon_later()
 
     def hosts(self) -> list[str]:
@@ -195,13 +200,13 @@ class BrokerFleet:
                 log.truncate(log.flushed + random.randrange(log.end_offset - log.flushed + 1))
             elif loss is Loss.EVERYTHING:
                 log.truncate(0)
-                del disk.logs[where]
-            if where in disk.logs:
+            if loss is not Loss.EVERYTHING:
                 disk.logs[where] = log, min(high_watermark, log.end_offset)
             if log.end_offset < before:
                 lost.append(where)
         if loss is Loss.EVERYTHING:
-            disk.directory_id = SimulatedEntropy(random).uuid()
+            entropy = SimulatedEntropy(random)
+            disk.exchange([entropy.uuid() for _ in disk.directory_ids])
         self._end(machine, f"crashes and loses {loss.value}", without_power=loss is not Loss.NOTHING)
         for where in lost:
             self.observation.lost_log(broker_id, machine.incarnation, where)
@@ -260,10 +265,19 @@ class BrokerFleet:
         for machine in self.machines.values():
             if machine.broker is None:
                 return f"broker {machine.id} is down"
-            known, says = self.observation.view.image.brokers.get(machine.id), machine.disk.is_cordoned
+            known, says = self.observation.view.image.brokers.get(machine.id), machine.disk.cordoned_ids
             knows_cordons = self.observation.view.image.metadata_version >= CORDONED_SINCE
-            if known is not None and says is not None and knows_cordons and known.is_cordoned != says:
-                return f"broker {machine.id} is taken for cordoned or not, and it says {says}: {known!r}"
+            if (
+                known is not None
+                and says is not None
+                and knows_cordons
+                and set(known.cordoned or ()) != set(says)
+            ):
+                return f"broker {machine.id} says that {says} are cordoned, committed is {known!r}"
+            if machine.broker.misplaced_replicas():
+                return (
+                    f"the controller does not know in which directories of broker {machine.id} replicas are"
+                )
         return missing(self.observation.view)
 
     def all_counters(self) -> dict[str, int]:

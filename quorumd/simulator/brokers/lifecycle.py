@@ -174,7 +174,7 @@ def registration_of(
     cluster_id: str,
     incarnation_id: KafkaUuid,
     address: Address,
-    directory_id: KafkaUuid,
+    directory_ids: Sequence[KafkaUuid],
     previous_epoch: int,
     rack: str | None,
     features: Sequence[SupportedFeature] = SUPPORTED_FEATURES,
@@ -189,6 +189,6 @@ def registration_of(
         [wire.Feature(*known) for known in features],
         rack,
         False,
-        [directory_id],
+        list(directory_ids),
         previous_epoch,
     )

@@ -37,6 +37,8 @@ class BrokerOptions:
     """[leader.imbalance.check.interval.seconds]; 0 for never."""
     cordon_ms: float = 0.0
     """Mean time between two brokers that are cordoned, or are so no longer; 0 for never."""
+    log_directories: int = 1
+    """How many each broker has [log.dirs]."""
     raises_min_isr: bool = False
     """Whether min.insync.replicas is changed while topics are in use."""
     only_topics: bool = False

@@ -1,19 +1,17 @@
-"""Operators that unregister controllers, those that run among them."""
+"""Operators that unregister controllers, those that run and those that do not."""
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
-from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.wire import Message
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.environment.event_heap import Process
-from quorumd.simulator.faults.voters import OPERATOR
-from quorumd.simulator.workload.request_connection import RequestConnection
+from quorumd.simulator.liveness.membership import require_recorded, unregister
 
 
 class Unregistration:
-    """UnregisterController at any node, of any node."""
+    """UnregisterController at any node, of any node, those that are down preferred."""
 
     name = "unregistration"
 
@@ -22,10 +20,14 @@ class Unregistration:
 
     def inject(self, cluster: Cluster, random: Random) -> None:
         machine = random.choice(cluster.running())
-        request = UnregisterControllerRequest(random.choice(list(cluster.machines)))
-        link = RequestConnection("operator", request, 0, _ignore)
-        cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
+        target = random.choice(list(cluster.machines))
+        down = [each.node_id for each in cluster.machines.values() if each.process is None]
+        if down and random.random() < 0.5:
+            target = random.choice(down)
+        unregister(cluster, machine, target, partial(_answered, cluster))
 
 
-def _ignore(message: Message | None) -> None:
-    """What the operator is told, who does not look."""
+def _answered(cluster: Cluster, message: Message | None) -> None:
+    """The operator does not look; whoever came back by now is registered again."""
+    del message
+    require_recorded(cluster)

@@ -1,16 +1,28 @@
-"""What is promised of registered controllers and of votes by auto-join, once nothing goes wrong any more."""
+"""What must hold of registered controllers and of votes by auto-join, most of it once nothing goes wrong any more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
 
 from quorumd.ids import ZERO_UUID, KafkaUuid, ReplicaKey
 from quorumd.node.node import Node
 from quorumd.protocol.messages.register_controller_record import RegisterControllerRecord
+from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.metadata_record import decode_record
+from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.environment.event_heap import Process
+from quorumd.simulator.workload.request_connection import Call, RequestConnection
 
 REGISTERED = "running controllers are registered"
+RECORDED = "registered controllers are those of the records"
+UNREGISTERED = "controllers that are gone for good can be unregistered"
+UNREGISTERED_WITHIN_MS = 15_000.0
+CHECK_INTERVAL_MS = 20.0
+RETRY_INTERVAL_MS = 500.0
+OPERATOR = "10.0.2.1"
 JOINED = "controllers with auto-join become voters"
 
 
@@ -23,13 +35,6 @@ def unregistered(cluster: Cluster, core: list[int]) -> str:
     own = {machine.node_id: _incarnation(node) for machine, node in nodes}
     for machine, node in nodes:
         known = _registered(node)
-        reported = {
-            number: each.incarnation_id for number, each in node.state_machine.image.controllers.items()
-        }
-        if reported != known:
-            return (
-                f"node {machine.node_id} has {sorted(reported)} registered, its records say {sorted(known)}"
-            )
         missing = [node_id for node_id, incarnation in own.items() if known.get(node_id) != incarnation]
         if missing:
             return f"the incarnations of nodes {missing} are not registered in the image of {machine.node_id}"
@@ -46,6 +51,64 @@ def without_vote(cluster: Cluster, core: list[int]) -> str:
         if not node.engine.voters.current.includes(ReplicaKey(machine.node_id, machine.directory_id))
     ]
     return f"nodes {missing} have no vote" if missing else ""
+
+
+def require_recorded(cluster: Cluster) -> None:
+    """Every image has the controllers registered that the records in it say. Raises Broken."""
+    for machine, node in _running(cluster, [machine.node_id for machine in cluster.running()]):
+        known = _registered(node)
+        has = {number: each.incarnation_id for number, each in node.state_machine.image.controllers.items()}
+        if has != known and not machine.exiting:
+            text = f"node {machine.node_id} has {sorted(has)} registered, its records say {sorted(known)}"
+            raise InvariantViolation(RECORDED, text)
+
+
+def unregister(cluster: Cluster, machine: Machine, controller_id: int, answered: Call) -> RequestConnection:
+    """An operator sends UnregisterController to a node."""
+    link = RequestConnection("operator", UnregisterControllerRequest(controller_id), 0, answered)
+    cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
+    return link
+
+
+class LastUnregistrations:
+    """An operator unregisters the controllers that are off for good, after everything else: they must be gone."""
+
+    def __init__(self, cluster: Cluster, random: Random, run_until: Callable[[float], None]) -> None:
+        self._cluster = cluster
+        self._random = random
+        self._run_until = run_until
+        self._link: RequestConnection | None = None
+
+    def require(self) -> None:
+        """Raises Broken."""
+        heap = self._cluster.heap
+        deadline, ask_again_ms = heap.now_ms + UNREGISTERED_WITHIN_MS, heap.now_ms
+        while left := self._left():
+            if heap.now_ms >= deadline:
+                text = f"controllers {left} are registered {UNREGISTERED_WITHIN_MS:.0f} ms after the first request"
+                raise InvariantViolation(UNREGISTERED, text)
+            if heap.now_ms >= ask_again_ms:
+                ask_again_ms = heap.now_ms + RETRY_INTERVAL_MS
+                self._ask(left)
+            self._run_until(heap.now_ms + CHECK_INTERVAL_MS)
+
+    def _left(self) -> list[int]:
+        """Those that any running node has registered."""
+        cluster = self._cluster
+        images = [node.state_machine.image for _, node in _running(cluster, list(cluster.machines))]
+        machines = cluster.machines.values()
+        gone = [machine.node_id for machine in machines if machine.retired]
+        return [node_id for node_id in gone if any(node_id in image.controllers for image in images)]
+
+    def _ask(self, left: list[int]) -> None:
+        cluster = self._cluster
+        if self._link is not None:
+            self._link.abandon()
+        machine = self._random.choice(cluster.running())
+        self._link = unregister(cluster, machine, self._random.choice(left), self._answered)
+
+    def _answered(self, message: Message | None) -> None:
+        require_recorded(self._cluster)
 
 
 def _running(cluster: Cluster, core: list[int]) -> Iterator[tuple[Machine, Node]]:

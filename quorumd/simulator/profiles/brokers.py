@@ -30,6 +30,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         election_timeout_ms=(100.0, 600.0),
         clients=(1,),
         brokers=(3, 3, 4, 4, 5),
+        log_directories=(1, 1, 1, 2),
     ),
     Profile(
         "reassignments",
@@ -136,6 +137,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         idle_interval_ms=(50.0, 1000.0),
         balance_ms=(100.0, 2000.0),
         cordon_ms=(300.0, 3000.0),
+        log_directories=(1, 1, 2, 3),
     ),
     Profile(
         "topics",

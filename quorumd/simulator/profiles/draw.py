@@ -116,16 +116,19 @@ class _Sampler:
         """From a stream of its own, as `record_ms`: leader balance, cordons and records of idle logs."""
         return replace(
             options,
-            idle_interval_ms=self._log_uniform_or_zero(profile.idle_interval_ms),
+            idle_interval_ms=self._log_uniform_or_zero(profile.idle_interval_ms, profile.idle_share),
             brokers=replace(
                 options.brokers,
-                balance_ms=self._log_uniform_or_zero(profile.balance_ms),
-                cordon_ms=self._log_uniform_or_zero(profile.cordon_ms),
+                balance_ms=self._log_uniform_or_zero(profile.balance_ms, profile.balance_share),
+                cordon_ms=self._log_uniform_or_zero(profile.cordon_ms, profile.balance_share),
+                log_directories=self._random.choice(profile.log_directories),
             ),
         )
 
-    def _log_uniform_or_zero(self, range_ms: Range | None) -> float:
-        return 0.0 if range_ms is None else self._log_uniform(*range_ms)
+    def _log_uniform_or_zero(self, range_ms: Range | None, share: float) -> float:
+        if range_ms is None or (share < 1.0 and self._random.random() >= share):
+            return 0.0
+        return self._log_uniform(*range_ms)
 
     def record_ms(self, profile: Profile) -> float:
         """From a stream of its own: what else a seed draws is the same with and without."""

@@ -79,4 +79,10 @@ class Profile:
     balance_ms: Range | None = None
     """How often leaders are balanced; None for never."""
     cordon_ms: Range | None = None
-    """Mean time between two brokers that are cordoned or are so no longer; None for never."""
+    """Mean time between two directories of brokers that are cordoned or are so no longer; None for never."""
+    idle_share: float = 1.0
+    """Of the seeds: in so many of them idle leaders write;"""
+    balance_share: float = 1.0
+    """in so many leaders are balanced, and in as many directories are cordoned."""
+    log_directories: tuple[int, ...] = (1,)
+    """How many directories each broker has."""

@@ -324,6 +324,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
         short_share=0.1,
         election_timeout_ms=(100.0, 500.0),
         snapshot_bytes=(1e3, 1e5),
+        features=0.5,
         registrations=1.0,
         auto_join=0.6,
     ),

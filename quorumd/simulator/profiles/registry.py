@@ -14,7 +14,14 @@ ALL = Profile(
     "Any mix of everything, each seed another.",
     brokers=(0,) * 38 + (3, 4),
     stock_voters=(0,) * 14 + (1, 2),
-    registrations=0.1,
+    registrations=0.2,
+    auto_join=0.2,
+    idle_interval_ms=(100.0, 2000.0),
+    idle_share=0.25,
+    balance_ms=(100.0, 3000.0),
+    cordon_ms=(300.0, 3000.0),
+    balance_share=0.6,
+    log_directories=(1, 1, 2, 3),
 )
 
 PROFILES: dict[str, Profile] = {

@@ -106,7 +106,7 @@ class Broker:
             self._cluster_id,
             self._incarnation,
             ADDRESS,
-            self._directory,
+            [self._directory],
             self._previous_epoch,
             self._rack,
         )

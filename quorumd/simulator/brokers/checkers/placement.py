@@ -43,7 +43,8 @@ class FirstLeadersAreSpread(BrokerChecker):
 
 
 class CordonedBrokersGetNoReplicas(BrokerChecker):
-    """KIP-1066: placement, assignments and reassignments leave out brokers whose directories are all cordoned."""
+    """KIP-1066: placement, assignments and reassignments leave out brokers whose directories are all cordoned, and
+    name no cordoned directory."""
 
     invariant = "no new replica is placed on a cordoned broker"
 
@@ -51,9 +52,13 @@ class CordonedBrokersGetNoReplicas(BrokerChecker):
         if change.after is None:
             return
         before = change.before.replicas if change.before is not None else ()
-        for replica in change.after.replicas:
+        for index, replica in enumerate(change.after.replicas):
             broker = view.image.brokers.get(replica)
-            if replica not in before and broker is not None and broker.is_cordoned:
+            if replica in before or broker is None:
+                continue
+            directories = change.after.directories
+            in_cordoned = bool(directories) and directories[index] in (broker.cordoned or ())
+            if broker.is_cordoned or in_cordoned:
                 raise self.violation(f"{named(view, change.where)} gets a replica on {broker!r}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from quorumd.controller.broker import UNASSIGNED
 from quorumd.controller.placement import Placement
 from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers.checkers.placement import CordonedBrokersGetNoReplicas, FirstLeadersAreSpread
@@ -67,3 +68,16 @@ def test_new_replicas_on_cordoned_brokers_are_noticed() -> None:
     )
     assert not breaks(checker.partition_changed, view, PartitionChange(WHERE, before, without, True, 1))
     assert not breaks(checker.partition_changed, view, PartitionChange(WHERE, before, None, True, 1))
+
+
+def test_new_replicas_in_one_cordoned_directory_of_several_are_noticed() -> None:
+    free, cordoned = KafkaUuid(b"a free directory"), KafkaUuid(b"no new logs here")
+    broker_3 = broker(3)._replace(directories=(free, cordoned), cordoned=(cordoned,))
+    view, checker = view_with(None, broker(1), broker_3), CordonedBrokersGetNoReplicas()
+    for directory, violation in ((cordoned, True), (free, False), (UNASSIGNED, False)):
+        after = row((1,), replicas=(1, 3), directories=(UNASSIGNED, directory))
+        assert (
+            breaks(checker.partition_changed, view, PartitionChange(WHERE, None, after, True, 1))
+            is violation
+        )
+        assert not breaks(checker.partition_changed, view, PartitionChange(WHERE, after, after, True, 1))

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from quorumd.controller.cluster_image import ELR_VERSION
 from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES, RARE_FAULT_NAMES
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.profiles.registry import PROFILES
@@ -24,6 +25,22 @@ def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
     assert 1.0 in shares
     assert any(0.0 < share < 1.0 for share in shares)
     assert {options.workload.append_attempts for options in drawn} == {1, 2, 3, 4}
+
+
+def test_the_default_draws_every_kind_of_controller_work() -> None:
+    drawn = [draw_options(seed) for seed in SEEDS]
+    for chosen in (
+        [options.idle_interval_ms > 0 for options in drawn],
+        [options.registers for options in drawn],
+        [options.auto_join for options in drawn],
+        [bool(options.features.levels) for options in drawn],
+        [options.features.changes_ms > 0 for options in drawn],
+        [options.features.levels.get(ELR_VERSION, 1) == 0 for options in drawn],
+        [options.brokers.balance_ms > 0 for options in drawn if options.brokers.count],
+        [options.brokers.cordon_ms > 0 for options in drawn if options.brokers.count],
+    ):
+        assert set(chosen) == {False, True}
+    assert {options.brokers.log_directories for options in drawn if options.brokers.count} == {1, 2, 3}
 
 
 def test_how_probable_things_are_is_drawn_too() -> None:

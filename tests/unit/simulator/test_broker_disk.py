@@ -1,0 +1,75 @@
+"""Brokers with several log directories: where replicas go, and what the controller is told."""
+
+from __future__ import annotations
+
+from quorumd.controller.partition import PartitionId
+from quorumd.ids import KafkaUuid
+from quorumd.simulator.brokers import directories
+from quorumd.simulator.brokers.data_log import DataLog
+from quorumd.simulator.brokers.disk import Disk
+from quorumd.simulator.brokers.replica import Replica
+from tests.support.broker_scenes import row
+
+TOPIC, OTHER_TOPIC = KafkaUuid(bytes([9]) * 16), KafkaUuid(bytes([8]) * 16)
+IDS = [KafkaUuid(bytes([number]) * 16) for number in (1, 2, 3)]
+PARTITIONS = [PartitionId(TOPIC, number) for number in range(6)]
+
+
+def test_new_logs_go_where_fewest_are() -> None:
+    disk = Disk(IDS)
+    for where in PARTITIONS:
+        disk.place(where)
+    assert [disk.directory_of(where) for where in PARTITIONS] == IDS * 2
+    disk.remove(PARTITIONS[1])
+    disk.place(PARTITIONS[1])
+    assert disk.directory_of(PARTITIONS[1]) == IDS[1]
+
+
+def test_cordoned_directories_get_nothing_new_while_there_are_others() -> None:
+    disk = Disk(IDS, knows_cordons=True)
+    disk.cordoned = {0, 2}
+    for where in PARTITIONS:
+        disk.place(where)
+    assert {disk.directory_of(where) for where in PARTITIONS} == {IDS[1]}
+    assert disk.cordoned_ids == [IDS[0], IDS[2]]
+    assert not disk.is_cordoned
+    disk.cordoned = {0, 1, 2}
+    assert disk.is_cordoned
+    disk.place(PARTITIONS[0])
+    assert disk.directory_of(PARTITIONS[0]) in IDS
+
+
+def test_brokers_that_know_no_cordons_say_nothing_of_them() -> None:
+    assert Disk(IDS).cordoned_ids is None
+    assert not Disk(IDS).is_cordoned
+    assert Disk(IDS, knows_cordons=True).cordoned_ids == []
+
+
+def test_lost_directories_come_back_empty_under_other_ids() -> None:
+    disk = Disk(IDS[:1])
+    disk.place(PARTITIONS[0])
+    disk.logs[PARTITIONS[0]] = (DataLog(), 0)
+    disk.exchange(IDS[1:])
+    assert disk.logs == {}
+    assert disk.directory_ids == IDS[1:]
+
+
+def test_the_controller_is_told_of_every_directory_that_it_has_wrong() -> None:
+    places = {PARTITIONS[0]: IDS[0], PARTITIONS[1]: IDS[1], PARTITIONS[2]: IDS[1]}
+    places[other := PartitionId(OTHER_TOPIC, 0)] = IDS[1]
+    known = dict.fromkeys(places, IDS[0])
+    replicas = []
+    for where, directory_id in known.items():
+        replica = Replica(where, 1, None)  # type: ignore[arg-type]  # it does nothing here
+        replica.known = row((1,), directories=(directory_id,))
+        replicas.append(replica)
+    wrong = directories.misplaced(1, places.__getitem__, replicas)
+    assert wrong == [PARTITIONS[1], PARTITIONS[2], other]
+    request = directories.request_of(1, 7, places.__getitem__, [PARTITIONS[0], *wrong])
+    told = {
+        directory.id: {
+            topic.topic_id: [each.partition_index for each in topic.partitions] for topic in directory.topics
+        }
+        for directory in request.directories
+    }
+    assert told == {IDS[0]: {TOPIC: [0]}, IDS[1]: {TOPIC: [1, 2], OTHER_TOPIC: [0]}}
