@@ -21,7 +21,7 @@ ALL = Profile(
     balance_ms=(100.0, 3000.0),
     cordon_ms=(300.0, 3000.0),
     balance_share=0.6,
-    log_directories=(1, 1, 2, 3),
+    log_directories=(1, 2, 3),
 )
 
 PROFILES: dict[str, Profile] = {
