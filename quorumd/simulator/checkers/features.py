@@ -130,13 +130,20 @@ class FeaturesAreFinalized(Checker):
         after = changed.get(METADATA_VERSION, before)
         if not before:
             return  # What a cluster begins with.
-        if not any(wanted and changed.items() <= wanted.items() for wanted in self._wanted):
+        if not self._was_wanted(changed):
             raise self.violation(f"{where} sets {changed}, and nobody wanted that")
         if any(after < lossy <= before for lossy in LOSSY):
             raise self.violation(f"{where} takes metadata.version from {before} down to {after}")
         if changed.get(ELR_VERSION, self._level(ELR_VERSION)) and after < NEEDS["PartitionRecord", 2]:
             raise self.violation(f"{where} leaves the ELR on at metadata.version {after}")
         self.changes += 1
+
+    def _was_wanted(self, changed: Mapping[str, int]) -> bool:
+        """By one request, or by several of those under way, which a leader may write together."""
+        if any(wanted and changed.items() <= wanted.items() for wanted in self._wanted):
+            return True
+        under_way = {level for number in self._open for level in self._wanted[number].items()}
+        return changed.items() <= under_way
 
     def _check_brokers(self, where: str) -> None:
         for broker_id, ranges in self._brokers.items():

@@ -31,7 +31,7 @@ AT_22, AT_25, AT_30 = (FeatureLevelRecord(METADATA_VERSION, level) for level in 
 
 
 class World:
-    """Each record is a committed batch."""
+    """What is committed together is a batch."""
 
     def __init__(self, *begins_with: Message) -> None:
         self._committed = CommittedDataIsImmutable()
@@ -41,9 +41,9 @@ class World:
         for record in begins_with:
             self.commit(record)
 
-    def commit(self, record: Message, version: int = 0) -> None:
-        self._log += encode_batch(self._end, 1, 0, [encode_record(record, version)])
-        self._end += 1
+    def commit(self, *records: Message, version: int = 0) -> None:
+        self._log += encode_batch(self._end, 1, 0, [encode_record(record, version) for record in records])
+        self._end += len(records)
         log = batches_in(self._log)
         seen = Observation(1, 1, 1, high_watermark=self._end, log=log, appended=log[-1:])
         self._committed.observed(seen)
@@ -69,6 +69,21 @@ def test_a_level_that_nobody_wants_is_told(wanted: dict[str, int]) -> None:
     world.checker.asked(wanted)
     with pytest.raises(InvariantViolation, match="nobody wanted that"):
         world.commit(AT_30)
+
+
+def test_requests_under_way_may_be_carried_out_together() -> None:
+    both = (AT_30, FeatureLevelRecord(ELR_VERSION, 1))
+    for answer in (None, ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_UPDATE_VERSION):
+        world = World(AT_25)
+        first = world.checker.asked({METADATA_VERSION: 30})
+        world.checker.asked({ELR_VERSION: 1})
+        if answer is not None:
+            world.checker.answered(first, answer)
+        if answer is not ErrorCode.INVALID_UPDATE_VERSION:
+            world.commit(*both)
+            continue
+        with pytest.raises(InvariantViolation, match="nobody wanted that"):
+            world.commit(*both)
 
 
 def test_a_level_that_was_refused_is_not_wanted() -> None:
@@ -103,9 +118,9 @@ def test_an_elr_that_no_record_can_hold_is_told() -> None:
 def test_a_record_above_the_level_is_told_in_the_log_and_in_a_snapshot() -> None:
     row = PartitionRecord(0, KafkaUuid(bytes(16)), [1], [1], leader=1)
     world = World(AT_22)
-    world.commit(row, 1)
+    world.commit(row, version=1)
     with pytest.raises(InvariantViolation, match="PartitionRecord in version 2"):
-        world.commit(row, 2)
+        world.commit(row, version=2)
     frames = [encode_record(AT_22, 0), encode_record(broker(30), 4)]
     snapshot = encode_batch(0, 1, 0, frames)
     with pytest.raises(InvariantViolation, match=r"the snapshot .* has RegisterBrokerRecord in version 4"):
