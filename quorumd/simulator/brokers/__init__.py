@@ -4,7 +4,7 @@ What they say to the quorum is what brokers say, in its bytes: registration, hea
 the metadata log. What they say to each other is Fetch; the records in it are the model's.
 
     options       how many, and how they behave
-    disk          its log directories, and which of them are cordoned
+    broker_disk   its log directories, and which of them are cordoned
     data_log      the log of one replica, and how two logs differ
     replica       one replica, pure: leader and follower
     data_wire     Fetch between brokers; data_server, data_fetcher: its two ends

@@ -16,8 +16,8 @@ from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat
 from quorumd.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers import directories
+from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.data_log import Record
-from quorumd.simulator.brokers.disk import Disk
 from quorumd.simulator.brokers.fetch_codec import FetchPartitions
 from quorumd.simulator.brokers.fetch_server import FetchServer
 from quorumd.simulator.brokers.isr_changes import IsrChanges

@@ -12,9 +12,9 @@ from random import Random
 from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.simulator.brokers.admin import Administrator
 from quorumd.simulator.brokers.broker import DATA_PORT, Broker
+from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.cluster_view import BrokerView
-from quorumd.simulator.brokers.disk import Disk
 from quorumd.simulator.brokers.metadata_reader import MetadataReader
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions

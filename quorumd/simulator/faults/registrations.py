@@ -24,10 +24,10 @@ class Unregistration:
         down = [each.node_id for each in cluster.machines.values() if each.process is None]
         if down and random.random() < 0.5:
             target = random.choice(down)
-        unregister(cluster, machine, target, partial(_answered, cluster))
+        unregister(cluster, machine, target, partial(_on_response, cluster))
 
 
-def _answered(cluster: Cluster, message: Message | None) -> None:
+def _on_response(cluster: Cluster, message: Message | None) -> None:
     """The operator does not look; whoever came back by now is registered again."""
     del message
     require_recorded(cluster)

@@ -54,7 +54,7 @@ def without_vote(cluster: Cluster, core: list[int]) -> str:
 
 
 def require_recorded(cluster: Cluster) -> None:
-    """Every image has the controllers registered that the records in it say. Raises Broken."""
+    """Every image has the controllers registered that the records in it say. Raises InvariantViolation."""
     for machine, node in _running(cluster, [machine.node_id for machine in cluster.running()]):
         known = _registered(node)
         has = {number: each.incarnation_id for number, each in node.state_machine.image.controllers.items()}
@@ -63,9 +63,11 @@ def require_recorded(cluster: Cluster) -> None:
             raise InvariantViolation(RECORDED, text)
 
 
-def unregister(cluster: Cluster, machine: Machine, controller_id: int, answered: Call) -> RequestConnection:
+def unregister(
+    cluster: Cluster, machine: Machine, controller_id: int, on_response: Call
+) -> RequestConnection:
     """An operator sends UnregisterController to a node."""
-    link = RequestConnection("operator", UnregisterControllerRequest(controller_id), 0, answered)
+    link = RequestConnection("operator", UnregisterControllerRequest(controller_id), 0, on_response)
     cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
     return link
 
@@ -80,19 +82,19 @@ class LastUnregistrations:
         self._link: RequestConnection | None = None
 
     def require(self) -> None:
-        """Raises Broken."""
+        """Raises InvariantViolation."""
         heap = self._cluster.heap
-        deadline, ask_again_ms = heap.now_ms + UNREGISTERED_WITHIN_MS, heap.now_ms
-        while left := self._left():
+        deadline, next_request_ms = heap.now_ms + UNREGISTERED_WITHIN_MS, heap.now_ms
+        while remaining := self._remaining():
             if heap.now_ms >= deadline:
-                text = f"controllers {left} are registered {UNREGISTERED_WITHIN_MS:.0f} ms after the first request"
+                text = f"{remaining} are registered {UNREGISTERED_WITHIN_MS:.0f} ms after the first request"
                 raise InvariantViolation(UNREGISTERED, text)
-            if heap.now_ms >= ask_again_ms:
-                ask_again_ms = heap.now_ms + RETRY_INTERVAL_MS
-                self._ask(left)
+            if heap.now_ms >= next_request_ms:
+                next_request_ms = heap.now_ms + RETRY_INTERVAL_MS
+                self._send(remaining)
             self._run_until(heap.now_ms + CHECK_INTERVAL_MS)
 
-    def _left(self) -> list[int]:
+    def _remaining(self) -> list[int]:
         """Those that any running node has registered."""
         cluster = self._cluster
         images = [node.state_machine.image for _, node in _running(cluster, list(cluster.machines))]
@@ -100,14 +102,14 @@ class LastUnregistrations:
         gone = [machine.node_id for machine in machines if machine.retired]
         return [node_id for node_id in gone if any(node_id in image.controllers for image in images)]
 
-    def _ask(self, left: list[int]) -> None:
+    def _send(self, remaining: list[int]) -> None:
         cluster = self._cluster
         if self._link is not None:
             self._link.abandon()
         machine = self._random.choice(cluster.running())
-        self._link = unregister(cluster, machine, self._random.choice(left), self._answered)
+        self._link = unregister(cluster, machine, self._random.choice(remaining), self._on_response)
 
-    def _answered(self, message: Message | None) -> None:
+    def _on_response(self, message: Message | None) -> None:
         require_recorded(self._cluster)
 
 

@@ -77,7 +77,6 @@ def test_new_replicas_in_one_cordoned_directory_of_several_are_noticed() -> None
     for directory, violation in ((cordoned, True), (free, False), (UNASSIGNED, False)):
         after = row((1,), replicas=(1, 3), directories=(UNASSIGNED, directory))
         assert (
-            breaks(checker.partition_changed, view, PartitionChange(WHERE, None, after, True, 1))
-            is violation
+            breaks(checker.partition_changed, view, PartitionChange(WHERE, None, after, True, 1)) is violation
         )
         assert not breaks(checker.partition_changed, view, PartitionChange(WHERE, after, after, True, 1))

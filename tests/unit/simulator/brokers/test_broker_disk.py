@@ -5,10 +5,10 @@ from __future__ import annotations
 from quorumd.controller.partition import PartitionId
 from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers import directories
+from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.data_log import DataLog
-from quorumd.simulator.brokers.disk import Disk
 from quorumd.simulator.brokers.replica import Replica
-from tests.support.broker_scenes import row
+from tests.support.broker_views import row
 
 TOPIC, OTHER_TOPIC = KafkaUuid(bytes([9]) * 16), KafkaUuid(bytes([8]) * 16)
 IDS = [KafkaUuid(bytes([number]) * 16) for number in (1, 2, 3)]
@@ -63,7 +63,7 @@ def test_the_controller_is_told_of_every_directory_that_it_has_wrong() -> None:
         replica = Replica(where, 1, None)  # type: ignore[arg-type]  # it does nothing here
         replica.known = row((1,), directories=(directory_id,))
         replicas.append(replica)
-    wrong = directories.misplaced(1, places.__getitem__, replicas)
+    wrong = directories.misplaced_replicas(1, places.__getitem__, replicas)
     assert wrong == [PARTITIONS[1], PARTITIONS[2], other]
     request = directories.request_of(1, 7, places.__getitem__, [PARTITIONS[0], *wrong])
     told = {
