@@ -1,4 +1,5 @@
-"""References resolve: every number is explained in docs/decisions.md, and what that page names exists.
+"""References resolve: every number is explained in docs/decisions.md, and what that page names exists. So do the
+modules and functions that docs/architecture.md walks through.
 
 Numbers are holes of the KIP-595 draft ("hole 14", `test_hole_14_...`, `TestHole14`), properties (S10, X5) and
 races (R26, "race 26"). The page explains one in a table row that starts with it, or in bold in its text.
@@ -12,6 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 PAGE = "docs/decisions.md"
+WALKS = "docs/architecture.md"
 FOLDERS = ("quorumd", "tests", "docs")
 SUFFIXES = (".py", ".toml", ".txt", ".md")
 GENERATED = "quorumd/protocol/messages/"
@@ -24,6 +26,10 @@ _ROW = re.compile(r"^\| (\d+|[SXR]\d{1,2}) \|(.*)\|\s*$")
 _BOLD = re.compile(r"\*\*([SXR]\d{1,2})\*\*")
 _NAME = re.compile(r"`([^`]+)`")
 _DEFINED = re.compile(r"^ *(?:async )?(?:def|class) (test_\w+|Test\w+)", re.MULTILINE)
+_MODULE = re.compile(r"`([\w/]+\.py)`")
+_ROOM = re.compile(r"^\| `(\w+/)` \|")
+_FUNCTION = re.compile(r"`(\w+)\(\)`")
+_FUNCTION_DEFINED = re.compile(r"^ *(?:async )?def (\w+)", re.MULTILINE)
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 _MUTANT = re.compile(r'^name = "([^"]+)"', re.MULTILINE)
 
@@ -70,6 +76,28 @@ def unresolved_references(root: Path) -> References:
         names = _names(root)
         for line, content in enumerate(text.splitlines(), 1):
             yield from ((PAGE, line, problem) for problem in _problems_of_row(content, names))
+    yield from _unresolved_walks(root)
+
+
+def _unresolved_walks(root: Path) -> References:
+    page = root / WALKS
+    if not page.exists():
+        return
+    modules = [*(root / "quorumd").rglob("*.py")]
+    functions = {
+        name for file in modules for name in _FUNCTION_DEFINED.findall(file.read_text(encoding="utf-8"))
+    }
+    folders = ("quorumd", "quorumd/node", "quorumd/simulator", "quorumd/protocol")
+    for line, content in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        for path in _MODULE.findall(content):
+            if not any((root / folder / path).exists() for folder in ("quorumd", ".")):
+                yield WALKS, line, f"{path} does not exist"
+        for path in _ROOM.findall(content):
+            if not any((root / folder / path).is_dir() for folder in folders):
+                yield WALKS, line, f"there is no package {path}"
+        for name in _FUNCTION.findall(content):
+            if name not in functions:
+                yield WALKS, line, f"there is no function {name}"
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path]]:

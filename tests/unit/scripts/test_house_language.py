@@ -75,6 +75,15 @@ def test_every_number_and_every_name_resolves(tmp_path: Path) -> None:
     ]
 
 
+def test_modules_and_functions_of_walks_exist(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "quorumd/node").mkdir(parents=True)
+    (tmp_path / "quorumd/node/a.py").write_text("class A:\n    def step(self): ...\n")
+    page = "`node/a.py` calls `step()`\n`node/b.py`\n`leap()`\n| `node/` | x |\n| `rooms/` | x |\n"
+    (tmp_path / "docs/architecture.md").write_text(page)
+    assert [line for _, line, _ in unresolved_references(tmp_path)] == [2, 3, 5]
+
+
 def test_references_of_this_tree_resolve() -> None:
     assert list(unresolved_references(ROOT)) == []
 
