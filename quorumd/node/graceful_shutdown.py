@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from quorumd.errors import StorageError
+from quorumd.errors import DiskFull, ExitCode, StorageError
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.consensus.raft_runner import RaftRunner
+from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.state.proposals import Proposals
 from quorumd.ports import Clock
 from quorumd.raft.engine import RaftEngine
@@ -19,8 +19,7 @@ POLL_MS = 5.0
 
 
 class GracefulShutdown:
-    """`begin` once; `done(error)` when all is tidy, with the error that kept it from being so. `is_stopped()`: the
-    node ended otherwise meanwhile."""
+    """Finishes what is proposed, hands over leadership, closes the log, and stops the node."""
 
     def __init__(
         self,
@@ -30,34 +29,34 @@ class GracefulShutdown:
         runner: RaftRunner,
         proposals: Proposals,
         high_watermark: HighWatermarkCheckpointer,
-        is_stopped: Callable[[], bool],
-        on_done: Callable[[StorageError | None], None],
+        role: LeaderRole,
+        lifecycle: Lifecycle,
     ) -> None:
-        self.is_started = False
         self._clock = clock
         self._engine = engine
         self._log = log
         self._runner = runner
         self._proposals = proposals
         self._high_watermark = high_watermark
-        self._is_stopped = is_stopped
-        self._on_done = on_done
+        self._role = role
+        self._lifecycle = lifecycle
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the node stops or has stopped, in good order or otherwise."""
-        return self.is_started or self._is_stopped()
+        """Whether the node is stopping or has stopped, gracefully or otherwise."""
+        return self._role.is_handing_over or self._lifecycle.is_stopped
 
     def begin(self) -> None:
-        if self.is_started or self._is_stopped():
+        """Start the shutdown; does nothing if it has started or the node has stopped."""
+        if self.is_stopping:
             return
-        self.is_started = True
+        self._role.is_handing_over = True
         now = self._clock.now_ms()
         self._drain(now + DRAIN_TIMEOUT_MS, now + HANDOVER_TIMEOUT_MS)
 
     def _drain(self, drain_deadline: float, handover_deadline: float) -> None:
         now = self._clock.now_ms()
-        if self._is_stopped():
+        if self._lifecycle.is_stopped:
             return
         if self._engine.is_leader and not self._proposals.is_empty and now < drain_deadline:
             self._clock.call_at(now + POLL_MS, lambda: self._drain(drain_deadline, handover_deadline))
@@ -67,7 +66,7 @@ class GracefulShutdown:
 
     def _await_handover(self, deadline: float) -> None:
         now = self._clock.now_ms()
-        if self._is_stopped():
+        if self._lifecycle.is_stopped:
             return
         is_disk_busy = self._runner.is_flushing or self._runner.is_saving
         if (not self._engine.handover_complete and now < deadline) or is_disk_busy:
@@ -76,7 +75,9 @@ class GracefulShutdown:
         try:
             self._log.close()
             self._high_watermark.save_blocking(min(self._engine.high_watermark, self._log.end_offset))
+        except DiskFull as error:
+            self._lifecycle.file_written(error)
         except StorageError as error:
-            self._on_done(error)
+            self._lifecycle.fail(error)
             return
-        self._on_done(None)
+        self._lifecycle.stop(ExitCode.DONE, "")

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from quorumd.errors import ConfigError, DiskFull, ExitCode, FlushFailed, StorageError
+from quorumd.errors import ConfigError, StorageError
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
 from quorumd.log.meta_properties import MetaProperties, save_meta_properties
 from quorumd.node.api.forwarding import OF_NODES
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.consensus.raft_runner import RaftRunner
 from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
 from quorumd.node.controller.leadership import Leadership
@@ -21,6 +22,7 @@ from quorumd.node.health.quorum_monitor import QuorumMonitor
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
 from quorumd.node.identity.identity_files import next_boot_timestamp, to_saved_state
+from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.discovery import Discovery
@@ -70,9 +72,8 @@ class Node:
         self._entropy = entropy
         self._disk = disk
         self._network = network
-        self._on_stop = on_stop
         self._tick = Tick(clock.call_soon, clock.now_ms, self.statistics.event_processing_ms)
-        self._is_stopped = False
+        self._lifecycle = Lifecycle(clock, on_stop)
 
     def start(self) -> None:
         """Recover the data folder, bind the listener, and begin. Blocks while files are read."""
@@ -85,6 +86,7 @@ class Node:
             self._listener: Listener = self._network.listen(
                 settings.listen.host, settings.listen.port, self._incoming.accept
             )
+            self._lifecycle.on_stop(self._listener.close, self._incoming.close, self._lock.close)
             try:
                 self._run()
             except BaseException:
@@ -102,7 +104,7 @@ class Node:
         on_replayed = partial(self._runner.step, ReplayCompleted())
         is_replaying = self.state_machine.start(snapshot, known, self._disk, on_replayed)
         self._runner.start()
-        if self._is_stopped:
+        if self._lifecycle.is_stopped:
             return
         if is_replaying:
             self._runner.step(ReplayStarted())
@@ -162,11 +164,13 @@ class Node:
             settings.raft, own, saved.quorum_state, self.log, history, self._entropy.randrange
         )
         self.founding = Founding(own, settings, self.engine, self.identity, self._recovered.founders)
-        self.state_machine = StateMachine(self.log, clock, self._call_later, self._call_soon)
+        self._role = LeaderRole(self.engine, settings.node_id)
+        call_later = partial(self._lifecycle.call_later, APPLY_DELAY_MS)
+        self.state_machine = StateMachine(self.log, clock, call_later, self._lifecycle.call_soon)
         self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._tick, self)
         known, folder = saved.known_high_watermark, settings.data_directory
         self._high_watermark = HighWatermarkCheckpointer(
-            self._disk, folder, known, self._durable_high_watermark, self._on_written
+            self._disk, folder, known, self._durable_high_watermark, self._lifecycle.file_written
         )
         self._snapshots = SnapshotManager(
             *(self._disk, clock, self.log, settings.log, folder, self.statistics),
@@ -210,6 +214,18 @@ class Node:
         self._peers.set_discovery(self.discovery)
         self.watch = self._make_monitor()
         self._add_handlers()
+        self._register_closers()
+
+    def _register_closers(self) -> None:
+        self._lifecycle.on_stop(
+            self._runner.stop,
+            self.membership.stop,
+            self.controller.on_leadership_lost,
+            self._snapshots.stop,
+            self._proposals.lost,
+            self.discovery.stop,
+            self._peers.close,
+        )
 
     def _wire_controller(self) -> None:
         self.controller = ControllerRunner(
@@ -221,9 +237,9 @@ class Node:
             self.state_machine,
             self._proposals,
             self.statistics,
-            self._is_active_controller,
+            self._role,
         )
-        context = (self.engine, self.log, self.state_machine, self._proposals, self.controller)
+        context = (self._role, self.engine, self.log, self.state_machine, self._proposals, self.controller)
         self._leadership = Leadership(*context, self._recovered.bootstrap, lambda: self._incoming.next_number)
         self._shutdown = GracefulShutdown(
             self._clock,
@@ -232,8 +248,8 @@ class Node:
             self._runner,
             self._proposals,
             self._high_watermark,
-            lambda: self._is_stopped,
-            self._on_shutdown_done,
+            self._role,
+            self._lifecycle,
         )
 
     def _check_has_peers(self) -> None:
@@ -274,8 +290,7 @@ class Node:
             self._peers,
             self.watch,
             self._runner.step,
-            self._leads,
-            self._is_active_controller,
+            self._role,
         )
         self._quorum_requests = add_handlers(router, context)
         self.membership = membership(context, self._own, self._entropy, self._own_endpoint)
@@ -288,24 +303,13 @@ class Node:
     def _durable_high_watermark(self) -> int:
         return min(self.engine.high_watermark, self._runner.durable_offset)
 
-    def _leads(self) -> bool:
-        """Whether requests for the leader are for this node: not while it is handing over, nor when it is no voter
-        any more and leads only until that is committed."""
-        engine = self.engine
-        is_voter = engine.voters.current.by_id(self.settings.node_id) is not None
-        return engine.is_leader and is_voter and not self._shutdown.is_started
-
-    def _is_active_controller(self) -> bool:
-        """As `_leads`, of requests that need the image: until it is whole they wait, as for a leader."""
-        return self._leadership.is_active and self._leads()
-
     # What the runner hands on
 
     def respond(self, answer: Respond) -> None:
         try:
             self._quorum_requests.respond(answer)
         except StorageError as error:
-            self.on_fatal_error(error)
+            self._lifecycle.fail(error)
 
     def send(self, send: Send) -> None:
         self._peers.send(send)
@@ -331,13 +335,13 @@ class Node:
         for offset, record in enumerate(batch.records, base_offset):
             if isinstance(record, VoterAssignment):
                 self.identity.appended(offset, cluster_id)
-                self._call_soon(self._update_discovery)
+                self._lifecycle.call_soon(self._update_discovery)
         return encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
 
     def truncated(self, end_offset: int) -> None:
         self.identity.truncated(end_offset)
         self.discovery.log_truncated(end_offset)
-        self._call_soon(self._update_discovery)
+        self._lifecycle.call_soon(self._update_discovery)
 
     def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
         self.identity.truncated(0)
@@ -359,7 +363,7 @@ class Node:
         """The first committed voter record says which cluster this is; every later one must say the same."""
         adopted, contradiction = self.identity.committed(high_watermark)
         if contradiction is not None:
-            self.on_fatal_error(
+            self._lifecycle.fail(
                 StorageError(
                     f"the log is of cluster {contradiction}, this folder of cluster {self.identity.cluster_id}; "
                     "check bootstrap.servers and quorum.voters, or format another folder, a replica without a vote"
@@ -369,7 +373,8 @@ class Node:
             self._meta = self._meta._replace(cluster_id=self.identity.cluster_id)
             meta = self._meta
             self._disk.submit(
-                lambda: save_meta_properties(self._disk, self.settings.data_directory, meta), self._on_written
+                lambda: save_meta_properties(self._disk, self.settings.data_directory, meta),
+                self._lifecycle.file_written,
             )
             logger.info("this node belongs to cluster %s", self.identity.cluster_id)
 
@@ -406,27 +411,7 @@ class Node:
 
     def on_fatal_error(self, error: BaseException | str) -> None:
         """Stop at once."""
-        if isinstance(error, FlushFailed):
-            self._stop(ExitCode.FLUSH_FAILED, str(error))
-        elif isinstance(error, BaseException):
-            self._stop(ExitCode.DATA_FOLDER, str(error))
-        else:
-            self._stop(ExitCode.INVARIANT_VIOLATED, error)
-
-    def _call_soon(self, callback: Callable[[], None]) -> None:
-        self._clock.call_soon(partial(self._run_guarded, callback))
-
-    def _call_later(self, callback: Callable[[], None]) -> None:
-        self._clock.call_at(self._clock.now_ms() + APPLY_DELAY_MS, partial(self._run_guarded, callback))
-
-    def _run_guarded(self, callback: Callable[[], None]) -> None:
-        """A log that cannot be read or understood ends the node in work of its own, too."""
-        if self._is_stopped:
-            return
-        try:
-            callback()
-        except StorageError as error:
-            self.on_fatal_error(error)
+        self._lifecycle.fail(error)
 
     # Proposing
 
@@ -454,44 +439,13 @@ class Node:
     def _update_discovery(self) -> None:
         self.discovery.learn_voters(self.engine.voters.current.voters, self.engine.voters_offset)
 
-    # Ending
+    # Maintenance
 
     def _maintain(self) -> None:
-        if self._is_stopped:
+        if self._lifecycle.is_stopped:
             return
         self._high_watermark.save()
         self.membership.update_voter()
         # Of no more than is known to be committed at the next start: what is missing of that is damage then.
-        self._run_guarded(lambda: self._snapshots.maintain(self._high_watermark.durable_checkpoint))
+        self._lifecycle.run_guarded(lambda: self._snapshots.maintain(self._high_watermark.durable_checkpoint))
         self._clock.call_at(self._clock.now_ms() + self.settings.maintenance_interval_ms, self._maintain)
-
-    def _on_written(self, outcome: object) -> None:
-        """A small file was written. A full disk is no reason to stop: the file is only the better to have."""
-        if isinstance(outcome, DiskFull):
-            logger.warning("%s", outcome)
-        elif isinstance(outcome, BaseException):
-            self.on_fatal_error(outcome)
-
-    def _on_shutdown_done(self, error: StorageError | None) -> None:
-        """Everything is handed over and tidy, but for this error."""
-        if error is None or isinstance(error, DiskFull):
-            self._on_written(error)
-            self._stop(ExitCode.DONE, "")
-        else:
-            self.on_fatal_error(error)
-
-    def _stop(self, exit_code: int, reason: str) -> None:
-        if self._is_stopped:
-            return
-        self._is_stopped = True
-        self._runner.stop()
-        self.membership.stop()
-        self.controller.on_leadership_lost()
-        self._snapshots.stop()
-        self._proposals.lost()
-        self.discovery.stop()
-        self._peers.close()
-        self._listener.close()
-        self._incoming.close()
-        self._lock.close()
-        self._on_stop(exit_code, reason)

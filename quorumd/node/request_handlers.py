@@ -19,6 +19,7 @@ from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.health.quorum_monitor import QuorumMonitor
 from quorumd.node.identity.cluster_identity import ClusterIdentity
@@ -44,8 +45,7 @@ from quorumd.raft.events import Event, ReadRequested
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """The parts of a node that its requests get a response from. `leads()`: requests for the leader are for it.
-    `decides()`: also those that need its image."""
+    """The parts of a node that its request handlers use."""
 
     settings: NodeSettings
     clock: Clock
@@ -60,8 +60,7 @@ class NodeContext:
     peers: PeerClient
     watch: QuorumMonitor
     step: Callable[[Event], None]
-    leads: Callable[[], bool]
-    is_active_controller: Callable[[], bool]
+    role: LeaderRole
 
     def call_leader(self, call: Call) -> bool:
         leader_id = self.engine.leader_id
@@ -72,11 +71,11 @@ class NodeContext:
 
 def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
     """Add every API to the router. Returns those requests that the engine answers by itself."""
-    settings, is_active_controller = context.settings, context.is_active_controller
+    settings, role = context.settings, context.role
     forwarder = Forwarder(
         context.clock,
         context.call_leader,
-        is_active_controller,
+        role,
         router.route,
         counted_error_responses(context.statistics),
         settings.request_timeout_ms,
@@ -91,7 +90,7 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
     configs = ConfigApis(
         settings.node_id,
         settings.static_configs,
-        is_active_controller,
+        role,
         context.state_machine,
         context.controller.controller,
         context.statistics,
@@ -103,13 +102,13 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
         CONTROLLER_APIS,
         context.controller.controller,
         context.controller.order,
-        is_active_controller,
+        role,
         context.controller.writer,
         responses,
         context.statistics,
         scheduler,
     )
-    envelopes = EnvelopeApis(is_active_controller, router.route, FORWARDABLE, router.spoken, scheduler)
+    envelopes = EnvelopeApis(role, router.route, FORWARDABLE, router.spoken, scheduler)
     when_committed = CommittedImage(context.state_machine, context.proposals).when_committed
     topics = TopicApis(context.state_machine, when_committed, scheduler)
     router.add(quorum.handlers())
@@ -134,7 +133,7 @@ def _quorum_requests(context: NodeContext, forwarder: Forwarder) -> QuorumApis:
         context.step,
         context.discovery.endpoint_of,
         context.discovery.learn_leader,
-        context.leads,
+        context.role,
         forwarder.forward,
     )
 
@@ -158,7 +157,7 @@ def membership(
             context.state_machine,
             context.controller.controller,
             context.controller.writer,
-            context.is_active_controller,
+            context.role,
             context.call_leader,
             timeout_ms,
         )
@@ -197,7 +196,7 @@ def _voter_requests(context: NodeContext, forwarder: Forwarder) -> VoterApis:
         context.statistics,
         context.settings.advertised.name,
         context.settings.request_timeout_ms,
-        context.leads,
+        context.role,
         may_alter_cluster,
         context.step,
         context.peers.call,

@@ -25,6 +25,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.wire import Message
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.scripted_role import ScriptedRole
 from tests.support.state_machines import state_machine_of
 
 TOPIC_ID = KafkaUuid(b"the topic's id..")
@@ -69,7 +70,7 @@ class ControllerWorld:
             apis,
             self.controller,
             self.order,
-            lambda: self.is_leader,
+            ScriptedRole(lambda: self.is_leader),
             writer,
             answers,
             self.statistics,

@@ -24,6 +24,7 @@ from quorumd.controller.effective_configs import (
 )
 from quorumd.errors import ErrorCode
 from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.sessions.router import Handler
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.state.metadata_writer import MetadataWriter
@@ -52,7 +53,7 @@ class ConfigApis:
         self,
         node_id: int,
         static_configs: Sequence[tuple[str, str]],
-        is_leader: Callable[[], bool],
+        role: LeaderRole,
         state_machine: StateMachine,
         controller: Controller,
         statistics: NodeStatistics,
@@ -61,7 +62,7 @@ class ConfigApis:
     ) -> None:
         self._own_name = str(node_id)
         self._static_configs = static_configs
-        self._is_leader = is_leader
+        self._role = role
         self._state_machine = state_machine
         self._controller = controller
         self._statistics = statistics
@@ -105,7 +106,7 @@ class ConfigApis:
         resource_class: Callable[..., Any],
     ) -> None:
         purgatory = self._purgatory
-        if not self._is_leader():
+        if not self._role.is_active_controller:
             purgatory.not_leader(session, request)
             return
         message: Any = request.message
@@ -149,7 +150,7 @@ class ConfigApis:
     def describe_configs(self, session: Session, request: Request) -> None:
         purgatory = self._purgatory
         hook: ResponseHook | None = None if session.is_controller_client else self._add_static_configs
-        if not self._is_leader():
+        if not self._role.is_active_controller:
             purgatory.not_leader(session, request, hook)
             return
 

@@ -14,6 +14,7 @@ from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.api.response_errors import errors_in
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
 from quorumd.node.sessions.request_splitting import SplitRequestTask, split
 from quorumd.node.sessions.router import Handler
@@ -59,7 +60,7 @@ class ControllerApis:
         apis: Mapping[int, ControllerApi],
         controller: Controller,
         order: AlterPartitionOrder,
-        is_leader: Callable[[], bool],
+        role: LeaderRole,
         writer: MetadataWriter,
         purgatory: ResponsePurgatory,
         statistics: NodeStatistics,
@@ -68,7 +69,7 @@ class ControllerApis:
         self._apis = apis
         self._controller = controller
         self._order = order
-        self._is_leader = is_leader
+        self._role = role
         self._writer = writer
         self._purgatory = purgatory
         self._statistics = statistics
@@ -105,7 +106,7 @@ class ControllerApis:
 
     def _execute(self, session: Session, request: Request) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
-        if not self._is_leader():
+        if not self._role.is_active_controller:
             purgatory.not_leader(session, request)
             return
         if not api.is_authorized(session):

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.node.sessions.router import Handler
@@ -58,7 +59,7 @@ class Forwarder:
     """Sends requests of clients to the leader and its answers back.
 
     `call_leader(call) -> bool` sends to the current leader; False when none is known. A request that waited
-    while this node itself became the leader (`leads()`) goes to its handler again (`route`).
+    while this node itself became the active controller goes to its handler again (`route`).
     `error_response(request, code)` makes the answer that tells a client about a failure in its own API's fields.
     """
 
@@ -66,13 +67,13 @@ class Forwarder:
         self,
         clock: Clock,
         call_leader: Callable[[Call], bool],
-        leads: Callable[[], bool],
+        role: LeaderRole,
         route: Handler,
         error_response: Callable[[Request, ErrorCode], Message],
         request_timeout_ms: float,
     ) -> None:
         self._clock = clock
-        self._leads = leads
+        self._role = role
         self._route = route
         self._call_leader = call_leader
         self._error_response = error_response
@@ -87,7 +88,7 @@ class Forwarder:
     def _attempt(
         self, session: Session, request: Request, hook: ResponseHook | None, deadline_ms: float
     ) -> None:
-        if self._leads():
+        if self._role.is_active_controller:
             self._route(session, request)
             return
         envelope = EnvelopeRequest(request.frame, self._principal, _address_bytes(session.peer))
@@ -211,13 +212,13 @@ class EnvelopeApis:
 
     def __init__(
         self,
-        is_leader: Callable[[], bool],
+        role: LeaderRole,
         route: Callable[[Session, Request], None],
         forwardable: frozenset[int],
         spoken: VersionRanges,
         scheduler: SliceScheduler,
     ) -> None:
-        self._is_leader = is_leader
+        self._role = role
         self._route = route
         self._forwardable = forwardable
         self._spoken = spoken
@@ -225,7 +226,7 @@ class EnvelopeApis:
 
     def envelope(self, session: Session, request: Request) -> None:
         message: Any = request.message
-        if not self._is_leader():
+        if not self._role.is_active_controller:
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
             return
         try:
@@ -254,7 +255,7 @@ class EnvelopeApis:
         def decoded() -> None:
             if faults:
                 session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
-            elif self._is_leader():
+            elif self._role.is_active_controller:
                 self._route(inner_session, inner)
             else:
                 session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))

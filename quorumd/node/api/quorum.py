@@ -10,6 +10,7 @@ from typing import Any
 from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, Endpoint
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.sessions.router import Handler
 from quorumd.node.sessions.server_session import Session
@@ -64,7 +65,7 @@ class QuorumApis:
         step: Callable[[Event], None],
         leader_endpoint: Callable[[int], Endpoint | None],
         learn_leader: Callable[[BeginEpochRequest, int], None],
-        leads: Callable[[], bool],
+        role: LeaderRole,
         forward: Handler,
     ) -> None:
         self._engine = engine
@@ -75,7 +76,7 @@ class QuorumApis:
         self._step = step
         self._leader_endpoint = leader_endpoint
         self._learn_leader = learn_leader
-        self._leads = leads
+        self._role = role
         self._forward = forward
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
@@ -200,8 +201,8 @@ class QuorumApis:
 
         A leader on its way out does not lead here: stock tools fail where the leader is none of the voters.
         """
-        leads = self._leads()
-        if not leads and not session.is_controller_client:
+        is_leader = self._role.is_leader
+        if not is_leader and not session.is_controller_client:
             self._forward(session, request)
             return
         message: Any = request.message
@@ -220,7 +221,7 @@ class QuorumApis:
             engine.high_watermark,
         )
         nodes = []
-        if leads:
+        if is_leader:
             description = engine.describe(self._clock.now_ms())
             version = request.api_version
             partition.current_voters = [self._replica_state(r, version) for r in description.voters]

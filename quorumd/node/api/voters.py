@@ -14,6 +14,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint
 from quorumd.node.api import voter_messages
 from quorumd.node.api.error_responses import message_of
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.sessions.router import Handler
@@ -36,7 +37,7 @@ KRAFT_VERSION_OF_VOTERS = 1
 
 
 class VoterApis:
-    """`leads()` says whether requests for the leader are for this node, `may_alter` who may change voters.
+    """`may_alter(session)` says whether a client may change voters.
 
     `call(host, port, call)` sends to any address, `forward` to the leader. `listener_name` is the listener by
     which voters reach each other.
@@ -50,7 +51,7 @@ class VoterApis:
         statistics: NodeStatistics,
         listener_name: str,
         request_timeout_ms: float,
-        leads: Callable[[], bool],
+        role: LeaderRole,
         may_alter: Callable[[Session], bool],
         step: Callable[[Event], None],
         call: Callable[[str, int, Call], None],
@@ -63,7 +64,7 @@ class VoterApis:
         self._statistics = statistics
         self._listener_name = listener_name
         self._request_timeout_ms = request_timeout_ms
-        self._leads = leads
+        self._role = role
         self._may_alter = may_alter
         self._step = step
         self._call = call
@@ -154,7 +155,7 @@ class VoterApis:
         elif not self._identity.accepts(message.cluster_id):
             text = f"This is cluster {self._identity.cluster_id}, another one was meant."
             pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
-        elif self._leads():
+        elif self._role.is_leader:
             return True
         elif pending.session.is_controller_client:
             pending.respond_not_leader()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.state.bootstrap_records import propose_bootstrap_records
 from quorumd.node.state.proposals import Proposals
@@ -14,12 +15,14 @@ from quorumd.raft.engine import RaftEngine
 
 
 class Leadership:
-    """`is_active`: this node leads, and its image holds all that its log held when it took office. Until then it
-    keeps its followers and its log, and decides nothing. `bootstrap`: the records that an empty log begins with.
-    `next_session()`: see `ControllerRunner.lead`."""
+    """Starts and ends what the active controller does. Between the election and the moment at which the image holds
+    all that the log held then, the leader replicates and plans nothing.
+
+    `bootstrap`: the records that an empty log begins with. `next_session()`: see `ControllerRunner.lead`."""
 
     def __init__(
         self,
+        role: LeaderRole,
         engine: RaftEngine,
         log: SegmentedLog,
         state_machine: StateMachine,
@@ -28,9 +31,9 @@ class Leadership:
         bootstrap: Sequence[Message],
         next_session: Callable[[], int],
     ) -> None:
-        self.is_active = False
         self._is_leading = False
         self._is_bootstrapped = False
+        self._role = role
         self._engine = engine
         self._log = log
         self._state_machine = state_machine
@@ -48,14 +51,14 @@ class Leadership:
                 self._proposals.await_inherited(self._log.end_offset)
             self._state_machine.lead(self._activate)
         elif self._is_leading and not self._engine.is_leader:
-            self._is_leading = self.is_active = self._is_bootstrapped = False
+            self._is_leading = self._role.is_image_complete = self._is_bootstrapped = False
             self._controller.on_leadership_lost()
             self._proposals.lost()
             self._state_machine.on_leadership_lost()
 
     def committed(self) -> None:
         """The high watermark has moved: once it did so in this epoch, propose what the image of a leader lacks."""
-        if self.is_active and not self._is_bootstrapped and self._engine.high_watermark >= 0:
+        if self._role.is_image_complete and not self._is_bootstrapped and self._engine.high_watermark >= 0:
             self._is_bootstrapped = True
             min_insync_replicas = self._controller.controller.settings.min_insync_replicas
             propose_bootstrap_records(
@@ -63,6 +66,6 @@ class Leadership:
             )
 
     def _activate(self) -> None:
-        self.is_active = True
+        self._role.is_image_complete = True
         self._controller.activate()
         self.committed()

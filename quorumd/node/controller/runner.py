@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_lifecycle import completes_fencing, elect_broker, fence
@@ -15,6 +15,7 @@ from quorumd.controller.elections import (
     elect_unclean_leaders,
 )
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
 from quorumd.node.controller.leader_balancer import LeaderBalancer
 from quorumd.node.controller.no_op_writer import NoOpWriter
@@ -35,8 +36,8 @@ MAX_LOGGED_ELECTIONS = 10
 
 
 class ControllerRunner:
-    """`controller` is for planning while the node may decide (`decides()`), `writer` for what is planned; `order`
-    says which AlterPartition requests count."""
+    """`controller` plans while the node is the active controller, `writer` writes what is planned; `order` says which
+    AlterPartition requests count."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class ControllerRunner:
         state_machine: StateMachine,
         proposals: Proposals,
         statistics: NodeStatistics,
-        is_active_controller: Callable[[], bool],
+        role: LeaderRole,
     ) -> None:
         self.controller = Controller(
             settings,
@@ -62,7 +63,7 @@ class ControllerRunner:
         self._clock = clock
         self._state_machine = state_machine
         self._statistics = statistics
-        self._is_active_controller = is_active_controller
+        self._role = role
         self._check_interval_ms = min(
             settings.broker_session_timeout_ms / SESSION_CHECKS_PER_TIMEOUT, MAX_CHECK_INTERVAL_MS
         )
@@ -92,11 +93,11 @@ class ControllerRunner:
     @property
     def is_active(self) -> bool:
         """Whether this node decides."""
-        return self._is_active_controller()
+        return self._role.is_active_controller
 
     def may_write(self) -> bool:
         """Whether records can be written now: this node leads, and the log has room."""
-        return self._is_active_controller() and self.writer.has_room()
+        return self._role.is_active_controller and self.writer.has_room()
 
     def on_leadership_lost(self) -> None:
         """Decide nothing more."""

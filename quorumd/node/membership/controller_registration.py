@@ -17,6 +17,7 @@ from quorumd.controller.controller_registration import plan_controller_registrat
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, KafkaUuid
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.peers.leader_request import LeaderRequest
 from quorumd.node.state.metadata_writer import MetadataWriter
@@ -35,7 +36,7 @@ PLAINTEXT = 0
 
 
 class ControllerRegistration:
-    """`decides()`: this node is the active controller. `call_leader(call) -> bool` sends to the leader; False when
+    """`call_leader(call) -> bool` sends to the leader; False when
     none is known, or it is this node. `look(endpoint)` is called now and then, with where this node is reached."""
 
     def __init__(
@@ -46,7 +47,7 @@ class ControllerRegistration:
         state_machine: StateMachine,
         controller: Controller,
         writer: MetadataWriter,
-        is_active_controller: Callable[[], bool],
+        role: LeaderRole,
         call_leader: Callable[[Call], bool],
         request_timeout_ms: float,
     ) -> None:
@@ -56,7 +57,7 @@ class ControllerRegistration:
         self._state_machine = state_machine
         self._controller = controller
         self._writer = writer
-        self._is_active_controller = is_active_controller
+        self._role = role
         self._to_leader = LeaderRequest(clock, call_leader, request_timeout_ms)
         self._is_writing = False
         self._requested_ms = -inf
@@ -84,7 +85,7 @@ class ControllerRegistration:
             [wire.Listener(endpoint.name, endpoint.host, endpoint.port, PLAINTEXT)],
             [wire.Feature(name, lowest, highest) for name, lowest, highest in SUPPORTED_FEATURES],
         )
-        if self._is_active_controller():
+        if self._role.is_active_controller:
             is_requested = self._is_writing = self._register_locally(message)
         else:
             is_requested = self._to_leader.send(

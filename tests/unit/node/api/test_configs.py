@@ -29,6 +29,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.scripted_role import ScriptedRole
 from tests.support.state_machines import state_machine_of
 
 BROKER, TOPIC = int(ResourceType.BROKER), int(ResourceType.TOPIC)
@@ -63,7 +64,7 @@ class World:
         self.configs = ConfigApis(
             1,
             (("broker.id", "1"), ("log.dirs", "/data")),
-            lambda: self.is_leader,
+            ScriptedRole(lambda: self.is_leader),
             machine,
             self.controller,
             self.statistics,

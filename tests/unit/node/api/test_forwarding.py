@@ -28,6 +28,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 from quorumd.protocol.wire import Message
 from tests.support.recording_session import RecordingSession, request_of
 from tests.support.sample_requests import full_request
+from tests.support.scripted_role import ScriptedRole
 from tests.support.virtual_time import VirtualTime
 
 TIMEOUT_MS = 2000.0
@@ -77,7 +78,7 @@ class World:
         self.forwarder = Forwarder(
             self.time.clock,
             self._call_leader,
-            lambda: self.leads,
+            ScriptedRole(lambda: self.leads),
             lambda session, request: self.handled.append(request),
             error_response,
             TIMEOUT_MS,
@@ -270,7 +271,7 @@ class Leader:
         self.session = RecordingSession()
         self.turns: list[Callable[[], None]] = []
         self.envelopes = EnvelopeApis(
-            lambda: is_leader,
+            ScriptedRole(lambda: is_leader),
             lambda s, r: self.routed.append((s, r)),
             FORWARDABLE,
             SPOKEN,

@@ -41,6 +41,7 @@ from quorumd.raft.messages import (
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.scripted_role import ScriptedRole
 from tests.support.virtual_time import VirtualTime
 
 OURS, THEIRS = "o" * 22, "t" * 22
@@ -105,7 +106,7 @@ class World:
             self._step,
             lambda node_id: self.endpoint,
             lambda announced, end_offset: self.learned.append((announced, end_offset)),
-            lambda: self.leads and self.engine.is_leader,
+            ScriptedRole(lambda: self.leads and self.engine.is_leader),
             self._forward,
         )
         self.handlers = dict(self.requests.handlers())

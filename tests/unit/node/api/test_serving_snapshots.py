@@ -21,6 +21,7 @@ from quorumd.raft.messages import SnapshotRequest, SnapshotResponse
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.log_fixtures import fresh_disk, open_log
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.scripted_role import ScriptedRole
 from tests.support.snapshots import write_snapshot
 from tests.support.virtual_time import VirtualTime
 
@@ -50,7 +51,7 @@ class World:
             self.events.append,
             lambda node_id: LEADER,
             lambda announced, end_offset: None,
-            lambda: True,
+            ScriptedRole(lambda: True),
             lambda session, request: None,
         )
 

@@ -41,6 +41,7 @@ from quorumd.raft.events import (
 from quorumd.raft.voters import Voter
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.recording_session import RecordingSession, request_of
+from tests.support.scripted_role import ScriptedRole
 from tests.support.virtual_time import VirtualTime
 
 OURS, THEIRS = "o" * 22, "t" * 22
@@ -75,7 +76,7 @@ class World:
             self.statistics,
             "CONTROLLER",
             TIMEOUT_MS,
-            lambda: self.leads,
+            ScriptedRole(lambda: self.leads),
             lambda session: self.allowed,
             self.events.append,
             lambda host, port, call: self.calls.append((host, port, call)),

@@ -1,0 +1,71 @@
+"""How a node ends, and the callbacks it schedules for itself until then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from quorumd.errors import DiskFull, ExitCode, FlushFailed, StorageError
+from quorumd.ports import Clock
+
+logger = logging.getLogger("quorumd.node")
+
+
+class Lifecycle:
+    """Stops the node once, and runs nothing that was scheduled here afterwards.
+
+    `on_exit(exit_code, reason)` is called last; see `ExitCode`.
+    """
+
+    def __init__(self, clock: Clock, on_exit: Callable[[int, str], None]) -> None:
+        self.is_stopped = False
+        self._clock = clock
+        self._on_exit = on_exit
+        self._closers: list[Callable[[], None]] = []
+
+    def on_stop(self, *closers: Callable[[], None]) -> None:
+        """Call these when the node stops, in the order in which they are registered."""
+        self._closers += closers
+
+    def stop(self, exit_code: int, reason: str) -> None:
+        """Release everything and report the exit code; does nothing if the node has stopped."""
+        if self.is_stopped:
+            return
+        self.is_stopped = True
+        for close in self._closers:
+            close()
+        self._on_exit(exit_code, reason)
+
+    def fail(self, error: BaseException | str) -> None:
+        """Stop at once because of a disk failure, or of the invariant that `error` describes."""
+        if isinstance(error, FlushFailed):
+            self.stop(ExitCode.FLUSH_FAILED, str(error))
+        elif isinstance(error, BaseException):
+            self.stop(ExitCode.DATA_FOLDER, str(error))
+        else:
+            self.stop(ExitCode.INVARIANT_VIOLATED, error)
+
+    def file_written(self, outcome: object) -> None:
+        """Handle the outcome of writing a checkpoint. The node runs on without it if the disk is full."""
+        if isinstance(outcome, DiskFull):
+            logger.warning("%s", outcome)
+        elif isinstance(outcome, BaseException):
+            self.fail(outcome)
+
+    def run_guarded(self, callback: Callable[[], None]) -> None:
+        """Call back unless the node has stopped. A StorageError stops it."""
+        if self.is_stopped:
+            return
+        try:
+            callback()
+        except StorageError as error:
+            self.fail(error)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run the callback, guarded, in a later iteration of the event loop."""
+        self._clock.call_soon(partial(self.run_guarded, callback))
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> None:
+        """Run the callback, guarded, after a delay."""
+        self._clock.call_at(self._clock.now_ms() + delay_ms, partial(self.run_guarded, callback))
