@@ -1,21 +1,21 @@
 """The errors that quorumd raises, as one tree.
 
     QuorumdError
-      MalformedMessage      bytes from outside that are no valid message, batch or frame
-        MessageTooLarge     a message with more elements than it may have
+      MalformedMessage      input bytes that are not a valid message, batch or frame
+        MessageTooLarge     a message with more elements than allowed
       UnsupportedVersion    a message that this version of an API cannot carry
-      ConfigError           a properties file or an option that cannot be used
+      ConfigError           an invalid properties file or option
       StorageError
         CorruptLog          files that must not be repaired silently; the node refuses to run on them
-        CorruptSnapshot     a snapshot that is not sound; the log does not depend on it
-        UnknownRecord       a record that a later version wrote: this one could not go on with it
-        DiskFull            no room: nothing was written, what is acknowledged stays
-        FlushFailed         a flush failed: what is durable is unknown, the node must stop at once
-      RequestFailed         a request of a client that got no answer or an error for an answer
-      JobFailed             a job of the data pipeline that failed
-      InputIncomplete       files that the data pipeline needs are not there, or damaged
+        CorruptSnapshot     a damaged snapshot; the log does not depend on it
+        UnknownRecord       a record written by a later version, which this version cannot apply
+        DiskFull            no free space: nothing was written, acknowledged data stays
+        FlushFailed         a flush failed: it is unknown what is durable, so the node must stop immediately
+      RequestFailed         a client's request got no response or an error response
+      JobFailed             a job of the data pipeline failed
+      InputIncomplete       files that the data pipeline needs are missing or damaged
 
-Every message says what is wrong, where, and what to do.
+Every message names the thing, the cause and the remedy.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class QuorumdError(Exception):
 
 
 class MalformedMessage(QuorumdError):
-    """Bytes from outside that are no valid message. Closes the connection that sent them, nothing else."""
+    """Input bytes that are not a valid message. Only the connection that sent them is closed."""
 
 
 class MessageTooLarge(MalformedMessage):
-    """A message whose elements would take too much memory. Nothing of it was decoded; what follows it can be."""
+    """A message whose elements would take too much memory. It was not decoded; the next message can be."""
 
 
 class UnsupportedVersion(QuorumdError):
-    """A field was set that this version of the message cannot carry, or the version is not known."""
+    """A field is set that this version of the message cannot carry, or the version is unknown."""
 
 
 class ConfigError(QuorumdError):
-    """A properties file or an option cannot be used; the text names file, line, key and what is allowed."""
+    """An invalid properties file or option; the text names file, line, key and the allowed values."""
 
 
 class StorageError(QuorumdError):
-    """The data folder cannot be used as it is."""
+    """The data folder cannot be used."""
 
 
 class CorruptLog(StorageError):
@@ -52,15 +52,15 @@ class CorruptLog(StorageError):
 
 
 class CorruptSnapshot(StorageError):
-    """A snapshot that is not sound. It costs nothing but the snapshot: it is fetched or built again."""
+    """A damaged snapshot. Only the snapshot is lost: it is fetched or built again."""
 
 
 class UnknownRecord(StorageError):
-    """A log or snapshot holds a record whose type or version is not known. Nothing was written."""
+    """A log or snapshot holds a record of an unknown type or version. Nothing was written."""
 
 
 class DiskFull(StorageError):
-    """The disk has no room. Nothing of the refused write is in the log."""
+    """The disk is full. No part of the rejected write is in the log."""
 
 
 class FlushFailed(StorageError):
@@ -68,7 +68,7 @@ class FlushFailed(StorageError):
 
 
 class RequestFailed(QuorumdError):
-    """A request got an error for an answer, or none. `error_code` is Kafka's, 0 where there was no answer."""
+    """A request got an error response, or none. `error_code` is Kafka's; 0 without a response."""
 
     def __init__(self, message: str, error_code: int = 0) -> None:
         super().__init__(message)
@@ -80,11 +80,11 @@ class JobFailed(QuorumdError):
 
 
 class InputIncomplete(QuorumdError):
-    """What the data pipeline shall read is not all there, or damaged; the text names file, position and offset."""
+    """Input of the data pipeline is missing or damaged; the text names file, position and offset."""
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every command and of the daemon; each means one thing, which is its `meaning`."""
+    """The exit codes of every command and of the daemon, each with one `meaning`."""
 
     DONE = 0
     FAILED = 1
@@ -99,20 +99,20 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What the code says, in the words of `quorumd --help`."""
+        """The description shown by `quorumd --help`."""
         return _EXIT_MEANINGS[self]
 
 
 _EXIT_MEANINGS = {
-    ExitCode.DONE: "done; a daemon: stopped as asked",
-    ExitCode.FAILED: "not done, or what was checked is not in order: an error, no response, damage, findings",
-    ExitCode.USAGE: "the command line or the configuration cannot be used",
-    ExitCode.DATA_FOLDER: "the data folder cannot be used: not formatted, another node's, corrupt, locked",
-    ExitCode.FLUSH_FAILED: "a flush to disk failed; the daemon stopped at once",
-    ExitCode.ADDRESS_TAKEN: "an address is taken",
-    ExitCode.INVARIANT_VIOLATED: "the daemon found an invariant violated; its files are kept as they are",
-    ExitCode.JOB_FAILED: "a job of the pipeline failed, or Spark cannot run here: Java or a package is missing",
-    ExitCode.INPUT_INCOMPLETE: "the pipeline's input is incomplete: not there, damaged, or not answering",
+    ExitCode.DONE: "success; for the daemon: stopped on request",
+    ExitCode.FAILED: "failure: an error, no response, or a check that found damage or other findings",
+    ExitCode.USAGE: "invalid command line or configuration",
+    ExitCode.DATA_FOLDER: "unusable data folder: not formatted, formatted for another node, corrupt or locked",
+    ExitCode.FLUSH_FAILED: "a flush to disk failed and the daemon stopped immediately",
+    ExitCode.ADDRESS_TAKEN: "an address is already in use",
+    ExitCode.INVARIANT_VIOLATED: "the daemon detected an invariant violation and stopped; its files are unchanged",
+    ExitCode.JOB_FAILED: "a pipeline job failed, or Spark cannot run because Java or a package is missing",
+    ExitCode.INPUT_INCOMPLETE: "incomplete pipeline input: missing, damaged or unreachable",
     ExitCode.INTERRUPTED: "interrupted",
 }
 
@@ -121,7 +121,7 @@ class ErrorCode(IntEnum):
     """Kafka's error codes, as far as quorumd sends or understands them; `ErrorCode.describe` names any number.
 
     1001 and 1002 are private to quorumd nodes (KIP-595 draft, never given a number by Kafka) and appear only in
-    answers of private APIs.
+    responses of private APIs.
     """
 
     UNKNOWN_SERVER_ERROR = -1
@@ -186,7 +186,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def describe(cls, code: int) -> str:
-        """`NAME (number)`, also for numbers that have no name here."""
+        """`NAME (number)`; unknown numbers as `error number`."""
         try:
             return f"{cls(code).name} ({code})"
         except ValueError:

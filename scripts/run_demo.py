@@ -76,8 +76,8 @@ def fresh_cluster() -> LocalCluster:
         if all(is_free(port) for port in ports):
             if base_port != BASE_PORTS[0]:
                 click.echo(f"port {BASE_PORTS[0]} or one beside it is taken, using {base_port} and up")
-            cluster = LocalCluster.planned(FOLDER, NODES, base_port)
-            cluster.make()
+            cluster = LocalCluster.open_or_plan(FOLDER, NODES, base_port)
+            cluster.create()
             return cluster
     raise ConfigError(
         f"no {NODES} free ports from {BASE_PORTS[0]} to {BASE_PORTS[-1] + NODES}; stop what has them"
@@ -156,7 +156,7 @@ def next_commands(cluster: LocalCluster, leader: int) -> list[tuple[str, str]]:
         ("see who leads now", f"{QUORUMD} cluster status --dir {FOLDER}"),
         ("start it again", f"{QUORUMD} cluster up --dir {FOLDER} --detach"),
         ("look into the log", f"{QUORUMD} log dump {FOLDER}/node-{leader}/data"),
-        ("commits a second", f"{QUORUMD} bench {server} --seconds 2"),
+        ("commits a second", f"{QUORUMD} bench {server} --duration 2s"),
         ("a simulated cluster", f"{QUORUMD} simulate --seed 7"),
         ("the metrics", f"curl -s http://{HOST}:{node.metrics_port}/metrics"),
     ]

@@ -1,15 +1,14 @@
-"""The `quorumd` command: one file a noun, nothing imported before it is needed.
+"""The `quorumd` command: one file per noun, with lazy imports.
 
     root            the command itself, its errors and exit codes
-    options, output what the commands share: options, tables, JSON, progress
+    options, output shared options, tables, JSON and progress
     local_cluster   the processes behind `cluster up|status|down`
-    log_files       what `log dump` sees in a file
+    log_files       the contents of a file for `log dump`
     reassignment_plan, reassignment_progress
-                    the file that `partitions reassign` reads, and how far its partitions are
+                    the plan file of `partitions reassign` and the progress of its partitions
 
-The modules of commands import click and light modules at their top; what costs start-up time (pydantic,
-uvloop, rich, the wire code) is imported inside the function that uses it, so that `quorumd --help` answers
-at once.
+The command modules import click and light modules at the top; modules that cost start-up time (pydantic, uvloop,
+rich, the protocol code) are imported in the function that uses them, so that `quorumd --help` starts fast.
 """
 
 from __future__ import annotations

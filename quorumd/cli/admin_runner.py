@@ -1,4 +1,4 @@
-"""How commands ask a running cluster."""
+"""Run an admin operation of a command against a cluster."""
 
 from __future__ import annotations
 
@@ -25,52 +25,52 @@ NO_LEADER_ERRORS = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
-"""What a request fails with for want of a leader, or of any response."""
+"""Error codes of requests that failed because there is no leader or no response."""
 
 DIAGNOSIS_TIMEOUT_MS = 2000.0
-"""How long each node may take to say why there is no leader."""
+"""How long each node may take to respond to the diagnosis of a missing leader."""
 
 
 def run_admin(
     servers: Addresses,
     operation: Callable[[AdminClient], Awaitable[T]],
-    patience_ms: float | None = None,
+    limit_ms: float | None = None,
     *,
     silent: bool = False,
 ) -> T:
-    """The answer to `question`. Raises RequestFailed when there is none in time, or an error for one.
+    """Run `operation` with a new client and return its result. Raises RequestFailed on an error or a timeout.
 
-    `patience_ms` bounds each request; if not given, --timeout does. `silent`: the caller shows what is going on.
+    `limit_ms` bounds each request; by default --timeout does. `silent`: the caller shows the progress itself.
     """
 
     import asyncio
 
-    limit_ms = options.timeout_s() * 1000 if patience_ms is None else patience_ms
+    timeout_ms = options.timeout_s() * 1000 if limit_ms is None else limit_ms
 
-    async def asked() -> T:
+    async def run() -> T:
         from quorumd.client.admin import AdminClient
 
-        async with AdminClient(servers, timeout_ms=limit_ms) as admin:
+        async with AdminClient(servers, timeout_ms=timeout_ms) as admin:
             return await operation(admin)
 
     names = ", ".join(f"{host}:{port}" for host, port in servers)
-    with nullcontext() if silent else progress(f"asking {names}", only_on_terminal=True):
+    with nullcontext() if silent else progress(f"waiting for {names}", only_on_terminal=True):
         try:
-            return asyncio.run(asked())
+            return asyncio.run(run())
         except RequestFailed as failure:
             if failure.error_code not in NO_LEADER_ERRORS:
                 raise
-            raise RequestFailed(f"{failure}\n{_diagnose(servers, limit_ms)}", failure.error_code) from None
+            raise RequestFailed(f"{failure}\n{_diagnose(servers, timeout_ms)}", failure.error_code) from None
 
 
-def _diagnose(servers: Addresses, limit_ms: float) -> str:
-    """A line for each node that the user named, and for those that these name: its own view of the quorum."""
+def _diagnose(servers: Addresses, timeout_ms: float) -> str:
+    """The view of the quorum of each node in --bootstrap-server and of the nodes they report, one line each."""
     from quorumd.cli.status import fetch_node_views
 
-    views = fetch_node_views(servers, min(limit_ms, DIAGNOSIS_TIMEOUT_MS))
+    views = fetch_node_views(servers, min(timeout_ms, DIAGNOSIS_TIMEOUT_MS))
     lines = [
         f"  {view.summary}" for view in views if view.description is not None or view.discovered_from is None
     ]
     if all(view.description is None for view in views):
-        lines.append("  no node responds: check the addresses, and that a node runs there")
+        lines.append("  no node responds; check the addresses and that the nodes are running")
     return "\n".join(lines)

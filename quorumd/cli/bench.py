@@ -1,4 +1,4 @@
-"""`quorumd bench`: how many writes a running cluster commits, and how long one waits."""
+"""`quorumd bench`: measure the write throughput and latency of a running cluster."""
 
 from __future__ import annotations
 
@@ -36,16 +36,30 @@ COLUMNS = (
     metavar="N,N,...",
     default="1,16,64,256",
     show_default=True,
-    help="Writes kept going.",
+    help="Measure with each of these numbers of concurrent writes.",
 )
 @click.option(
-    "--connections", type=click.IntRange(1), default=1, show_default=True, help="To spread them over."
+    "--connections",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Spread the writes over this many connections.",
 )
 @click.option(
-    "--value-bytes", type=click.IntRange(1, 32767), default=200, show_default=True, help="Size of a value."
+    "--value-bytes",
+    type=click.IntRange(1, 32767),
+    default=200,
+    show_default=True,
+    help="Write values of this size.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Length of each run."
+    "--duration",
+    "seconds",
+    type=options.duration,
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    help="Run each measurement for this long: 5s, 500ms, 2m.",
 )
 @options.output
 def bench(
@@ -58,14 +72,14 @@ def bench(
 ) -> None:
     """Write configs to the leader as fast as it commits them.
 
-    Each write is one request, answered once a majority has it on disk. It changes the config "metrics" of a
-    client-metrics resource "quorumd-load-...", one for each write in flight; at the end these are deleted.
-    The generator takes its share of this machine's CPU. Where the leader changes, the load goes on at the
-    new one: Failed counts writes without a response, LongestPauseMs is the longest time in which no write
-    succeeded. Ctrl-C shows what was measured so far; a second one leaves the resources behind.
+    Each write is one request; the leader responds once a majority has it on disk. Each concurrent write
+    changes the config "metrics" of its own client-metrics resource "quorumd-load-..."; the resources are
+    deleted at the end. The load generator uses part of this machine's CPU. If the leader changes, the load
+    moves to the new one: Failed counts writes without a response, LongestPauseMs is the longest time without
+    a successful write. Ctrl-C prints the results so far; a second Ctrl-C leaves the resources behind.
 
     A stock Kafka controller can be measured too. It handles one request per connection at a time, so use as
-    many connections as writes in flight.
+    many connections as concurrent writes.
 
     \b
     Examples:
@@ -97,7 +111,7 @@ async def _run(
     seconds: float,
     reports: list[LoadReport],
 ) -> bool:
-    """Append a report for each level; whether all levels were measured to their end."""
+    """Append a report per level. Returns whether every level was measured completely."""
     import asyncio
 
     from quorumd.client.admin import AdminClient
@@ -130,21 +144,21 @@ async def _run(
                         return False
                     reports.append(load.report())
             finally:
-                show("deleting what was written")
+                show("deleting the written resources")
                 await _remove(admin, written)
     return True
 
 
 async def _remove(admin: AdminClient, written: set[str]) -> None:
-    """Delete what the load wrote, or tell how to."""
+    """Delete what the load wrote, or warn how to."""
     from quorumd.client.load import remove_written
 
     try:
         await remove_written(admin, written)
     except RequestFailed as error:
         click.echo(
-            f"warning: {len(written)} client-metrics resources such as {min(written)} are left: {error}; the next "
-            "run with as many writes in flight and connections deletes them",
+            f"warning: {len(written)} client-metrics resources such as {min(written)} are left behind: {error}; run "
+            "again with the same --in-flight and --connections to delete them",
             err=True,
         )
 

@@ -1,4 +1,4 @@
-"""`quorumd brokers`: the brokers that are registered, and forgetting one that is gone."""
+"""`quorumd brokers`: list, describe and unregister brokers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _broker_id = click.argument("broker_id", metavar="ID", type=click.IntRange(0, 2*
 
 
 class BrokerError(QuorumdError):
-    """What was asked for a broker makes no sense as things are."""
+    """The operation is not possible in the broker's current state."""
 
 
 @click.group()
 def brokers() -> None:
-    """Show registered brokers, forget lost ones.
+    """List, describe and unregister brokers.
 
     \b
     Examples:
@@ -40,10 +40,11 @@ def brokers() -> None:
 @options.bootstrap_server
 @options.output
 def list_command(servers: Addresses, output: str) -> None:
-    """Show all registered brokers, a line each.
+    """List all registered brokers.
 
-    State: running; fenced, which is in no ISR and leads nothing because it was not heard of; stopping, which is the
-    same because it said so. Leads: how many partitions. Epoch: which of its starts this is.
+    State: running; fenced, because its heartbeats stopped; stopping, in controlled shutdown. Fenced and stopping
+    brokers are in no ISR and lead no partition. Leads: the number of partitions that the broker leads. Epoch: the
+    broker epoch, which changes with every registration.
 
     \b
     Examples:
@@ -69,7 +70,7 @@ def list_command(servers: Addresses, output: str) -> None:
 @options.bootstrap_server
 @options.output
 def describe(broker_id: int, servers: Addresses, output: str) -> None:
-    """Show one registered broker.
+    """Describe one registered broker.
 
     \b
     Example:
@@ -86,14 +87,17 @@ def describe(broker_id: int, servers: Addresses, output: str) -> None:
 @brokers.command()
 @_broker_id
 @click.option(
-    "--force", is_flag=True, help="Also a broker that is running: it must be started anew to come back."
+    "--force",
+    is_flag=True,
+    help="Unregister the broker even if it is running; it must be restarted to rejoin.",
 )
 @options.bootstrap_server
 @options.output
 def unregister(broker_id: int, force: bool, servers: Addresses, output: str) -> None:
-    """Forget a broker that does not come back: it leaves every ISR, and its registration is deleted.
+    """Unregister a broker that will not return.
 
-    Partitions keep it among their replicas until they are reassigned.
+    The broker is removed from every ISR and its registration is deleted. It stays in the replica lists of its
+    partitions until they are reassigned.
 
     \b
     Example:
@@ -103,18 +107,18 @@ def unregister(broker_id: int, force: bool, servers: Addresses, output: str) -> 
     async def unregister_broker(admin: AdminClient) -> None:
         broker = await find_broker(admin, broker_id)
         if not broker.is_fenced and not force:
-            raise BrokerError(f"broker {broker_id} is {broker_state(broker)}: stop it first, or use --force")
+            raise BrokerError(f"broker {broker_id} is {broker_state(broker)}; stop it first or use --force")
         await admin.unregister_broker(broker_id)
 
     run_admin(servers, unregister_broker)
     if output == "json":
         print_json({"id": broker_id, "registered": False})
     else:
-        click.echo(f"committed: broker {broker_id} is not registered any more")
+        click.echo(f"unregistered: broker {broker_id}")
 
 
 async def registered_brokers(admin: AdminClient) -> list[DescribeClusterBroker]:
-    """The brokers among all that can be asked: nodes of the quorum have no broker epoch."""
+    """The registered brokers by id. Nodes of the quorum are left out: they have no broker epoch."""
     cluster = await admin.describe_brokers()
     return sorted(
         (broker for broker in cluster.brokers if broker.broker_epoch >= 0),
@@ -123,17 +127,17 @@ async def registered_brokers(admin: AdminClient) -> list[DescribeClusterBroker]:
 
 
 async def find_broker(admin: AdminClient, broker_id: int) -> DescribeClusterBroker:
-    """The registered broker of this id. Raises BrokerError where there is none."""
+    """The registered broker with this id. Raises BrokerError if there is none."""
     known = await registered_brokers(admin)
     for broker in known:
         if broker.broker_id == broker_id:
             return broker
     ids = ", ".join(str(broker.broker_id) for broker in known) or "none"
-    raise BrokerError(f"broker {broker_id} is not registered; these are: {ids}")
+    raise BrokerError(f"broker {broker_id} is not registered; registered brokers: {ids}")
 
 
 def broker_row(broker: DescribeClusterBroker) -> dict[str, Any]:
-    """One broker of `--output json`."""
+    """One broker in `--output json`."""
     return {
         "id": broker.broker_id,
         "state": broker_state(broker),
@@ -148,7 +152,7 @@ def broker_row(broker: DescribeClusterBroker) -> dict[str, Any]:
 
 
 def broker_state(broker: DescribeClusterBroker) -> str:
-    """In one word."""
+    """The state of a broker as one word."""
     if broker.is_fenced:
         return "fenced"
     return "stopping" if broker.in_controlled_shutdown else "running"

@@ -1,4 +1,4 @@
-"""`quorumd cluster`: a whole cluster on this machine, for a first look, for development and for tests."""
+"""`quorumd cluster`: a local cluster for a first look, for development and for tests."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _folder = click.option(
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The folder of the cluster.",
+    help="Keep the cluster's files in this folder.",
 )
 
 
 @click.group()
 def cluster() -> None:
-    """Start, show and stop a cluster on this machine.
+    """Start, inspect and stop a cluster on this machine.
 
     \b
     Examples:
@@ -49,12 +49,12 @@ def cluster() -> None:
 
 @cluster.command()
 @_folder
-@click.option("--nodes", type=click.IntRange(1, 99), help="How many nodes.  [default: 3]")
+@click.option("--nodes", type=click.IntRange(1, 99), help="Run this many nodes.  [default: 3]")
 @click.option(
-    "--base-port", type=click.IntRange(1, 65300), help="Node i listens on this port + i.  [default: 9192]"
+    "--base-port", type=click.IntRange(1, 65300), help="Let node i listen on this port + i.  [default: 9192]"
 )
 @feature_options
-@click.option("--detach", is_flag=True, help="Leave the nodes running and return once a leader is elected.")
+@click.option("--detach", is_flag=True, help="Return once a leader is elected and leave the nodes running.")
 def up(
     folder: Path,
     nodes: int | None,
@@ -63,10 +63,10 @@ def up(
     features: Sequence[tuple[str, int]],
     detach: bool,
 ) -> None:
-    """Make the cluster if it is not there, start every node that is not running, show its state.
+    """Create the cluster if it does not exist, start its stopped nodes and show its state.
 
-    Node i listens on 127.0.0.1, port base + i, and serves metrics on port base + 100 + i. Without --detach
-    the nodes run until Ctrl-C. Exit code 1 if there is no leader within 15 s.
+    Node i listens on 127.0.0.1 at the base port + i and serves metrics at the base port + 100 + i. Without
+    --detach the nodes run until Ctrl-C. Exit code 1 if there is no leader within 15 s.
 
     \b
     Examples:
@@ -75,14 +75,14 @@ def up(
       quorumd cluster up --dir run/old --release-version 4.1 --feature share.version=1
     """
     bootstrap = bootstrap_content(release, features) if release is not None or features else None
-    local = LocalCluster.planned(folder, nodes, base_port)
+    local = LocalCluster.open_or_plan(folder, nodes, base_port)
     if bootstrap is not None:
         local.check_is_new()
     stopped = [node for node in local.nodes if node.pid() is None]
     if not stopped:
-        click.echo(f"all {len(local.nodes)} nodes are running already")
+        click.echo(f"all {len(local.nodes)} nodes are already running")
     local.check_addresses(stopped)
-    local.make(bootstrap)
+    local.create(bootstrap)
     with _stop_signals_as_interrupt():
         try:
             started = {node.id: local.start(node) for node in stopped}
@@ -107,9 +107,9 @@ def up(
 @_folder
 @options.output
 def status(folder: Path, output: str) -> None:
-    """Show every process, and how each node that runs sees the quorum, as `quorumd status` does.
+    """Show every node's process and, like `quorumd status`, how running nodes see the quorum.
 
-    Exit code 1 unless all nodes run and agree on a leader.
+    Exit code 1 unless all nodes are running and agree on a leader.
 
     \b
     Examples:
@@ -132,7 +132,7 @@ def status(folder: Path, output: str) -> None:
 @cluster.command()
 @_folder
 def down(folder: Path) -> None:
-    """Stop every node that runs; the data stays. A leader hands over before it goes.
+    """Stop every running node and keep its data. A leader hands over leadership before it stops.
 
     \b
     Example:
@@ -143,7 +143,7 @@ def down(folder: Path) -> None:
 
 
 def fetch_views(local: LocalCluster) -> dict[int, MetricsView | None]:
-    """How each node that answers sees the quorum."""
+    """The view of the quorum of each node that responds."""
     return {
         node.id: metrics_view.fetch(HOST, node.metrics_port) if node.pid() is not None else None
         for node in local.nodes
@@ -151,7 +151,7 @@ def fetch_views(local: LocalCluster) -> dict[int, MetricsView | None]:
 
 
 def leader_of(views: list[MetricsView | None]) -> int | None:
-    """The leader that all nodes agree on, and that has committed something in its epoch."""
+    """The leader on which all nodes agree and which has committed a record in its epoch."""
     leaders = {(view.leader, view.epoch) if view is not None else None for view in views}
     if len(leaders) != 1 or None in leaders:
         return None
@@ -161,7 +161,7 @@ def leader_of(views: list[MetricsView | None]) -> int | None:
 
 
 def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[bytes]], show: Progress) -> int:
-    """Wait until all nodes agree on a leader and return it. Raises QuorumdError with the end of the logs."""
+    """Wait until all nodes agree on a leader and return it. Raises QuorumdError with the last log lines."""
     deadline = time.monotonic() + ELECTION_TIMEOUT_S
     while time.monotonic() < deadline:
         exited = [node for node in local.nodes if node.id in started and started[node.id].poll() is not None]
@@ -183,29 +183,29 @@ def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[byt
 
 
 def wait_for_exit(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]]) -> None:
-    """Return when no node runs any more; tell of each that goes and comes. Ctrl-C raises
-    KeyboardInterrupt."""
+    """Wait for nodes to stop and restart, report each change, and raise QuorumdError once no node is running. Ctrl-C
+    raises KeyboardInterrupt."""
     running = {node.id for node in local.nodes}
     while running:
         time.sleep(POLL_S)
         for process in started:
-            process.poll()  # reaps it: nobody else can
+            process.poll()  # reaps it, which only its parent can do
         now = {node.id for node in local.nodes if node.pid() is not None}
         for node in local.nodes:
             if node.id in running - now:
-                click.echo(f"node {node.id} is gone; {_log_tails([node])}", err=True)
+                click.echo(f"node {node.id} stopped; {_log_tails([node])}", err=True)
             if node.id in now - running:
-                click.echo(f"node {node.id} is back", err=True)
+                click.echo(f"node {node.id} is running again", err=True)
         running = now
-    raise QuorumdError("no node is running any more")
+    raise QuorumdError("all nodes have stopped")
 
 
 def stop(local: LocalCluster) -> None:
-    """Stop what runs, and say so."""
+    """Stop the running nodes and print which."""
     with progress("stopping", only_on_terminal=True):
         stopped = local.stop(lambda text: click.echo(text, err=True))
     names = ", ".join(str(node.id) for node in stopped)
-    click.echo(f"stopped: node {names}" if stopped else "nothing was running")
+    click.echo(f"stopped: node {names}" if stopped else "no node was running")
 
 
 def status_table(local: LocalCluster, views: dict[int, MetricsView | None] | None = None) -> str:
@@ -218,7 +218,7 @@ def status_table(local: LocalCluster, views: dict[int, MetricsView | None] | Non
 
 def _row(node: LocalNode, view: MetricsView | None) -> dict[str, Any]:
     pid = node.pid()
-    state = "stopped" if pid is None else "running" if view is not None else "not answering"
+    state = "stopped" if pid is None else "running" if view is not None else "not responding"
     known = asdict(view) if view is not None else {}
     return {
         "node": node.id,
@@ -236,13 +236,13 @@ def _log_tails(nodes: list[LocalNode]) -> str:
     tails = "\n".join(
         "\n".join([f"{node.log}:", *(f"  {line}" for line in node.log_tail())]) for node in nodes
     )
-    return f"the end of the log:\n{tails}"
+    return f"last lines of the log:\n{tails}"
 
 
 @contextmanager
 def _stop_signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM to this command stops the cluster as Ctrl-C does, and Ctrl-C does even where a shell that started this
-    in the background has SIGINT ignored."""
+    """Raise KeyboardInterrupt on SIGTERM as well as on SIGINT, and on SIGINT also if a shell that started this
+    command in the background ignores it."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt

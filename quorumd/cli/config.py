@@ -1,4 +1,4 @@
-"""`quorumd config`: the properties of a node, checked and explained."""
+"""`quorumd config`: check a properties file and document its properties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.errors import ConfigError, ExitCode
 
 @click.group()
 def config() -> None:
-    """Check a properties file, or list all properties.
+    """Check a properties file or list all properties.
 
     \b
     Examples:
@@ -26,9 +26,9 @@ def config() -> None:
 @options.config_file
 @options.output
 def check(config_path: Path, output: str) -> None:
-    """Say whether `quorumd start` would accept this file in this environment; every problem with its line.
+    """Check whether `quorumd start` would accept this file in this environment.
 
-    Exit code 2 if not.
+    Every problem is reported with its line. Exit code 2 if there is one.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def check(config_path: Path, output: str) -> None:
 @config.command()
 @options.output
 def docs(output: str) -> None:
-    """List every property with its other names, default, what is allowed, and what it means.
+    """List every property with its aliases, meaning, default and allowed values.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`quorumd configs`: read and change the configs that the quorum keeps."""
+"""`quorumd configs`: read and change dynamic configs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 TYPES = {"topic": 2, "broker": 4, "client-metrics": 16, "group": 32}
-"""Kafka's resource types, as far as the quorum keeps configs of them."""
+"""Kafka's resource types whose configs the metadata log holds."""
 
 SOURCES = {
     1: "DYNAMIC_TOPIC_CONFIG",
@@ -29,27 +29,33 @@ SOURCES = {
     7: "DYNAMIC_CLIENT_METRICS_CONFIG",
     8: "DYNAMIC_GROUP_CONFIG",
 }
-"""Kafka's names of where a value comes from."""
+"""Kafka's names of config sources."""
 
 OWN_SOURCES = {"topic": 1, "broker": 2, "client-metrics": 7, "group": 8}
-"""The source of what is set on the resource itself."""
+"""The source of values set on the resource itself."""
 CLUSTER_DEFAULT_SOURCE = 3
 
 
 def _resource(command: F) -> F:
-    """`--type` and `--name`: what the configs belong to."""
+    """`--type` and `--name`: the resource of the configs."""
     typed = click.option(
-        "--type", "kind", type=click.Choice(list(TYPES)), required=True, help="What the configs belong to."
+        "--type",
+        "kind",
+        type=click.Choice(list(TYPES)),
+        required=True,
+        help="Select the type of the resource.",
     )
     named = click.option(
-        "--name", required=True, help='Its name; a node id for broker, "" for the default of all brokers.'
+        "--name",
+        required=True,
+        help='Select the resource by name; for brokers a node id, or "" for the default of all brokers.',
     )
     return options.bootstrap_server(typed(named(command)))
 
 
 @click.group()
 def configs() -> None:
-    """Read and change configs.
+    """Read and change dynamic configs.
 
     \b
     Examples:
@@ -64,8 +70,7 @@ def configs() -> None:
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
 @options.output
 def get(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output: str) -> None:
-    """Show the configs of one resource, all of them or those named. Exit code 1 if one that is named is not
-    set.
+    """Show all configs of one resource, or the given ones. Exit code 1 if a given config is not set.
 
     \b
     Examples:
@@ -90,7 +95,7 @@ def get(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output:
     missing = sorted(set(keys) - {row["name"] for row in rows})
     if missing:
         raise RequestFailed(
-            f"{kind} {name!r} has no config {', '.join(missing)}; set it with: quorumd configs set"
+            f"{kind} {name!r} has no config {', '.join(missing)}; set it with `quorumd configs set`"
         )
 
 
@@ -99,7 +104,7 @@ def get(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output:
 @click.argument("assignments", metavar="KEY=VALUE...", nargs=-1, required=True)
 @options.output
 def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str, ...], output: str) -> None:
-    """Set configs of one resource, all or none; returns once a majority has them on disk.
+    """Set configs of one resource atomically; return once a majority has them on disk.
 
     \b
     Examples:
@@ -120,7 +125,7 @@ def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @options.output
 def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output: str) -> None:
-    """Delete configs of one resource, all or none: their defaults hold again. Exit code 1 if one of them is not set.
+    """Delete configs of one resource atomically, which restores their defaults. Exit code 1 if one is not set.
 
     \b
     Example:
@@ -128,11 +133,11 @@ def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], outp
         consumer.session.timeout.ms
     """
     found = run_admin(servers, lambda admin: admin.describe_configs(TYPES[kind], name, list(keys)))
-    # A value that holds because it is set elsewhere, or by default, is not this resource's to delete.
+    # A value that is inherited or a default is not set on this resource and cannot be deleted here.
     own = OWN_SOURCES[kind] if name or kind != "broker" else CLUSTER_DEFAULT_SOURCE
     missing = sorted(set(keys) - {config.name for config in found if config.config_source == own})
     if missing:
-        raise RequestFailed(f"{kind} {name!r} has not set {', '.join(missing)}: nothing is deleted")
+        raise RequestFailed(f"{kind} {name!r} has not set {', '.join(missing)}; nothing was deleted")
     run_admin(servers, lambda admin: admin.alter_configs(TYPES[kind], name, dict.fromkeys(keys)))
     if output == "json":
         print_json({"type": kind, "name": name, "deleted": list(keys)})
@@ -141,7 +146,7 @@ def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], outp
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, str | None]:
-    """KEY=VALUE texts as a mapping; a value may be empty or hold further '='."""
+    """KEY=VALUE texts as a mapping; a value may be empty or contain '='."""
     changes: dict[str, str | None] = {}
     for assignment in assignments:
         key, equals, value = assignment.partition("=")

@@ -1,4 +1,4 @@
-"""`quorumd controllers`: the controllers that are registered, and removing one that is gone."""
+"""`quorumd controllers`: list and unregister controllers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _controller_id = click.argument("controller_id", metavar="ID", type=click.IntRan
 
 @click.group()
 def controllers() -> None:
-    """Show registered controllers, remove lost ones.
+    """List and unregister controllers.
 
     \b
     Examples:
@@ -34,10 +34,10 @@ def controllers() -> None:
 @options.bootstrap_server
 @options.output
 def list_command(servers: Addresses, output: str) -> None:
-    """Show the controllers, one per line.
+    """List all registered controllers.
 
-    State: leader, voter, observer; absent is one that is registered, has no vote and does not fetch. An absent
-    controller hinders changes of features that it does not support, until it is unregistered.
+    State: leader, voter or observer; absent if the controller is neither a voter nor fetching. An absent
+    controller blocks changes to features that it does not support until it is unregistered.
 
     \b
     Examples:
@@ -56,9 +56,9 @@ def list_command(servers: Addresses, output: str) -> None:
 @options.bootstrap_server
 @options.output
 def unregister(controller_id: int, servers: Addresses, output: str) -> None:
-    """Remove the registration of a controller that does not come back.
+    """Unregister a controller that will not return.
 
-    A controller that runs registers again. Its vote is another matter: see `quorumd quorum remove-voter`.
+    A running controller registers again. To remove it from the voters, use `quorumd quorum remove-voter`.
 
     \b
     Example:
@@ -68,11 +68,11 @@ def unregister(controller_id: int, servers: Addresses, output: str) -> None:
     if output == "json":
         print_json({"id": controller_id, "registered": False})
     else:
-        click.echo(f"committed: controller {controller_id} is not registered any more")
+        click.echo(f"unregistered: controller {controller_id}")
 
 
 async def controller_rows(admin: AdminClient) -> list[dict[str, Any]]:
-    """The controllers of `--output json`, by id."""
+    """The controllers in `--output json`, by id."""
     cluster = await admin.describe_cluster("leader")
     quorum = await admin.describe_quorum()
     states = {replica.replica_id: "observer" for replica in quorum.observers}

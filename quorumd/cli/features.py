@@ -1,4 +1,4 @@
-"""`quorumd features`: the levels that the whole cluster works at, and changing them."""
+"""`quorumd features`: show, upgrade and downgrade finalized features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FeatureChange(NamedTuple):
 
 @click.group()
 def features() -> None:
-    """Show and change the levels that the whole cluster works at.
+    """Show, upgrade and downgrade the cluster's feature levels.
 
     \b
     Examples:
@@ -43,24 +43,24 @@ def features() -> None:
 
 
 def _levels(command: F) -> F:
-    """`--release-version`, `--feature`, `--dry-run`: which levels are to be, and whether they only might."""
+    """`--release-version`, `--feature` and `--dry-run`: the target levels, and whether to apply them."""
     for option in (
         options.output,
         options.bootstrap_server,
-        click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing."),
+        click.option("--dry-run", is_flag=True, help="Show what would change without changing it."),
         click.option(
             "--feature",
             "features",
             type=feature_level,
             multiple=True,
             metavar="NAME=LEVEL",
-            help="The level of one feature; may be repeated.",
+            help="Change this feature to this level; may be repeated.",
         ),
         click.option(
             "--release-version",
             "release",
             metavar="RELEASE",
-            help="Every feature as in a new cluster of this Kafka release, such as 4.3.",
+            help="Change every feature to its default level in this Kafka release, such as 4.3.",
         ),
     ):
         command = option(command)
@@ -71,7 +71,7 @@ def _levels(command: F) -> F:
 @options.bootstrap_server
 @options.output
 def describe(servers: Addresses, output: str) -> None:
-    """Show every feature: the level that is finalized, 0 for off, and those that the quorum supports.
+    """Show the finalized level of every feature, 0 if disabled, and the levels that the quorum supports.
 
     \b
     Example:
@@ -103,10 +103,10 @@ def describe(servers: Addresses, output: str) -> None:
 def upgrade(
     release: str | None, features: Sequence[tuple[str, int]], dry_run: bool, servers: Addresses, output: str
 ) -> None:
-    """Raise the levels of features, all of them or none.
+    """Raise the levels of features atomically.
 
-    Every node of the quorum and every registered broker must support them: upgrade these first. Exit code 1 if
-    the levels are refused, with the reason for each; --dry-run tells so, too.
+    Every node of the quorum and every registered broker must support the new levels: upgrade their software first.
+    Exit code 1 if the levels are rejected, also with --dry-run; the error states the reason per feature.
 
     \b
     Examples:
@@ -118,7 +118,7 @@ def upgrade(
 
 @features.command()
 @_levels
-@click.option("--unsafe", is_flag=True, help="Also where it loses what the higher level had.")
+@click.option("--unsafe", is_flag=True, help="Downgrade even if metadata of the higher level is lost.")
 def downgrade(
     release: str | None,
     features: Sequence[tuple[str, int]],
@@ -127,10 +127,10 @@ def downgrade(
     output: str,
     unsafe: bool,
 ) -> None:
-    """Lower the levels of features, all of them or none; level 0 turns a feature off.
+    """Lower the levels of features atomically; level 0 disables a feature.
 
-    metadata.version goes down only where no metadata can be lost by it, whether --unsafe is given or not. Exit
-    code 1 if the levels are refused.
+    metadata.version can be lowered only if no metadata is lost, with or without --unsafe. Exit code 1 if the levels
+    are rejected.
 
     \b
     Examples:
@@ -147,12 +147,12 @@ def downgrade(
 
 
 def _target_levels(release: str | None, features: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Raises UsageError for options that contradict each other."""
+    """The requested levels. Raises UsageError unless exactly one option is given."""
     from quorumd.controller.bootstrap_metadata import release_level
     from quorumd.controller.metadata_versions import default_levels
 
     if (release is None) == (not features):
-        problem = "cannot be combined" if features else "are both missing: give one of the two"
+        problem = "cannot be combined" if features else "are both missing; use one of them"
         raise click.UsageError(f"--release-version and --feature {problem}")
     if release is None:
         return levels_by_name(features)
@@ -178,4 +178,4 @@ def _change(servers: Addresses, targets: dict[str, int], kind: int, dry_run: boo
     for change in changes:
         click.echo(f"{what}: {change.feature} {change.before} -> {change.after}")
     if not changes:
-        click.echo("nothing to change: these are the levels already")
+        click.echo("nothing to change: the levels are already finalized")

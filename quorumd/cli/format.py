@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class FormatResult(NamedTuple):
-    """What became of a data folder."""
+    """The outcome of formatting a data folder."""
 
     folder: str
     outcome: str
     meta: MetaProperties
 
     def row(self) -> dict[str, Any]:
-        """As JSON has it; `clusterId` is null until the first leader makes it."""
+        """The result in `--output json`; `clusterId` is null until the first leader generates it."""
         return {
             "folder": self.folder,
             "outcome": self.outcome,
@@ -38,29 +38,31 @@ class FormatResult(NamedTuple):
         }
 
     def __str__(self) -> str:
-        meta, cluster = self.meta, self.meta.cluster_id or "not known yet, comes from the first leader"
+        meta, cluster = self.meta, self.meta.cluster_id or "unknown until the first leader generates it"
         ids = f"node.id {meta.node_id}, directory.id {meta.directory_id}, cluster.id {cluster}"
         return f"{self.folder}: {self.outcome}; {ids}"
 
 
 @click.command("format")
 @options.config_file
-@click.option("--cluster-id", help="Accept only the cluster with this id.  [default: take the quorum's]")
+@click.option("--cluster-id", help="Join only the cluster with this id.  [default: the quorum's]")
 @click.option(
-    "--ignore-formatted", is_flag=True, help="Leave a folder as it is, whoever it was formatted for."
+    "--ignore-formatted",
+    is_flag=True,
+    help="Succeed without changes if the folder is already formatted, even for another node or cluster.",
 )
 @click.option(
-    "--standalone", is_flag=True, help="Let this node found a new quorum, of itself alone at first."
+    "--standalone", is_flag=True, help="Let this node found a new quorum with itself as the only voter."
 )
 @click.option(
     "--initial-controllers",
     "controllers",
     type=initial_controllers,
     metavar="ID@HOST:PORT:DIRECTORY_ID,...",
-    help="Let these nodes, this one among them, found a new quorum; every one is formatted with the same list.",
+    help="Let these nodes, including this one, found a new quorum; format each of them with the same list.",
 )
 @click.option(
-    "--no-initial-controllers", is_flag=True, help="Never let this node found a quorum: it joins one."
+    "--no-initial-controllers", is_flag=True, help="Let this node only join a quorum, never found one."
 )
 @feature_options
 @click.option(
@@ -69,7 +71,7 @@ class FormatResult(NamedTuple):
     type=scram_credential,
     multiple=True,
     metavar="MECHANISM=[...]",
-    help="Begin a new cluster with this SCRAM user; may be repeated.",
+    help="Create this SCRAM user in a new cluster; may be repeated.",
 )
 @options.output
 def format_command(
@@ -84,18 +86,18 @@ def format_command(
     credentials: Sequence[UserScramCredentialRecord],
     output: str,
 ) -> None:
-    """Prepare the data folder of one node: write its meta.properties.
+    """Format the data folder of one node: write its meta.properties.
 
-    The folder gets the node id of the configuration and a directory id of its own. The cluster id is made
-    by the first leader and stored as soon as the node hears of it, unless it is given here. Doing it again
-    for the same node changes nothing; a folder of another node or cluster is refused with exit code 3.
+    The folder gets the configured node id and a new directory id. Unless --cluster-id is given, the first leader
+    generates the cluster id, and the node stores it as soon as it learns it. Formatting again for the same node
+    changes nothing; a folder of another node or cluster is rejected with exit code 3.
 
-    A quorum that exists always wins: the node joins it. Where none is found, the nodes of quorum.voters found
-    one once all of them run and are blank; with --standalone or --initial-controllers without that. Use these
-    two once, for a new cluster, and never for a disk that replaces another one.
+    A node always joins an existing quorum. If there is none, the nodes of quorum.voters found one once all of
+    them are running with empty logs; with --standalone or --initial-controllers they do not wait for that. Use
+    these two options once, for a new cluster, and never for a replacement disk.
 
-    What a new cluster begins with is that of the node which leads it first: give every node the same. A broker
-    registers only if it knows the metadata version: for brokers of Kafka 4.1, say --release-version 4.1.
+    The first leader decides the initial metadata of a new cluster: give every node the same options. A broker
+    registers only if it supports the metadata version: for brokers of Kafka 4.1, use --release-version 4.1.
 
     \b
     Examples:
@@ -131,8 +133,8 @@ def format_data_folder(
     founders: tuple[Founder, ...] | None = None,
     bootstrap: bytes | None = None,
 ) -> FormatResult:
-    """Format the folder of `settings` if it is not yet; `bootstrap` is what its cluster begins with if it is new.
-    Raises StorageError, also while a node runs on it."""
+    """Format the data folder of `settings` unless it is already formatted; `bootstrap` holds the initial records of a
+    new cluster. Raises StorageError, also while a node is running on the folder."""
     from quorumd.ids import ZERO_UUID
     from quorumd.log.folder_lock import lock_folder
     from quorumd.log.meta_properties import format_folder, load_meta_properties
@@ -160,7 +162,5 @@ def format_data_folder(
         if lock is not None:
             lock.close()
         disk.close()
-    outcome = (
-        "formatted" if before is None else "was formatted already" if before == meta else "cluster id added"
-    )
+    outcome = "formatted" if before is None else "already formatted" if before == meta else "cluster id added"
     return FormatResult(folder, outcome, meta)

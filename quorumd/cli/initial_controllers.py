@@ -1,4 +1,4 @@
-"""`--standalone`, `--initial-controllers` and `--no-initial-controllers` of `quorumd format`, as Kafka has them."""
+"""`--standalone`, `--initial-controllers` and `--no-initial-controllers` of `quorumd format`, as in Kafka."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def initial_controllers(text: str) -> tuple[Founder, ...]:
-    """`ID@HOST:PORT:DIRECTORY_ID,...`, no id twice. A parameter type of click."""
+    """`ID@HOST:PORT:DIRECTORY_ID,...` without duplicate ids. A parameter type of click."""
     found = tuple(_initial_controller(part.strip()) for part in text.split(","))
     if len({founder.voter_id for founder in found}) < len(found):
-        raise click.BadParameter(f"{text!r} names a node twice")
+        raise click.BadParameter(f"{text!r} lists a node twice")
     return found
 
 
@@ -38,8 +38,8 @@ def founders_for(
     controllers: tuple[Founder, ...] | None,
     no_initial_controllers: bool,
 ) -> tuple[Founder, ...] | None:
-    """Who may found a quorum with the node of `settings`; None where `format` does not say. Raises UsageError for
-    options that contradict each other, this node, or its quorum.voters."""
+    """The nodes that may found a quorum; None if no option is given. Raises UsageError for options that contradict
+    each other, this node or its quorum.voters."""
     from quorumd.ids import ZERO_UUID
     from quorumd.log.quorum_state_file import Founder
 
@@ -61,13 +61,13 @@ def founders_for(
     ids = sorted(founder.voter_id for founder in controllers)
     if settings.node_id not in ids:
         raise click.UsageError(
-            f"--initial-controllers names the nodes {ids} and not node {settings.node_id}, whose folder this is: "
-            "give --no-initial-controllers, or none of these options"
+            f"--initial-controllers lists the nodes {ids} without node {settings.node_id}, the owner of this folder; "
+            "use --no-initial-controllers, or none of these options"
         )
     configured = sorted(voter.id for voter in settings.quorum_voters)
     if configured and configured != ids:
         raise click.UsageError(
-            f"{names[0]} founds a quorum of the nodes {ids}, quorum.voters names {configured}: name the same, or "
-            "leave quorum.voters out"
+            f"{names[0]} founds a quorum of the nodes {ids}, but quorum.voters lists {configured}; list the same "
+            "nodes or remove quorum.voters"
         )
     return controllers

@@ -1,4 +1,4 @@
-"""`--release-version`, `--feature` and `--add-scram`: what a new cluster begins with."""
+"""`--release-version`, `--feature` and `--add-scram`: the initial metadata of a new cluster."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def feature_options(command: F) -> F:
             type=feature_level,
             multiple=True,
             metavar="NAME=LEVEL",
-            help="Begin a new cluster with this level of a feature, such as group.version=1; may be repeated.",
+            help="Set this feature level in a new cluster, such as group.version=1; may be repeated.",
         ),
         click.option(
             "--release-version",
             "release",
             metavar="RELEASE",
-            help="Begin a new cluster with the features of this Kafka release, such as 4.1.  [default: the newest]",
+            help="Set the feature levels of this Kafka release in a new cluster, such as 4.1.  [default: newest]",
         ),
     ):
         command = option(command)
@@ -58,10 +58,10 @@ def feature_options(command: F) -> F:
 
 
 def levels_by_name(features: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Raises UsageError for a feature that is named twice."""
+    """The levels by feature. Raises UsageError for a duplicate feature."""
     levels = dict(features)
     if len(levels) < len(features):
-        raise click.UsageError("--feature names a feature twice")
+        raise click.UsageError("--feature lists a feature twice")
     return levels
 
 
@@ -70,7 +70,7 @@ def bootstrap_content(
     features: Sequence[tuple[str, int]] = (),
     credentials: Sequence[UserScramCredentialRecord] = (),
 ) -> bytes:
-    """The content of `bootstrap.checkpoint`. Raises UsageError for levels that no cluster can begin with."""
+    """The content of `bootstrap.checkpoint`. Raises UsageError for levels that a new cluster cannot have."""
     from quorumd.controller.bootstrap_metadata import feature_records, initial_feature_levels
     from quorumd.log.bootstrap_file import encode_bootstrap
     from quorumd.protocol.metadata_record import encode_record

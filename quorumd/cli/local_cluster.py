@@ -1,13 +1,13 @@
-"""A cluster of daemons on this machine's loopback, each a process of its own: the embedded default.
+"""A cluster of daemon processes on the loopback interface of this machine.
 
-    <folder>/cluster.json               how many nodes, which ports
+    <folder>/cluster.json               number of nodes and base port
     <folder>/node-<i>/quorumd.properties
     <folder>/node-<i>/data/             the data folder
-    <folder>/node-<i>/daemon.log        what the daemon says
-    <folder>/node-<i>/pid               the process last started; trusted only while that is our daemon
+    <folder>/node-<i>/daemon.log        the daemon's output
+    <folder>/node-<i>/pid               the last started process; ignored unless it is still this node's daemon
 
-Node i listens on base_port + i and serves metrics on base_port + 100 + i. Nobody keeps the processes in
-memory: whoever opens the folder sees the same cluster.
+Node i listens on base_port + i and serves metrics on base_port + 100 + i. All state is in the folder: every
+process that opens it sees the same cluster.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ STOP_TIMEOUT_S = 10.0
 
 
 class AddressInUse(QuorumdError):
-    """Another process listens where a node should."""
+    """Another process listens on an address of a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What `cluster.json` keeps."""
+    """The content of `cluster.json`."""
 
     nodes: int
     base_port: int
@@ -44,7 +44,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """One node: its number, its ports, and the files that belong to it."""
+    """One node: its id, ports and files."""
 
     id: int
     folder: Path
@@ -64,7 +64,7 @@ class LocalNode:
         return self.folder / "pid"
 
     def pid(self) -> int | None:
-        """The process of this node, or None when it does not run. A stale pid file counts as not running."""
+        """The process id of this node; None if it is not running or its pid file is stale."""
         try:
             pid = int(self.pid_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -72,7 +72,7 @@ class LocalNode:
         return pid if _is_daemon_of(pid, self.config) else None
 
     def log_tail(self, lines: int = 8) -> list[str]:
-        """The last lines the daemon wrote."""
+        """The last lines of the daemon's output."""
         try:
             return self.log.read_text(errors="replace").splitlines()[-lines:]
         except FileNotFoundError:
@@ -80,7 +80,7 @@ class LocalNode:
 
 
 class LocalCluster:
-    """The cluster in one folder."""
+    """A local cluster and its folder."""
 
     def __init__(self, folder: Path, layout: Layout) -> None:
         self.folder = folder.resolve()
@@ -93,25 +93,26 @@ class LocalCluster:
 
     @classmethod
     def open(cls, folder: Path) -> LocalCluster:
-        """The cluster that was made in this folder. Raises ConfigError when there is none."""
+        """The existing cluster in this folder. Raises ConfigError if there is none."""
         file = folder / "cluster.json"
         try:
             stored = json.loads(file.read_text())
             return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"])))
         except FileNotFoundError:
             raise ConfigError(
-                f"{folder}: no cluster here; make one with: quorumd cluster up --dir {folder}"
+                f"{folder}: no cluster in this folder; create one with `quorumd cluster up --dir {folder}`"
             ) from None
         except (ValueError, KeyError, TypeError):
             raise ConfigError(
-                f"{file}: not what `quorumd cluster up` writes; remove it and run that"
+                f"{file}: not written by `quorumd cluster up`; remove the file and run that command"
             ) from None
 
     @classmethod
-    def planned(cls, folder: Path, nodes: int | None = None, base_port: int | None = None) -> LocalCluster:
-        """The cluster in this folder, or the one that `make` would make; None: as it is, or the default.
-
-        Raises ConfigError when the folder holds a cluster of another shape: its log would not fit.
+    def open_or_plan(
+        cls, folder: Path, nodes: int | None = None, base_port: int | None = None
+    ) -> LocalCluster:
+        """The cluster in this folder, or the one that `create` would create. None stands for the existing value or
+        the default. Raises ConfigError if the folder holds a cluster with other values: its log would not fit.
         """
         if not (folder / "cluster.json").exists():
             return cls(folder, Layout(nodes or 3, base_port or 9192))
@@ -119,8 +120,8 @@ class LocalCluster:
         wanted = Layout(nodes or existing.layout.nodes, base_port or existing.layout.base_port)
         if wanted != existing.layout:
             raise ConfigError(
-                f"{folder}: holds a cluster of {existing.layout.nodes} nodes from port "
-                f"{existing.layout.base_port}; leave --nodes and --base-port out, or choose another --dir"
+                f"{folder}: the cluster in this folder has {existing.layout.nodes} nodes from port "
+                f"{existing.layout.base_port}; omit --nodes and --base-port, or choose another --dir"
             )
         return existing
 
@@ -130,17 +131,17 @@ class LocalCluster:
         return not any((node.folder / "data").exists() for node in self.nodes)
 
     def check_is_new(self) -> None:
-        """Raises ConfigError for a cluster whose features were chosen when it was made."""
+        """Raises ConfigError for an existing cluster, whose initial features can no longer be chosen."""
         if not self.is_new:
             raise ConfigError(
-                f"{self.folder}: the cluster there has its features; change them with `quorumd features upgrade` and "
-                "`downgrade`, leave --release-version and --feature out, or choose another --dir"
+                f"{self.folder}: the cluster already exists; omit --release-version and --feature, use "
+                "`quorumd features upgrade` or `downgrade` instead, or choose another --dir"
             )
 
-    def make(self, bootstrap: bytes | None = None) -> None:
-        """Write the properties files and `cluster.json`; what is there already stays as it is. Nodes that are all new
-        are formatted to found a quorum together, which begins with `bootstrap`; one that lost its folder later joins
-        the others."""
+    def create(self, bootstrap: bytes | None = None) -> None:
+        """Write the properties files and `cluster.json` unless they exist. If all nodes are new, format them to
+        found a quorum together with the initial records `bootstrap`; a node that lost its folder later joins the
+        others."""
         if self.is_new:
             data_folders = {node.id: (node.folder / "data", node.port) for node in self.nodes}
             format_nodes(data_folders, bootstrap)
@@ -156,7 +157,7 @@ class LocalCluster:
         return ",".join(f"{HOST}:{node.port}" for node in self.nodes)
 
     def properties(self, node: LocalNode) -> str:
-        """The text of one node's properties file."""
+        """The content of one node's properties file."""
         voters = ",".join(f"{other.id}@{HOST}:{other.port}" for other in self.nodes)
         return (
             f"# Node {node.id} of a cluster on loopback, written by `quorumd cluster up`.\n"
@@ -168,7 +169,7 @@ class LocalCluster:
         )
 
     def start(self, node: LocalNode) -> subprocess.Popen[bytes]:
-        """Start one node that does not run, detached: it survives this process and its terminal."""
+        """Start a stopped node, detached: it outlives this process and its terminal."""
         from quorumd.config.environment import without_overrides
 
         with node.log.open("ab") as log:
@@ -187,24 +188,24 @@ class LocalCluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # One variable would be the same setting of every node: of `node.id`, say, or `listeners`.
+                # An override such as QUORUMD_NODE_ID would apply to every node.
                 env=without_overrides(os.environ),
             )
         node.pid_file.write_text(f"{process.pid}\n")
         return process
 
     def check_addresses(self, nodes: Iterable[LocalNode]) -> None:
-        """Raises AddressInUse if a node that is to be started could not bind its ports."""
+        """Raises AddressInUse if one of these nodes could not bind its ports."""
         for node in nodes:
             for port in (node.port, node.metrics_port):
                 if not is_free(port):
                     raise AddressInUse(
-                        f"{HOST}:{port}, an address of node {node.id}, is taken by another process; "
-                        f"stop that, or choose another --base-port"
+                        f"{HOST}:{port}, an address of node {node.id}, is in use by another process; "
+                        f"stop that process or choose another --base-port"
                     )
 
     def stop(self, report: Callable[[str], None]) -> list[LocalNode]:
-        """Ask every running node to stop, wait, and return those that did; one that will not is killed."""
+        """Stop every running node and return them; a node that does not stop in time is killed."""
         running = [(node, pid) for node in self.nodes if (pid := node.pid()) is not None]
         for _, pid in running:
             _signal(pid, signal.SIGTERM)
@@ -213,15 +214,17 @@ class LocalCluster:
             time.sleep(0.02)
         for node, pid in running:
             if node.pid() == pid:
-                report(f"node {node.id} (pid {pid}) did not stop within {STOP_TIMEOUT_S:.0f} s: killed")
+                report(
+                    f"node {node.id} (pid {pid}) did not stop within {STOP_TIMEOUT_S:.0f} s and was killed"
+                )
                 _signal(pid, signal.SIGKILL)
             node.pid_file.unlink(missing_ok=True)
         return [node for node, _ in running]
 
 
 def format_nodes(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None = None) -> None:
-    """Format the data folders of nodes on this machine, given with their ports, as `quorumd format` does with
-    --initial-controllers: they found one quorum, which begins with `bootstrap`. Raises StorageError."""
+    """Format the data folders of local nodes, given with their ports, like `quorumd format --initial-controllers`:
+    the nodes found one quorum with the initial records `bootstrap`. Raises StorageError."""
     from quorumd.log.meta_properties import format_folder
     from quorumd.log.quorum_state_file import Founder
     from quorumd.runtime.disk import OsDisk
@@ -244,7 +247,7 @@ def format_nodes(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None 
 
 
 def is_free(port: int) -> bool:
-    """Whether a listener could bind this port of the loopback address now."""
+    """Whether a listener could bind this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -262,7 +265,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _is_daemon_of(pid: int, config: Path) -> bool:
-    """Whether `pid` is a daemon started from this configuration file: process ids are used again."""
+    """Whether `pid` is a daemon started from this properties file: process ids are reused."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -273,7 +276,7 @@ def _is_daemon_of(pid: int, config: Path) -> bool:
 
 
 def _arguments_from_ps(pid: int) -> list[bytes]:
-    """The arguments of a process where there is no /proc (macOS); folders with blanks are not recognised."""
+    """The arguments of a process without /proc (macOS); paths with spaces are not recognised."""
     listing = subprocess.run(
         ["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, check=False
     )

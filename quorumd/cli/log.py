@@ -1,4 +1,4 @@
-"""`quorumd log`: look into the files of a log."""
+"""`quorumd log`: inspect the files of a metadata log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Show: TypeAlias = Callable[[dict[str, Any]], None]
 
 @click.group()
 def log() -> None:
-    """Look into the files of a log.
+    """Inspect the files of a metadata log.
 
     \b
     Example:
@@ -31,24 +31,24 @@ def log() -> None:
 
 @log.command()
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--headers-only", is_flag=True, help="Leave the records out.")
+@click.option("--headers-only", is_flag=True, help="Show batch headers without their records.")
 @click.option(
     "--output",
     type=click.Choice(["text", "json", "jsonl", "csv"]),
     default="text",
     show_default=True,
-    help="json: one array of batches with their records; jsonl, csv: a flat row for each record.",
+    help="Print text, one JSON array of batches with their records (json), or one row per record (jsonl, csv).",
 )
 def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
-    """Show every batch and record of segments (.log), snapshots (.checkpoint), .index and .timeindex files.
+    """Show every batch and record of segments (.log) and snapshots (.checkpoint), and every index entry.
 
-    FILE may be a folder: all such files in it, in order. The CRC of each batch is checked, control and
-    metadata records are decoded. Files of stock Kafka controllers work too, and so do a log that is being
-    written and a snapshot that is being fetched (.checkpoint.part). Exit code 1 if anything is damaged; where
-    and why is said at the place and again at the end.
+    FILE may be a folder: all its .log, .checkpoint, .index and .timeindex files are shown in order. The CRC of
+    each batch is checked; control and metadata records are decoded. Files of stock Kafka controllers are
+    supported, as are a log that is being written and a snapshot that is being fetched (.checkpoint.part). Exit
+    code 1 if a file is damaged; each fault is shown at its position and again at the end.
 
-    jsonl and csv have the columns of the data pipeline, are decoded as fast as it does, need
-    `pip install 'quorumd[pipeline]'`, and leave .index and .timeindex files out.
+    jsonl and csv use the columns and the fast decoder of the data pipeline, need
+    `pip install 'quorumd[pipeline]'`, and omit .index and .timeindex files.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def dump(paths: tuple[Path, ...], headers_only: bool, output: str) -> None:
     files = [file for path in paths for file in files_of(path)]
     if output in ("jsonl", "csv"):
         if headers_only:
-            raise click.UsageError(f"--headers-only leaves nothing to show for --output {output}")
+            raise click.UsageError(f"--headers-only cannot be combined with --output {output}")
         _exit_with(_flat_rows(files, output))
         return
     with _json_array() if output == "json" else nullcontext(_show_text) as show:
@@ -78,7 +78,7 @@ def _flat_rows(files: list[Path], output: str) -> list[str]:
 
 
 def _exit_with(faults: list[str]) -> None:
-    """Say what is wrong; exit code 1 if anything is."""
+    """Print the faults; exit with code 1 if there are any."""
     for fault in faults:
         click.echo(f"error: {fault}", err=True)
     if faults:
@@ -86,7 +86,7 @@ def _exit_with(faults: list[str]) -> None:
 
 
 def _dump_file(file: Path, headers_only: bool, show: Show) -> Iterable[str]:
-    """Show one file; yields where and why for each thing that is wrong with it."""
+    """Show one file and yield its faults, each with its position."""
     from quorumd.cli.log_files import KINDS, Batch, Fault, file_kind, read_file
 
     kind = KINDS[file_kind(file) or ""]

@@ -1,10 +1,10 @@
-"""What is in the files of a metadata log, piece by piece: segments, snapshots and their indexes.
+"""Read the files of a metadata log piece by piece: segments, snapshots and indexes.
 
     for piece in read_file(path): ...       Batch | IndexEntry | Preallocated | Incomplete | Fault
 
-Nothing is trusted and nothing is repaired: a batch whose CRC does not match is shown as it stands with a
-fault, and reading goes on behind it; bytes that are no batch end the file with a fault. One batch is in
-memory at a time. A stock Kafka controller's files have the same format.
+Nothing is trusted and nothing is repaired: a batch with a wrong CRC is shown with a fault and reading continues
+after it; bytes that are not a batch end the file with a fault. Only one batch is in memory at a time. The
+files of stock Kafka controllers have the same format.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ KINDS = {
     ".index": "offset index",
     ".timeindex": "time index",
 }
-"""By the end of the name, in the order in which a folder is dumped where the numbers are the same."""
+"""The kind of file per suffix, in dump order for files with the same base offset."""
 
 OFFSET_ENTRY = Struct(">ii")
-"""Last offset of a batch less the base offset of the segment, position of the batch."""
+"""Last offset of a batch relative to the segment's base offset, position of the batch."""
 TIME_ENTRY = Struct(">qi")
-"""Largest timestamp so far, its offset less the base offset of the segment."""
+"""Largest timestamp so far, its offset relative to the segment's base offset."""
 
 _BLOCK = 1 << 20
 
 
 @dataclass(slots=True)
 class Batch:
-    """One record batch. `records` are JSON-ready; `faults` say what is wrong with it."""
+    """One record batch, its JSON-ready `records` and its `faults`."""
 
     header: BatchHeader
     position: int
@@ -56,7 +56,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One entry of an index; `position` in an offset index, `timestamp_ms` in a time index."""
+    """One index entry; `position` is set in an offset index, `timestamp_ms` in a time index."""
 
     offset: int
     position: int | None = None
@@ -65,7 +65,7 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class Preallocated:
-    """Zeros up to the end of the file: room that was reserved ahead."""
+    """Zeros up to the end of the file: preallocated space."""
 
     position: int
     bytes: int
@@ -73,41 +73,41 @@ class Preallocated:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The end of a snapshot that is still written or fetched: what is missing is no fault."""
+    """The end of a snapshot that is still being written or fetched, which is not a fault."""
 
     position: int
     bytes: int
-    """Those of the last batch that are here, 0 for none."""
+    """The number of bytes present of the last batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why reading ended before the end of the file."""
+    """The reason why reading ended before the end of the file."""
 
     position: int
     text: str
     is_cut_off: bool = False
-    """The file ends within a batch that is sound so far."""
+    """Whether the file ends within an otherwise valid batch."""
 
 
 Piece: TypeAlias = Batch | IndexEntry | Preallocated | Incomplete | Fault
 
 
 def file_kind(path: Path) -> str | None:
-    """The end of the name that tells what the file is, a key of KINDS; None for a file not known here."""
+    """The suffix of the name, a key of KINDS; None for an unknown kind of file."""
     return next((kind for kind in KINDS if path.name.endswith(kind)), None)
 
 
 def files_of(path: Path) -> list[Path]:
-    """The file itself, or all files of a folder that can be read here, in order of their first offsets.
+    """The file itself, or all files of known kinds in a folder, ordered by base offset.
 
-    Raises ConfigError when it is neither.
+    Raises ConfigError if there are none.
     """
     if path.is_dir():
         inside = [path, *(sub for sub in path.iterdir() if sub.is_dir())]
         found = [file for folder in inside for file in folder.iterdir() if file_kind(file)]
         if not found:
-            raise ConfigError(f"{path}: no {', '.join(KINDS)} files in this folder")
+            raise ConfigError(f"{path}: the folder has no {', '.join(KINDS)} files")
         return sorted(
             found,
             key=lambda file: (str(file.parent), _number(file), list(KINDS).index(file_kind(file) or "")),
@@ -115,12 +115,12 @@ def files_of(path: Path) -> list[Path]:
     if not path.exists():
         raise ConfigError(f"{path}: no such file; give files or folders of a metadata log")
     if file_kind(path) is None:
-        raise ConfigError(f"{path}: not a kind of file known here; known are {', '.join(KINDS)}")
+        raise ConfigError(f"{path}: unknown kind of file; expected one of {', '.join(KINDS)}")
     return [path]
 
 
 def read_file(path: Path, headers_only: bool = False) -> Iterator[Piece]:
-    """The pieces of one file in order. Raises OSError when it cannot be read."""
+    """Yields the pieces of one file in order. Raises OSError if it cannot be read."""
     kind = file_kind(path)
     with path.open("rb") as stream:
         size = path.stat().st_size
@@ -135,29 +135,29 @@ def read_file(path: Path, headers_only: bool = False) -> Iterator[Piece]:
 
 
 def _number(path: Path) -> int:
-    """The offset that a file's name begins with; 0 where it does not, as in bootstrap.checkpoint."""
+    """The offset at the start of a file's name; 0 if there is none, as in bootstrap.checkpoint."""
     digits = re.match(r"\d+", path.name)
     return int(digits.group()) if digits else 0
 
 
 def _read_snapshot(stream: IO[bytes], size: int, name: str, headers_only: bool) -> Iterator[Piece]:
-    """From a header to a footer, and nothing behind it; all of the epoch that the name says."""
+    """Check that batches run from a header to a footer and have the epoch in the file's name."""
     named = parse_snapshot_name(name)
     position, ended = 0, False
     for piece in _read_batches(stream, size, 0, lambda header: header.is_control or not headers_only):
         if isinstance(piece, Preallocated):
-            piece = Fault(piece.position, f"{piece.bytes} zero bytes: a snapshot has none")
+            piece = Fault(piece.position, f"{piece.bytes} zero bytes, which a snapshot must not have")
         if isinstance(piece, Fault):
             yield piece
             return
         assert isinstance(piece, Batch)
         types = [record.get("type") for record in piece.records if piece.header.is_control]
         if position == 0 and piece.valid and types[:1] != [SnapshotHeaderRecord.NAME]:
-            piece.faults.append("a snapshot begins with a snapshot header, this one does not")
+            piece.faults.append("the first record is not a snapshot header")
         if ended:
-            piece.faults.append("a batch follows on the snapshot footer")
+            piece.faults.append("the batch follows the snapshot footer")
         if named is not None and piece.header.epoch != named.epoch:
-            piece.faults.append(f"epoch {named.epoch} was expected: the name says so")
+            piece.faults.append(f"expected epoch {named.epoch}, as in the file's name")
         position = piece.position + piece.header.size
         ended = ended or SnapshotFooterRecord.NAME in types
         if headers_only:
@@ -183,7 +183,7 @@ def _read_part(stream: IO[bytes], size: int, headers_only: bool) -> Iterator[Pie
 def _read_batches(
     stream: IO[bytes], size: int, expected_offset: int, is_decoded: Callable[[BatchHeader], bool]
 ) -> Iterator[Piece]:
-    """Of all batches the headers, of those for which `is_decoded` says so the records too."""
+    """Yields all batches, with their records if `is_decoded` returns true for the header."""
     position = 0
     epoch = 0
     while position < size:
@@ -200,15 +200,15 @@ def _read_batches(
             return
         if position + header.size > size:
             left = size - position
-            text = f"a batch of {header.size} bytes is announced, the file ends after {left}"
+            text = f"the header declares a batch of {header.size} bytes, but the file ends after {left}"
             yield Fault(position, text, is_cut_off=True)
             return
         stream.seek(position)
         batch = _inspect(stream.read(header.size), header, position, is_decoded(header))
         if header.base_offset != expected_offset:
-            batch.faults.append(f"offset {expected_offset} was expected here")
+            batch.faults.append(f"expected offset {expected_offset}")
         if header.epoch < epoch:
-            batch.faults.append(f"epoch {header.epoch} comes after epoch {epoch}")
+            batch.faults.append(f"epoch {header.epoch} follows epoch {epoch}")
         yield batch
         epoch = header.epoch
         expected_offset = header.end_offset
@@ -218,7 +218,7 @@ def _read_batches(
 def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) -> Batch:
     batch = Batch(header, position, record_batch.crc_is_valid(data, header))
     if not batch.valid:
-        batch.faults.append("the CRC does not match: the bytes are not those that were written")
+        batch.faults.append("the CRC does not match: the batch is corrupt")
         return batch
     if not is_decoded:
         return batch
@@ -235,7 +235,7 @@ def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool) 
 
 
 def _decoded(record: Record, is_control: bool) -> dict[str, Any]:
-    """One record as JSON. A type or version that is not known here is no fault: its bytes are shown."""
+    """One record as JSON. An unknown type or version is not a fault: the record's bytes are shown."""
     shown: dict[str, Any] = {"offset": record.offset}
     value = record.value or b""
     try:
@@ -249,13 +249,13 @@ def _decoded(record: Record, is_control: bool) -> dict[str, Any]:
 
 
 def _zeros(stream: IO[bytes], position: int, size: int) -> Piece:
-    """Zeros from `position` are reserved room, unless something stands behind them."""
+    """The zeros at `position`: preallocated space, or a fault if other bytes follow."""
     stream.seek(position)
     at = position
     while block := stream.read(_BLOCK):
         if any(block):
             behind = at + len(block) - len(block.lstrip(b"\0"))
-            return Fault(position, f"{behind - position} zero bytes, and then something else at {behind}")
+            return Fault(position, f"{behind - position} zero bytes, followed by other bytes at {behind}")
         at += len(block)
     return Preallocated(position, size - position)
 
@@ -266,7 +266,9 @@ def _read_index(stream: IO[bytes], size: int, suffix: str, base_offset: int) -> 
     used = len(data.rstrip(b"\0"))
     end = -(-used // shape.size) * shape.size
     if end > len(data):
-        yield Fault(len(data) // shape.size * shape.size, f"{len(data)} bytes are no whole number of entries")
+        yield Fault(
+            len(data) // shape.size * shape.size, f"{len(data)} bytes are not a whole number of entries"
+        )
         end = len(data) // shape.size * shape.size
     before = (-1, -1)
     for number, entry in enumerate(shape.iter_unpack(data[:end])):

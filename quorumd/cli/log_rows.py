@@ -1,4 +1,4 @@
-"""`quorumd log dump --output jsonl|csv`: a flat row for each record, decoded as the pipeline does it."""
+"""`quorumd log dump --output jsonl|csv`: one row per record, decoded by the data pipeline."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def dump_rows(files: Iterable[Path], output: str) -> Iterator[str]:
-    """Print the records of segments and snapshots; yields where and why for each thing that is wrong.
+    """Print the records of segments and snapshots and yield the faults with their positions.
 
-    Raises ConfigError for a file that has no records, or where the packages of the pipeline are missing.
+    Raises ConfigError if the packages of the pipeline are missing.
     """
     try:
         from quorumd.pipeline.decode import records_table
         from quorumd.pipeline.tables.row_text import csv_header
     except ModuleNotFoundError as missing:
         raise ConfigError(
-            f"--output {output} needs {missing.name}: pip install 'quorumd[pipeline]', or take --output json"
+            f"--output {output} needs {missing.name}; pip install 'quorumd[pipeline]', or use --output json"
         ) from None
-    # A file has no node: `segment`, which is its path here, tells copies apart.
+    # Files have no node: `segment`, here the path, distinguishes copies.
     names = tuple(name for name in records_table().names if name != "node")
     if output == "csv":
         click.echo(csv_header(names))
@@ -60,7 +60,7 @@ def _pieces(file: Path, names: tuple[str, ...], output: str) -> Iterator[tuple[l
 
 
 def _scanned(file: Path) -> Iterator[tuple[bytes, int, Scanned]]:
-    """As `scan.read_pieces`; a snapshot that lacks its footer has one more piece, that says so."""
+    """As `scan.read_pieces`, with an additional piece with a fault if a snapshot lacks its footer."""
     from quorumd.pipeline.scan.batches import Place, read_pieces, scan
     from quorumd.pipeline.source.pieces import is_footer, lacking_footer
 

@@ -1,6 +1,4 @@
-"""How one node sees the quorum, read from its metrics endpoint: works for every role, also without a
-leader.
-"""
+"""One node's view of the quorum, read from its metrics endpoint; works for every role and without a leader."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class MetricsView:
 
 
 def fetch(host: str, metrics_port: int) -> MetricsView | None:
-    """The view of the node that serves metrics there, or None if nothing useful answers within a second."""
+    """The view of the node that serves metrics there; None without a valid response within a second."""
     from http.client import HTTPConnection, HTTPException
 
     connection = HTTPConnection(host, metrics_port, timeout=FETCH_TIMEOUT_S)
@@ -42,7 +40,7 @@ def fetch(host: str, metrics_port: int) -> MetricsView | None:
 
 
 def parse(text: str) -> MetricsView | None:
-    """The view in a Prometheus text, None if it is not a quorumd node's."""
+    """The view in a Prometheus text; None if the text is not a quorumd node's."""
     values: dict[str, int] = {}
     role = ""
     for name, labels, value in _SAMPLE.findall(text):

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from quorumd.ids import Endpoint, KafkaUuid
 
 SERVERS_VARIABLE = "QUORUMD_BOOTSTRAP_SERVER"
-"""Of the environment: it says --bootstrap-server where the command line does not."""
+"""The environment variable that supplies --bootstrap-server if the command line does not."""
 
 TIMEOUT_S = 10.0
-"""Long enough for the election after a leader died, short enough for a mistyped address."""
+"""Long enough for the election after a leader failed, short enough for a mistyped address."""
 _TIMEOUT_KEY = "quorumd.timeout"
 
 Addresses: TypeAlias = tuple[tuple[str, int], ...]
@@ -38,27 +38,27 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def node_ids(text: str) -> tuple[int, ...]:
-    """`0,3,4` as node ids, at least one, none of them twice. A parameter type of click."""
+    """`0,3,4` as at least one node id, without duplicates. A parameter type of click."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() and int(part) < 2**31 for part in parts):
-        raise click.BadParameter(f"{text!r} is not a list of node ids, such as 0,3,4")
+        raise click.BadParameter(f"{text!r} is not a list of node ids; expected something like 0,3,4")
     ids = tuple(int(part) for part in parts)
     if len(set(ids)) < len(ids):
-        raise click.BadParameter(f"{text!r} names a node twice")
+        raise click.BadParameter(f"{text!r} lists a node twice")
     return ids
 
 
 def replica_assignments(text: str) -> dict[int, tuple[int, ...]]:
-    """`1:2:3,2:3:1` as the brokers of each partition. A parameter type of click."""
+    """`1:2:3,2:3:1` as the broker ids of each partition. A parameter type of click."""
     found = {}
     for partition, part in enumerate(text.split(",")):
         ids = part.strip().split(":")
         if not all(each.isascii() and each.isdecimal() and int(each) < 2**31 for each in ids):
             raise click.BadParameter(
-                f"{part!r} is no list of brokers: expected a list for each partition, such as 1:2:3,2:3:1"
+                f"{part!r} is not a list of broker ids; expected one list per partition, such as 1:2:3,2:3:1"
             )
         if len(set(ids)) < len(ids):
-            raise click.BadParameter(f"{part!r} names a broker twice")
+            raise click.BadParameter(f"{part!r} lists a broker twice")
         found[partition] = tuple(map(int, ids))
     return found
 
@@ -74,7 +74,7 @@ def directory_id(text: str) -> KafkaUuid:
 
 
 def endpoint(text: str) -> Endpoint:
-    """`NAME://host:port` as others reach it. A parameter type of click."""
+    """`NAME://host:port` as an advertised endpoint. A parameter type of click."""
     from quorumd.config.values import ADVERTISED_LISTENER
 
     try:
@@ -90,24 +90,37 @@ def positive_integers(text: str) -> tuple[int, ...]:
     """`1,16,64` as numbers, each at least 1. A parameter type of click."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise click.BadParameter(f"{text!r} is not a list of whole numbers above 0, such as 1,16,64")
+        raise click.BadParameter(f"{text!r} is not a list of integers above 0, such as 1,16,64")
     return tuple(int(part) for part in parts)
 
 
-DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}
+_MS_PER_UNIT = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "": 1000.0}
 
 
 def duration(text: str) -> float:
-    """`5s`, `500ms`, `2m`, or a number of seconds, as seconds. A parameter type of click."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)", text.strip())
-    seconds = float(found[1]) * DURATION_UNITS[found[2]] if found else 0.0
+    """`5s`, `500ms`, `2m`, or a number of seconds, above 0, as seconds. A parameter type of click."""
+    seconds = _parse_duration_ms(text) / 1000
     if seconds <= 0:
         raise click.BadParameter(f"{text!r} is not a duration above 0, such as 5s, 500ms or 2m")
     return seconds
 
 
+def duration_ms(text: str) -> float:
+    """`1800ms`, `2s`, 0 included, as milliseconds: `ms` values are exact. A parameter type of click."""
+    milliseconds = _parse_duration_ms(text)
+    if milliseconds < 0:
+        raise click.BadParameter(f"{text!r} is not a duration, such as 1800ms or 2s")
+    return milliseconds
+
+
+def _parse_duration_ms(text: str) -> float:
+    """-1 for a text that is not a duration."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)", text.strip())
+    return float(found[1]) * _MS_PER_UNIT[found[2]] if found else -1.0
+
+
 def timeout_s() -> float:
-    """What --timeout of the running command says, in seconds; the default outside of one."""
+    """The --timeout of the running command in seconds; the default outside of a command."""
     context = click.get_current_context(silent=True)
     return TIMEOUT_S if context is None else float(context.meta.get(_TIMEOUT_KEY, TIMEOUT_S))
 
@@ -117,7 +130,7 @@ def _store_timeout(context: click.Context, parameter: click.Parameter, value: fl
 
 
 def timeout(default: str) -> Callable[[F], F]:
-    """`--timeout`, which `timeout_s` hands on: the same in every command that talks to nodes."""
+    """`--timeout`, which `timeout_s` returns: the same in every command that talks to nodes."""
     return click.option(
         "--timeout",
         type=duration,
@@ -126,7 +139,7 @@ def timeout(default: str) -> Callable[[F], F]:
         metavar="DURATION",
         expose_value=False,
         callback=_store_timeout,
-        help="How long a request may take, an election included: 5s, 500ms, 2m.",
+        help="Give up a request after this long, elections included: 5s, 500ms, 2m.",
     )
 
 
@@ -137,17 +150,17 @@ def wait_timeout(default_s: float) -> Callable[[F], F]:
         "wait_s",
         type=duration,
         metavar="DURATION",
-        help=f"With --wait: how long.  [default: {default_s:g}s]",
+        help=f"With --wait: give up waiting after this long.  [default: {default_s:g}s]",
     )
 
 
 def bootstrap_server(command: F) -> F:
-    """`--bootstrap-server` and `--timeout`: a command that talks to a cluster."""
+    """`--bootstrap-server` and `--timeout`, for a command that talks to a cluster."""
     return bootstrap_server_without_timeout(timeout(f"{TIMEOUT_S:g}s")(command))
 
 
 def bootstrap_server_without_timeout(command: F) -> F:
-    """`--bootstrap-server`: any node of the cluster, or several; for commands with another default of --timeout."""
+    """`--bootstrap-server` alone, for commands with their own default of --timeout."""
     return click.option(
         "--bootstrap-server",
         "servers",
@@ -156,7 +169,7 @@ def bootstrap_server_without_timeout(command: F) -> F:
         required=True,
         envvar=SERVERS_VARIABLE,
         show_envvar=True,
-        help="Any node, or several separated by commas.",
+        help="Connect to any of these nodes, separated by commas.",
     )(command)
 
 
@@ -167,7 +180,7 @@ def output(command: F) -> F:
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="json: one document on stdout, for scripts.",
+        help="Print text for people or one JSON document for scripts.",
     )(command)
 
 
@@ -178,5 +191,5 @@ def config_file(command: F) -> F:
         "config_path",
         type=click.Path(path_type=Path),
         required=True,
-        help="The properties file of the node.",
+        help="Read the node's settings from this properties file.",
     )(command)

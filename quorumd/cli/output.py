@@ -1,4 +1,4 @@
-"""What commands print: JSON, tables and fields in one style, and progress of what takes a while."""
+"""The output of commands: JSON, tables and fields in one style, and progress of long tasks."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 LINE_INTERVAL_S = 2.0
-"""At most so often does progress print where there is no terminal whose line could change."""
+"""The minimum interval between progress lines if stderr is not a terminal."""
 _NUMBER = re.compile(r"-|-?[\d,.]+")
 
 
 def print_json(document: Any) -> None:
-    """One JSON document, readable and stable."""
+    """Print one JSON document, indented and with stable key order."""
     click.echo(json.dumps(document, indent=2))
 
 
 @contextmanager
 def json_array() -> Iterator[Callable[[str], None]]:
-    """Shows JSON texts as one array, an element a line, as they come: they need not fit into memory together."""
+    """Print JSON texts as one array, one element per line, as they arrive: the array need not fit into memory."""
     separators = chain("[", repeat(","))
     yield lambda text: click.echo(next(separators) + text)
     click.echo("]" if next(separators) == "," else "[]")
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The table of every command: two blanks between columns, headings of one word, numbers right-aligned."""
+    """The table format of every command: two spaces between columns, one-word headings, numbers right-aligned."""
     headings = [heading(name) for name in header]
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [headings, *cells]) for i in range(len(headings))]
@@ -52,15 +52,15 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def fields(pairs: Iterable[tuple[str, object]]) -> str:
-    """One thing, a field per line: its heading, a colon, and its value, all values in one column."""
+    """The fields of one object, one per line: heading, colon and value, with aligned values."""
     shown = [(f"{heading(name)}:", str(value)) for name, value in pairs]
     width = max((len(name) for name, _ in shown), default=0)
     return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in shown)
 
 
 def heading(name: str) -> str:
-    """A name as Kafka's tools head a column, one word: `logEndOffset`, `log_end_offset` and `LOG END OFFSET` are all
-    `LogEndOffset`. An expression of a query stays what it is."""
+    """A column heading in the style of Kafka's tools: `logEndOffset`, `log_end_offset` and `LOG END OFFSET` all
+    become `LogEndOffset`. Expressions of a query are unchanged."""
     if not re.fullmatch(r"[\w ]+", name):
         return name
     words = re.findall(r"[^\W_]+", name)
@@ -73,15 +73,15 @@ def listed_ids(ids: Sequence[int]) -> str:
 
 
 class Progress(Protocol):
-    """How a long task tells what it is doing."""
+    """Shows what a long task is doing."""
 
     def __call__(self, text: str) -> None:
-        """`text` replaces what was shown before."""
+        """Replace the shown text with `text`."""
 
 
 @contextmanager
 def progress(first: str, only_on_terminal: bool = False) -> Iterator[Progress]:
-    """One changing line with a spinner on a terminal; elsewhere a line on stderr now and then, or nothing."""
+    """Show a spinner with one changing line on a terminal; otherwise occasional lines on stderr, or nothing."""
     if sys.stderr.isatty():
         with console().status(first) as status:
             yield lambda text: status.update(text)
@@ -102,15 +102,15 @@ def progress(first: str, only_on_terminal: bool = False) -> Iterator[Progress]:
 
 
 class Steps(Protocol):
-    """How a task of several steps tells how far it is."""
+    """Shows the progress of a task of several steps."""
 
     def __call__(self, done: int, total: int, text: str) -> None:
-        """`text` says what the next steps wait for."""
+        """Show that `done` of `total` steps are done; `text` is what the task waits for."""
 
 
 @contextmanager
 def steps(noun: str = "steps") -> Iterator[Steps]:
-    """A bar with the steps done and the time it takes, on a terminal; elsewhere lines on stderr."""
+    """Show a progress bar with steps and elapsed time on a terminal; otherwise lines on stderr."""
     if not sys.stderr.isatty():
         with progress("waiting") as show_line:
             yield lambda done, total, text: show_line(f"{done} of {total} {noun} done; {text}")
@@ -134,7 +134,7 @@ def steps(noun: str = "steps") -> Iterator[Steps]:
 
 
 def console() -> Console:
-    """Rich's console on stderr: what it shows never mixes with a result on stdout."""
+    """Rich's console on stderr, so that progress never mixes with a result on stdout."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False)

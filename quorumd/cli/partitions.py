@@ -1,4 +1,4 @@
-"""`quorumd partitions`: move partitions to other brokers, and elect their leaders."""
+"""`quorumd partitions`: move partitions to other brokers and elect their leaders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.cli.partitions_reassign import reassign
 
 @click.group()
 def partitions() -> None:
-    """Move partitions to other brokers, and elect their leaders.
+    """Move partitions to other brokers and elect their leaders.
 
     \b
     Examples:

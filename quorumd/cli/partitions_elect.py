@@ -1,4 +1,4 @@
-"""`quorumd partitions elect`: elect leaders anew (KIP-460)."""
+"""`quorumd partitions elect`: trigger leader elections (KIP-460)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
     from quorumd.client.admin import AdminClient, ItemError, TopicPartition
 
 SHOWN = 10
-"""Partitions that a warning names."""
+"""The maximum number of partitions listed in a warning."""
 
 
 @click.command()
-@click.option("--preferred", is_flag=True, help="The first of the replicas, if it is in sync.")
+@click.option(
+    "--preferred", is_flag=True, help="Elect the preferred leader, the first replica, if it is in sync."
+)
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Where nobody leads: any replica that is up. What was acknowledged and it lacks is lost.",
+    help="Elect any live replica of a partition without a leader; acknowledged records may be lost.",
 )
-@click.option("--topic", help="The topic of the partitions.")
+@click.option("--topic", help="Elect leaders in this topic.")
 @click.option(
     "--partition",
     "numbers",
     type=click.IntRange(0, 2**31 - 1),
     multiple=True,
-    help="A partition of the topic, may be given again; all of them if not given.",
+    help="Elect the leader of this partition of --topic; may be repeated.  [default: all of its partitions]",
 )
-@click.option("--all", "everything", is_flag=True, help="All partitions of all topics that need it.")
+@click.option("--all", "everything", is_flag=True, help="Elect leaders in all partitions that need it.")
 @options.bootstrap_server
 @options.output
 def elect(
@@ -46,11 +48,11 @@ def elect(
     servers: Addresses,
     output: str,
 ) -> None:
-    """Elect leaders anew. Where it is not needed nothing happens. Exit code 1 if somewhere it did not work.
+    """Trigger leader elections. Partitions that need no election are skipped. Exit code 1 if an election failed.
 
-    --unclean is for partitions without a leader whose in-sync replicas will not come back. A replica leads then that
-    may lack records that producers were told are written: these are lost for good, and the other replicas cut theirs
-    as well, when they are back. If one that is in sync can be brought back, do that instead: it leads by itself.
+    --unclean is for partitions without a leader whose in-sync replicas will not return. The new leader may lack
+    acknowledged records: they are lost permanently, and the other replicas truncate theirs once they return. If an
+    in-sync replica can be brought back, do that instead: it becomes the leader automatically.
 
     \b
     Examples:
@@ -58,24 +60,24 @@ def elect(
       quorumd partitions elect --bootstrap-server 127.0.0.1:9192 --unclean --topic orders --partition 3
     """
     if preferred is unclean:
-        raise click.UsageError("either --preferred or --unclean says who is to be elected")
+        raise click.UsageError("use exactly one of --preferred and --unclean")
     if everything is (topic is not None):
-        raise click.UsageError("either --topic or --all says where")
+        raise click.UsageError("use exactly one of --topic and --all")
     if numbers and topic is None:
-        raise click.UsageError("--partition is one of a --topic")
+        raise click.UsageError("--partition requires --topic")
     results = run_admin(servers, lambda admin: run_election(admin, unclean, topic, numbers))
     show(results, output)
     if unclean:
         warn_of_data_loss(results)
     failed = [where for where, error in results.items() if _is_failure(error)]
     if failed:
-        raise RequestFailed(f"{len(failed)} of {len(results)} partitions have no new leader")
+        raise RequestFailed(f"no leader was elected for {len(failed)} of {len(results)} partitions")
 
 
 async def run_election(
     admin: AdminClient, unclean: bool, topic: str | None, numbers: tuple[int, ...]
 ) -> dict[TopicPartition, ItemError | None]:
-    """What came of the election in each partition, None for a new leader. Raises RequestFailed."""
+    """The result of each partition's election, None for a new leader. Raises RequestFailed."""
     from quorumd.client.admin import ElectionType, TopicPartition
 
     election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
@@ -90,19 +92,19 @@ async def run_election(
 
 
 def warn_of_data_loss(results: dict[TopicPartition, ItemError | None]) -> None:
-    """Say where records may be missing now."""
+    """Warn about partitions in which records may be lost."""
     elected = [f"{where.topic}-{where.partition}" for where, error in results.items() if error is None]
     if elected:
         more = f" and {len(elected) - SHOWN} more" if len(elected) > SHOWN else ""
         click.echo(
             f"warning: acknowledged records may be lost in {', '.join(elected[:SHOWN])}{more}: "
-            "what the new leader lacks is cut from the other replicas too",
+            "the other replicas truncate records that the new leader lacks",
             err=True,
         )
 
 
 def show(results: dict[TopicPartition, ItemError | None], output: str) -> None:
-    """A line for each partition that was told of."""
+    """Print the result of each partition."""
     rows = [
         {
             "topic": where.topic,

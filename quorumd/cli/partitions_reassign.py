@@ -1,4 +1,4 @@
-"""`quorumd partitions reassign`: move partitions to other brokers as a plan says (KIP-455)."""
+"""`quorumd partitions reassign`: move partitions to other brokers according to a plan (KIP-455)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SHOWN_REFUSALS = 20
 
 
 class ReassignmentRejected(QuorumdError):
-    """The controller will not move some of the partitions."""
+    """The controller rejected the reassignment of some partitions."""
 
 
 class ReassignmentIncomplete(QuorumdError):
-    """Partitions are not where the plan wants them."""
+    """Partitions do not have the replicas of the plan yet."""
 
 
 @click.command()
@@ -44,25 +44,25 @@ class ReassignmentIncomplete(QuorumdError):
     "plan_path",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     required=True,
-    help="Kafka's reassignment JSON.",
+    help="Read the target replicas from this file in Kafka's reassignment JSON format.",
 )
-@click.option("--execute", is_flag=True, help="Begin the moves.")
-@click.option("--verify", is_flag=True, help="Say how far they are.")
-@click.option("--cancel", is_flag=True, help="Take back those that are not finished.")
+@click.option("--execute", is_flag=True, help="Start the reassignments of the plan.")
+@click.option("--verify", is_flag=True, help="Show the progress and fail unless all are done.")
+@click.option("--cancel", is_flag=True, help="Cancel the plan's reassignments that are not finished.")
 @click.option(
-    "--wait", is_flag=True, help="With --execute or --verify: until all are done; show how far it is."
+    "--wait", is_flag=True, help="With --execute or --verify: return once all are done; show the progress."
 )
 @options.wait_timeout(WAIT_S)
 @click.option(
     "--save",
     "save_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="With --execute: write where the partitions are now, a plan that takes them back.",
+    help="With --execute: write a plan that restores the current replicas into this new file.",
 )
 @click.option(
     "--keep-replication-factor",
     is_flag=True,
-    help="With --execute: refuse what changes the number of replicas.",
+    help="With --execute: reject reassignments that change the replication factor.",
 )
 @options.bootstrap_server
 @options.output
@@ -78,12 +78,12 @@ def reassign(
     servers: Addresses,
     output: str,
 ) -> None:
-    """Move partitions to other brokers, however many at once: all that a plan names begin to move together.
+    """Move all partitions of a plan to other brokers, at the same time.
 
-    A replica that is added copies what there is; once all that are added are in sync, the others leave. Without
-    --execute, --verify or --cancel: shows where the partitions are and where the plan wants them. Another --execute
-    replaces moves under way, --cancel goes back to where partitions were before. Exit code 1 if something was
-    refused, and if --verify or --wait ends before all are done.
+    Added replicas copy the data; once all of them are in sync, the replaced replicas are removed. Without --execute,
+    --verify or --cancel the current and the target replicas are shown. A second --execute replaces reassignments in
+    progress; --cancel restores the previous replicas. Exit code 1 if the controller rejected a reassignment, or if
+    --verify or --wait ends before all are done.
 
     \b
     A plan:
@@ -100,13 +100,13 @@ def reassign(
       quorumd partitions reassign --bootstrap-server 127.0.0.1:9192 --plan move.json --cancel
     """
     if execute + verify + cancel > 1:
-        raise click.UsageError("one of --execute, --verify and --cancel at a time")
+        raise click.UsageError("use only one of --execute, --verify and --cancel")
     if wait and not execute and not verify:
-        raise click.UsageError("--wait goes with --execute or --verify")
+        raise click.UsageError("--wait requires --execute or --verify")
     if wait_s is not None and not wait:
-        raise click.UsageError("--wait-timeout goes with --wait")
+        raise click.UsageError("--wait-timeout requires --wait")
     if not execute and (save_path is not None or keep_replication_factor):
-        raise click.UsageError("--save and --keep-replication-factor go with --execute")
+        raise click.UsageError("--save and --keep-replication-factor require --execute")
     from quorumd.cli.reassignment_plan import read_plan
 
     plan = read_plan(plan_path)
@@ -116,7 +116,7 @@ def reassign(
     if execute:
         if save_path is not None:
             save_current(servers, plan, save_path)
-        raise_refused(plan, start_moves(servers, plan, keep_replication_factor), "cannot be moved")
+        raise_refused(plan, start_moves(servers, plan, keep_replication_factor), "cannot be reassigned")
     progress = (
         wait_until_done(servers, plan, WAIT_S if wait_s is None else wait_s)
         if wait
@@ -128,18 +128,18 @@ def reassign(
 
 
 def check_finished(progress: Sequence[PartitionProgress]) -> None:
-    """Raises ReassignmentIncomplete where a partition is not where the plan wants it."""
+    """Raises ReassignmentIncomplete unless all partitions have the replicas of the plan."""
     unfinished = sum(each.state is not State.DONE for each in progress)
     if unfinished:
         raise ReassignmentIncomplete(
-            f"{unfinished} of {len(progress)} partitions are not where the plan wants them; {summary(progress)}"
+            f"{unfinished} of {len(progress)} partitions do not have the planned replicas yet; {summary(progress)}"
         )
 
 
 def start_moves(
     servers: Addresses, plan: Plan, keep_replication_factor: bool
 ) -> dict[TopicPartition, ItemError]:
-    """Begin all moves; those that were refused."""
+    """Start all reassignments and return the rejected ones."""
     return run_admin(
         servers,
         lambda admin: admin.alter_reassignments(
@@ -149,7 +149,7 @@ def start_moves(
 
 
 def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
-    """Take back the moves of the plan that are not finished. Raises Refused for those that cannot be."""
+    """Cancel the plan's unfinished reassignments. Raises ReassignmentRejected for those that cannot be cancelled."""
 
     async def cancel_moves(
         admin: AdminClient,
@@ -163,13 +163,13 @@ def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
         print_json([{"topic": where.topic, "partition": where.partition} for where in cancelled])
     else:
         idle = len(plan) - len(cancelled) - len(refused)
-        still = f"; {idle} were not being moved" if idle else ""
+        still = f"; {idle} were not being reassigned" if idle else ""
         click.echo(f"cancelled: {len(cancelled)} of {len(plan)} partitions{still}")
-    raise_refused(plan, refused, "cannot go back")
+    raise_refused(plan, refused, "cannot be cancelled")
 
 
 def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
-    """Write where the partitions of the plan are to stay, as things are. Never over a file that is there."""
+    """Write a plan that restores the current replicas. An existing file is not overwritten."""
     from quorumd.cli.reassignment_plan import plan_text
 
     now = run_admin(servers, lambda admin: current_replicas(admin, plan))
@@ -177,12 +177,12 @@ def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(plan_text(now))
     except FileExistsError:
-        raise click.UsageError(f"{path} is there already: --save writes a new file") from None
-    click.echo(f"saved where they are now: {path}", err=True)
+        raise click.UsageError(f"{path} already exists; --save writes a new file") from None
+    click.echo(f"saved the current replicas: {path}", err=True)
 
 
 def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[PartitionProgress]:
-    """The progress once nothing of the plan is moving any more, or when the time is over."""
+    """The progress once no partition of the plan is moving or the time is over."""
 
     async def watch(admin: AdminClient, show_steps: Steps) -> list[PartitionProgress]:
         import asyncio
@@ -200,12 +200,12 @@ def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[Parti
         return progress
 
     with steps("partitions") as show_steps:
-        patience_ms = 1000 * max(options.timeout_s(), wait_s)
-        return run_admin(servers, lambda admin: watch(admin, show_steps), patience_ms, silent=True)
+        limit_ms = 1000 * max(options.timeout_s(), wait_s)
+        return run_admin(servers, lambda admin: watch(admin, show_steps), limit_ms, silent=True)
 
 
 def raise_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: str) -> None:
-    """Raises Refused where something was, a line each."""
+    """Raises ReassignmentRejected with one line per rejected partition, if any."""
     if not refused:
         return
     lines = [
@@ -220,7 +220,7 @@ def raise_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: st
 
 
 def show(progress: Sequence[PartitionProgress], output: str) -> None:
-    """The partitions, a line each."""
+    """Print the progress of each partition."""
     if output == "json":
         print_json([each.row() for each in progress])
         return

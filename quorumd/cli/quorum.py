@@ -1,4 +1,4 @@
-"""`quorumd quorum`: ask for the state of the quorum, and change who votes in it."""
+"""`quorumd quorum`: describe the quorum and change its voters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.cli.quorum_voters import add_voter, remove_voter
 
 @click.group()
 def quorum() -> None:
-    """Show the state of the quorum, and change who votes in it.
+    """Describe the quorum and change its voters.
 
     \b
     Examples:

@@ -1,5 +1,4 @@
-"""`quorumd quorum alter`: other voters, however many at once; the leader goes there one voter at a time (KIP-595
-draft)."""
+"""`quorumd quorum alter`: replace the voter set; the leader changes one voter at a time (KIP-595 draft)."""
 
 from __future__ import annotations
 
@@ -22,17 +21,19 @@ if TYPE_CHECKING:
 WAIT_S = 60.0
 POLL_S = 0.1
 STALE_MS = 3000
-"""A replica fetches again at least every half second."""
+"""Well above the half second after which a replica fetches again at the latest."""
 
 
 class VoterChangeError(QuorumdError):
-    """The voters are not those that were asked for."""
+    """The voters are not the requested ones."""
 
 
 @click.command()
-@click.option("--voters", type=options.node_ids, metavar="ID,ID,...", help="The nodes that are to vote.")
-@click.option("--cancel", is_flag=True, help="Stay with the voters there are now.")
-@click.option("--wait", is_flag=True, help="Return once these are the voters; show how far it is.")
+@click.option(
+    "--voters", type=options.node_ids, metavar="ID,ID,...", help="Change the voters to exactly these nodes."
+)
+@click.option("--cancel", is_flag=True, help="Cancel the change in progress and keep the current voters.")
+@click.option("--wait", is_flag=True, help="Return once the change is complete; show the progress.")
 @options.wait_timeout(WAIT_S)
 @options.bootstrap_server
 @options.output
@@ -44,12 +45,12 @@ def alter(
     servers: Addresses,
     output: str,
 ) -> None:
-    """Change who votes: name all the nodes that are to vote from now on.
+    """Replace the voters with the given nodes.
 
-    The leader goes there one voter at a time. A node that is to vote runs already and fetches from the leader;
-    it votes once it has caught up, and in place of a disk of its own that was replaced. Another --voters replaces
-    the one under way, --cancel ends it where it is.
-    Exit code 1 if --wait ends before the voters are there; the change goes on then.
+    The leader adds and removes one voter at a time. A new voter must be running and fetching from the leader; it
+    is added once it has caught up, and replaces its own former voter entry if its disk was replaced. A second
+    --voters replaces the change in progress; --cancel stops it after the steps made so far. Exit code 1 if --wait
+    ends before the change is complete; the change then continues.
 
     \b
     Examples:
@@ -58,11 +59,11 @@ def alter(
       quorumd quorum alter --bootstrap-server 127.0.0.1:9192 --cancel
     """
     if (voters is None) is not cancel:
-        raise click.UsageError("either --voters or --cancel says what is wanted")
+        raise click.UsageError("use exactly one of --voters and --cancel")
     if cancel and wait:
-        raise click.UsageError("--cancel is done at once: there is nothing to --wait for")
+        raise click.UsageError("--cancel cannot be combined with --wait")
     if wait_s is not None and not wait:
-        raise click.UsageError("--wait-timeout goes with --wait")
+        raise click.UsageError("--wait-timeout requires --wait")
 
     async def change(admin: AdminClient) -> tuple[PartitionData, PartitionData]:
         before = await admin.describe_quorum()
@@ -82,9 +83,9 @@ def alter(
 def wait_for_voters(
     servers: Addresses, quorum: PartitionData, voters: tuple[int, ...], total: int, wait_s: float
 ) -> PartitionData:
-    """The quorum once `voters` are its voters; `quorum` is how it is now, `total` the steps there were to make.
+    """The quorum once its voters are `voters`. `quorum` is its current state, `total` the initial number of steps.
 
-    Raises VoterChangeError in time, and at once when somebody else wants other voters by now.
+    Raises VoterChangeError after `wait_s`, and immediately if another change replaced this one.
     """
 
     async def watch(admin: AdminClient, show: Steps) -> PartitionData:
@@ -96,7 +97,7 @@ def wait_for_voters(
                 while not is_complete(now, voters):
                     accepted = accepted or now.target_voters is not None
                     if not accepted and set(voter_ids(now)) == set(voters):
-                        # The leader could not tell yet that the disk of a voter was replaced.
+                        # The leader did not know yet that the disk of a voter was replaced.
                         await admin.alter_quorum(voters)
                     else:
                         check_not_superseded(now, voters)
@@ -113,18 +114,18 @@ def wait_for_voters(
         return now
 
     with steps() as show:
-        patience_ms = 1000 * max(options.timeout_s(), wait_s)
-        return run_admin(servers, lambda admin: watch(admin, show), patience_ms, silent=True)
+        limit_ms = 1000 * max(options.timeout_s(), wait_s)
+        return run_admin(servers, lambda admin: watch(admin, show), limit_ms, silent=True)
 
 
 def is_complete(quorum: PartitionData, voters: tuple[int, ...]) -> bool:
-    """Whether these are the voters, on disks that are there, and nothing is under way."""
+    """Whether these are the voters, all of them fetch, and no change is in progress."""
     is_settled = quorum.target_voters is None and remaining_steps(quorum, voters) == 0
     return is_settled and not stale_voters(quorum)
 
 
 def stale_voters(quorum: PartitionData) -> list[ReplicaState]:
-    """Voters that do not fetch. The disk of one may have been replaced by another, which has not fetched yet."""
+    """Voters that do not fetch, for example because their disk was replaced by one that has not fetched yet."""
     leader = _leader(quorum)
     return [
         voter
@@ -136,7 +137,7 @@ def stale_voters(quorum: PartitionData) -> list[ReplicaState]:
 
 
 def voters_on_replaced_disks(quorum: PartitionData, voters: tuple[int, ...]) -> list[ReplicaState]:
-    """Those of `voters` whose vote is on a disk that was replaced: another folder of the node has fetched since."""
+    """The entries of `voters` with a replaced disk: another directory of the same node has fetched since."""
     return [
         voter
         for voter in quorum.current_voters
@@ -153,26 +154,26 @@ def voters_on_replaced_disks(quorum: PartitionData, voters: tuple[int, ...]) -> 
 
 
 def check_not_superseded(quorum: PartitionData, voters: tuple[int, ...]) -> None:
-    """Raises VoterChangeError where somebody replaced or cancelled the change under way."""
+    """Raises VoterChangeError if the change was replaced or cancelled."""
     if quorum.target_voters is None:
         raise VoterChangeError(f"the change was cancelled; the voters are {voter_ids(quorum)}")
     if set(target_ids(quorum)) != set(voters):
-        raise VoterChangeError(f"another change has replaced this one, to {target_ids(quorum)}")
+        raise VoterChangeError(f"another change replaced this one; the new target is {target_ids(quorum)}")
 
 
 def remaining_steps(quorum: PartitionData, voters: tuple[int, ...]) -> int:
-    """How many voters are still to be added and removed, one in each step; a replaced disk takes one of each."""
+    """The number of voters still to add and to remove; a replaced disk takes one of each."""
     return len(set(voter_ids(quorum)) ^ set(voters)) + 2 * len(voters_on_replaced_disks(quorum, voters))
 
 
 def describe_remaining(quorum: PartitionData, voters: tuple[int, ...]) -> str:
-    """Who is missing, and how far each is; who has to go."""
+    """The voters still to add, each with its progress, and the voters still to remove."""
     now = voter_ids(quorum)
     missing = [f"{voter} ({_describe_progress(quorum, voter)})" for voter in voters if voter not in now]
     leaving = [str(voter) for voter in now if voter not in voters]
     replaced = [
-        f"{voter.replica_id} (its vote is on the disk {voter.replica_directory_id}, which does not fetch; the one "
-        f"that does: {_describe_progress(quorum, voter.replica_id)})"
+        f"{voter.replica_id} (its voter directory {voter.replica_directory_id} does not fetch; the new "
+        f"directory: {_describe_progress(quorum, voter.replica_id)})"
         for voter in voters_on_replaced_disks(quorum, voters)
     ]
     lost = {voter.replica_id for voter in voters_on_replaced_disks(quorum, voters)}
@@ -183,29 +184,29 @@ def describe_remaining(quorum: PartitionData, voters: tuple[int, ...]) -> str:
     ]
     parts = []
     if silent:
-        parts.append(f"to fetch again, or from a new disk: {', '.join(silent)}")
+        parts.append(f"not fetching: {', '.join(silent)}")
     if replaced:
         parts.append(f"to be replaced: {', '.join(replaced)}")
     if missing:
         parts.append(f"to be added: {', '.join(missing)}")
     if leaving:
         parts.append(f"to be removed: {', '.join(leaving)}")
-    return "; ".join(parts) or "the last step is being committed"
+    return "; ".join(parts) or "the last step is not committed yet"
 
 
 def _remedy(quorum: PartitionData) -> str:
     if quorum.target_voters is not None:
-        return "The change goes on, until it is there or cancelled with: quorumd quorum alter --cancel"
-    return "Start the nodes that do not fetch, or leave them out of --voters; a new disk votes once it has caught up"
+        return "The change continues; to cancel it, run: quorumd quorum alter --cancel"
+    return "Start the nodes that do not fetch or omit them from --voters; a new disk is added once it has caught up"
 
 
 def _describe_progress(quorum: PartitionData, node_id: int) -> str:
-    """How much of the log an observer lacks, or since when it fetches nothing any more."""
+    """The lag of an observer, or the time since its last fetch."""
     found = [observer for observer in quorum.observers if observer.replica_id == node_id]
     leader = _leader(quorum)
     if not found or leader is None:
         return "has not fetched from the leader"
-    # Of two folders of one node, the one that it runs on.
+    # The node may have two directories: use the one that fetched last.
     observer = max(found, key=lambda replica: replica.last_fetch_timestamp)
     if leader.last_fetch_timestamp - observer.last_fetch_timestamp >= STALE_MS:
         return _time_since_fetch(quorum, observer)

@@ -1,5 +1,4 @@
-"""`quorumd quorum describe`: who leads, how far the log is committed, how far each replica is behind (KIP-595
-draft)."""
+"""`quorumd quorum describe`: the leader, the high watermark and the lag of each replica (KIP-595 draft)."""
 
 from __future__ import annotations
 
@@ -38,13 +37,13 @@ REPLICATION_COLUMNS = (
 @options.bootstrap_server
 @options.output
 def describe(what: str, servers: Addresses, output: str) -> None:
-    """Show the quorum as its leader sees it; any node can be asked.
+    """Describe the quorum as its leader sees it; any node can be contacted.
 
-    status: the leader, its epoch, the high watermark, and the largest lag of a voter. replication: a line
-    for each replica; one that is to become a voter is told also before it was heard of. Lag counts records,
-    LagTimeMs how long ago a replica had all that the leader has now; LastFetchMs and LastCaughtUpMs how long
-    ago it fetched and was last seen to have all; -1 is unknown. A voter is a node and its directory id: after its
-    disk was replaced a node is there twice. Endpoints of voters are those of the voters' record.
+    status: the leader, its epoch, the high watermark and the largest lag of a voter. replication: one line per
+    replica, including target voters that have not fetched yet. Lag counts records. LagTimeMs is the age of the
+    replica's log relative to the leader's; LastFetchMs and LastCaughtUpMs are the times since its last fetch and
+    since it was last caught up; -1 means unknown. A voter is identified by node and directory id: a node with a
+    replaced disk is listed twice. The endpoints of voters are those in the voters record.
 
     \b
     Examples:
@@ -52,10 +51,10 @@ def describe(what: str, servers: Addresses, output: str) -> None:
       quorumd quorum describe replication --bootstrap-server 127.0.0.1:9192 --output json
     """
 
-    async def question(admin: AdminClient) -> tuple[PartitionData, list[Node]]:
+    async def describe_replicas(admin: AdminClient) -> tuple[PartitionData, list[Node]]:
         return await admin.describe_replicas()
 
-    described, nodes = run_admin(servers, question)
+    described, nodes = run_admin(servers, describe_replicas)
     if what == "status":
         status = status_of(described)
         print_json(status) if output == "json" else click.echo(status_text(status))
@@ -65,17 +64,17 @@ def describe(what: str, servers: Addresses, output: str) -> None:
 
 
 def voter_ids(quorum: PartitionData) -> list[int]:
-    """Who votes now."""
+    """The ids of the current voters."""
     return [voter.replica_id for voter in quorum.current_voters]
 
 
 def target_ids(quorum: PartitionData) -> list[int]:
-    """Who shall vote when the change under way is done; empty where there is none."""
+    """The ids of the target voters; empty if no change is in progress."""
     return [target.voter_id for target in quorum.target_voters or ()]
 
 
 def status_of(quorum: PartitionData) -> dict[str, Any]:
-    """The draft's status. Followers are the voters besides the leader."""
+    """The status as in the KIP-595 draft. Followers are the voters other than the leader."""
     followers = [row for row in replication_of(quorum) if row["status"] == "Follower"]
     times = [row["lagTimeMs"] for row in followers]
     return {
@@ -90,7 +89,7 @@ def status_of(quorum: PartitionData) -> dict[str, Any]:
 
 
 def endpoints_of(nodes: Iterable[Node]) -> dict[int, list[str]]:
-    """Where each voter listens, by id."""
+    """The endpoints of each voter, by id."""
     return {
         node.node_id: [f"{listener.name}://{listener.host}:{listener.port}" for listener in node.listeners]
         for node in nodes
@@ -100,9 +99,9 @@ def endpoints_of(nodes: Iterable[Node]) -> dict[int, list[str]]:
 def replication_of(
     quorum: PartitionData, endpoints: Mapping[int, list[str]] | None = None
 ) -> list[dict[str, Any]]:
-    """The draft's replication rows: leader, followers, observers; among these who is to vote and was not heard of.
+    """The replication rows as in the KIP-595 draft: leader, followers, observers and unknown target voters.
 
-    A leader that is leaving is no voter any more and has no row.
+    A leader that is no longer a voter has no row.
     """
     from quorumd.protocol.messages.describe_quorum_response import ReplicaState
 
@@ -124,7 +123,7 @@ def replication_of(
             "replicaId": replica.replica_id,
             "directoryId": str(replica.replica_directory_id),
             "logEndOffset": replica.log_end_offset,
-            # A replica that has not fetched yet (-1) lacks everything, as far as the leader knows.
+            # -1: the replica has not fetched yet, so the leader assumes an empty log.
             "lag": end_offset - max(0, replica.log_end_offset),
             "lagTimeMs": _lag_time_ms(leaders, replica),
             "lastFetchMs": _ms_ago(leaders, replica, replica.last_fetch_timestamp),
@@ -139,7 +138,7 @@ def replication_of(
 
 
 def _lag_time_ms(leaders: list[ReplicaState], replica: ReplicaState) -> int:
-    """Both timestamps are the leader's clock; the leader's own is the time of its answer."""
+    """The lag time. Both timestamps are the leader's clock; the leader's own is the time of its response."""
     if replica in leaders:
         return 0
     if not leaders or replica.last_caught_up_timestamp < 0 or leaders[0].last_caught_up_timestamp < 0:
@@ -148,7 +147,7 @@ def _lag_time_ms(leaders: list[ReplicaState], replica: ReplicaState) -> int:
 
 
 def _ms_ago(leaders: list[ReplicaState], replica: ReplicaState, timestamp: int) -> int:
-    """How long before the leader's response; both times are the leader's clock."""
+    """The time from `timestamp` to the leader's response, both on the leader's clock."""
     if replica in leaders:
         return 0
     if not leaders or timestamp < 0 or leaders[0].last_fetch_timestamp < 0:
@@ -157,12 +156,12 @@ def _ms_ago(leaders: list[ReplicaState], replica: ReplicaState, timestamp: int) 
 
 
 def status_text(status: dict[str, Any]) -> str:
-    """The draft's lines."""
+    """The status as text, with the draft's fields."""
     return fields(status.items())
 
 
 def replication_text(rows: list[dict[str, Any]]) -> str:
-    """The draft's columns."""
+    """The replication rows as a table, with the draft's columns."""
     cells = [
         (
             row["replicaId"],

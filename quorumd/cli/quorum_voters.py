@@ -1,4 +1,4 @@
-"""`quorumd quorum add-voter` and `remove-voter`: one voter, named with its directory id (KIP-853)."""
+"""`quorumd quorum add-voter` and `remove-voter`: change one voter, given with its directory id (KIP-853)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,24 @@ _timeout = options.timeout("30s")
 
 
 @click.command("add-voter")
-@click.option("--id", "node_id", type=click.IntRange(0, 2**31 - 1), help="The node that is to vote.")
+@click.option("--id", "node_id", type=click.IntRange(0, 2**31 - 1), help="Add the node with this id.")
 @click.option(
     "--directory-id",
     type=options.directory_id,
     metavar="UUID",
-    help="The directory.id of its meta.properties.",
+    help="Add the node's directory with this id: directory.id in its meta.properties.",
 )
-@click.option("--endpoint", type=options.endpoint, metavar="NAME://HOST:PORT", help="Where it is reached.")
+@click.option(
+    "--endpoint",
+    type=options.endpoint,
+    metavar="NAME://HOST:PORT",
+    help="Advertise this endpoint of the node.",
+)
 @click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    help="Read all three from that node's properties file and its formatted data folder.",
+    help="Read id, directory id and endpoint from the node's properties file and formatted data folder.",
 )
 @_timeout
 @options.bootstrap_server_without_timeout
@@ -45,7 +50,7 @@ def add_voter(
     servers: Addresses,
     output: str,
 ) -> None:
-    """Give one running node a vote. It must be reachable and catch up with the leader within the timeout.
+    """Add a running node to the voters. It must be reachable and catch up with the leader within the timeout.
 
     \b
     Examples:
@@ -58,10 +63,10 @@ def add_voter(
     given = (node_id, directory_id, endpoint)
     if config_path is not None:
         if any(each is not None for each in given):
-            raise click.UsageError("--config says it all: leave --id, --directory-id and --endpoint out")
+            raise click.UsageError("--config cannot be combined with --id, --directory-id and --endpoint")
         voter, endpoint = read_voter(config_path)
     elif node_id is None or directory_id is None or endpoint is None:
-        raise click.UsageError("a voter is named by --config, or by --id, --directory-id and --endpoint")
+        raise click.UsageError("use --config, or all of --id, --directory-id and --endpoint")
     else:
         voter = ReplicaKey(node_id, directory_id)
     where = endpoint
@@ -75,20 +80,22 @@ def add_voter(
 
 @click.command("remove-voter")
 @click.option(
-    "--id", "node_id", type=click.IntRange(0, 2**31 - 1), required=True, help="The node that is not to vote."
+    "--id", "node_id", type=click.IntRange(0, 2**31 - 1), required=True, help="Remove the node with this id."
 )
 @click.option(
     "--directory-id",
     type=options.directory_id,
     metavar="UUID",
     required=True,
-    help="Its directory id, as `describe replication --output json` tells it.",
+    help="Remove its directory with this id, as shown by `quorumd quorum describe replication`.",
 )
 @_timeout
 @options.bootstrap_server_without_timeout
 @options.output
 def remove_voter(node_id: int, directory_id: KafkaUuid, servers: Addresses, output: str) -> None:
-    """Take one node its vote; it goes on as an observer. A leader hands over first; the last voter stays.
+    """Remove a node from the voters.
+
+    It continues as an observer. A leader hands over leadership first. The last voter cannot be removed.
 
     \b
     Example:
@@ -106,9 +113,9 @@ def remove_voter(node_id: int, directory_id: KafkaUuid, servers: Addresses, outp
 
 
 def read_voter(config_path: Path) -> tuple[ReplicaKey, Endpoint]:
-    """The replica that a properties file describes, and where others reach it.
+    """The replica key and advertised endpoint of the node of a properties file.
 
-    Raises ConfigError, and StorageError where the data folder is not formatted yet or another node's.
+    Raises ConfigError, and StorageError if the data folder is not formatted or belongs to another node.
     """
     from quorumd.config import load
     from quorumd.ids import ReplicaKey
@@ -118,7 +125,7 @@ def read_voter(config_path: Path) -> tuple[ReplicaKey, Endpoint]:
     settings = load(str(config_path)).node_settings()
     if settings.advertised.port == 0:
         raise ConfigError(
-            f"{config_path}: the port of the listener is 0: name the one that others connect to"
+            f"{config_path}: the listener's port is 0; set the port that other nodes connect to"
         )
     disk = OsDisk(lambda callback: None)
     try:
@@ -127,11 +134,11 @@ def read_voter(config_path: Path) -> tuple[ReplicaKey, Endpoint]:
         disk.close()
     if meta is None:
         raise StorageError(
-            f"{settings.data_directory}: not formatted yet; run: quorumd format --config {config_path}"
+            f"{settings.data_directory}: not formatted; run: quorumd format --config {config_path}"
         )
     if meta.node_id != settings.node_id:
         raise StorageError(
-            f"{settings.data_directory}: the folder of node {meta.node_id}, not of node {settings.node_id}"
+            f"{settings.data_directory}: belongs to node {meta.node_id}, not to node {settings.node_id}"
         )
     return ReplicaKey(meta.node_id, meta.directory_id), settings.advertised
 

@@ -1,4 +1,4 @@
-"""A plan file of `quorumd partitions reassign`: Kafka's reassignment JSON, checked before anything is asked.
+"""The plan file of `quorumd partitions reassign`: Kafka's reassignment JSON, checked before any request is sent.
 
 {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3], "log_dirs": ["any", ...]}]}
 """
@@ -16,23 +16,23 @@ from quorumd.errors import ConfigError
 
 BrokerId = Annotated[int, Field(ge=0, lt=2**31)]
 Plan = dict[TopicPartition, tuple[int, ...]]
-"""The replicas that each partition is to have, the preferred leader first."""
+"""The target replicas of each partition, the preferred leader first."""
 
 _SHOWN_PROBLEMS = 10
 _ALLOWED = {
-    "missing": "it must be given",
+    "missing": "required",
     "literal_error": "expected 1",
-    "int_type": "expected a whole number",
+    "int_type": "expected an integer",
     "greater_than_equal": "expected 0 or more",
     "less_than": "expected less than 2147483648",
-    "string_type": "expected a text",
-    "string_too_short": "expected a name",
+    "string_type": "expected a string",
+    "string_too_short": "expected a non-empty string",
     "list_type": "expected a list",
-    "too_short": "expected at least one",
+    "too_short": "expected at least one element",
     "model_type": "expected an object in { }",
     "model_attributes_type": "expected an object in { }",
 }
-"""What is said instead of pydantic's words."""
+"""Replaces pydantic's messages."""
 
 
 class _Partition(BaseModel):
@@ -47,16 +47,16 @@ class _Partition(BaseModel):
     def _check(self) -> _Partition:
         twice = {replica for replica in self.replicas if self.replicas.count(replica) > 1}
         if twice:
-            raise ValueError(f"replicas name broker {min(twice)} twice")
+            raise ValueError(f"replicas list broker {min(twice)} twice")
         if self.log_dirs is not None:
             if len(self.log_dirs) != len(self.replicas):
                 raise ValueError(
-                    f"{len(self.log_dirs)} log_dirs for {len(self.replicas)} replicas: give one each, or none at all"
+                    f"{len(self.log_dirs)} log_dirs for {len(self.replicas)} replicas; give one per replica, or none"
                 )
             named = [directory for directory in self.log_dirs if directory != "any"]
             if named:
                 raise ValueError(
-                    f'log_dirs: {named[0]!r} cannot be chosen from here: only "any" can, the broker chooses'
+                    f'log_dirs: {named[0]!r} is not supported; use "any": the broker chooses the directory'
                 )
         return self
 
@@ -69,11 +69,11 @@ class _PlanFile(BaseModel):
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file. Raises ConfigError, which names file, place and what is allowed; OSError as it comes."""
+    """The plan in a file. Raises ConfigError with file, place and allowed values, and OSError."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: byte {error.start} is no UTF-8: is this a plan?") from None
+        raise ConfigError(f"{path}: invalid UTF-8 at byte {error.start}; expected a JSON plan") from None
     try:
         file = _PlanFile.model_validate_json(text)
     except ValidationError as invalid:
@@ -86,13 +86,15 @@ def read_plan(path: Path) -> Plan:
     for number, wanted in enumerate(file.partitions):
         where = TopicPartition(wanted.topic, wanted.partition)
         if where in plan:
-            raise ConfigError(f"{path}: partitions[{number}]: {where.topic}-{where.partition} is named twice")
+            raise ConfigError(
+                f"{path}: partitions[{number}]: {where.topic}-{where.partition} is listed twice"
+            )
         plan[where] = tuple(wanted.replicas)
     return plan
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan as it is written into a file: a line for each partition."""
+    """The plan as the content of a file, one line per partition."""
     lines = [
         json.dumps({"topic": where.topic, "partition": where.partition, "replicas": list(replicas)})
         for where, replicas in plan.items()
@@ -101,7 +103,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _problem(problem: Any) -> str:
-    """`partitions[3].replicas[0]: 'x': expected a whole number`."""
+    """One problem as `partitions[3].replicas[0]: 'x': expected an integer`."""
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(
         "."
     )
@@ -112,7 +114,7 @@ def _problem(problem: Any) -> str:
         return f"{place}: {problem['ctx']['error']}"
     if kind == "extra_forbidden":
         keys = (_PlanFile if len(problem["loc"]) == 1 else _Partition).model_fields
-        return f"{place}: not known here, expected {', '.join(keys)}"
+        return f"{place}: unknown key; expected {', '.join(keys)}"
     allowed = _ALLOWED.get(kind, problem["msg"])
     if kind in ("missing", "too_short", "string_too_short") or isinstance(problem["input"], (dict, list)):
         return f"{place or 'the file'}: {allowed}"

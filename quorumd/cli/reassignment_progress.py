@@ -1,4 +1,4 @@
-"""How far the partitions of a plan are, and whom the others wait for."""
+"""The progress of a plan's partitions, and the brokers they wait for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN_BROKERS = 5
 
 
 class State(StrEnum):
-    """Of one partition of a plan."""
+    """The state of one partition of a plan."""
 
     DONE = "done"
     MOVING = "moving"
@@ -30,10 +30,11 @@ class State(StrEnum):
 
 
 class PartitionProgress(NamedTuple):
-    """`now`: the replicas it has, or goes to if it is being moved elsewhere. `waiting_for`: brokers that are to be
-    added and are not in sync yet; empty where only the last step is to come.
+    """The progress of one partition.
 
-    Without a leader nothing is copied: `leaderless`, and `may_lead` are the brokers of which one must come back.
+    `now` are its replicas, or the target replicas if it is being moved elsewhere. `waiting_for` are added brokers
+    that are not in sync yet. A partition without a leader (`leaderless`) copies nothing until one of the brokers
+    `may_lead` returns.
     """
 
     where: TopicPartition
@@ -46,13 +47,13 @@ class PartitionProgress(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What it is about, for people."""
+        """The state as text."""
         if self.state is State.MOVING:
             if self.leaderless:
                 return f"moving, has no leader{_until_back(self.may_lead)}"
             if not self.waiting_for:
-                return "moving, enough replicas must be in sync"
-            return f"moving, waits for {_broker_list(self.waiting_for)} to be in sync"
+                return "moving, waiting for enough replicas in sync"
+            return f"moving, waiting for {_broker_list(self.waiting_for)} to be in sync"
         if self.state in (State.ELSEWHERE, State.NOT_MOVED):
             return (
                 f"{self.state}, {'to' if self.state is State.ELSEWHERE else 'it has'} {listed_ids(self.now)}"
@@ -60,7 +61,7 @@ class PartitionProgress(NamedTuple):
         return str(self.state)
 
     def row(self) -> dict[str, Any]:
-        """For scripts."""
+        """The partition in `--output json`."""
         return {
             "topic": self.where.topic,
             "partition": self.where.partition,
@@ -73,15 +74,15 @@ class PartitionProgress(NamedTuple):
 
 
 async def progress_of(admin: AdminClient, plan: Plan) -> list[PartitionProgress]:
-    """How far each partition of the plan is. Raises RequestFailed."""
-    # In this order: what is not under way before it is described has ended, or was never begun.
+    """The progress of each partition of the plan. Raises RequestFailed."""
+    # In this order: a reassignment that is not listed before the topics are described has ended or never started.
     ongoing = await admin.list_reassignments(list(plan))
     found = await _described(admin, plan)
     return [_progress(where, target, found.get(where), ongoing.get(where)) for where, target in plan.items()]
 
 
 async def current_replicas(admin: AdminClient, plan: Plan) -> Plan:
-    """Where the partitions of the plan are, without what a reassignment under way adds: a plan that takes them back.
+    """A plan with the current replicas of the partitions, without replicas added by a reassignment in progress.
 
     Raises RequestFailed.
     """
@@ -96,7 +97,7 @@ async def current_replicas(admin: AdminClient, plan: Plan) -> Plan:
 async def _described(
     admin: AdminClient, plan: Plan
 ) -> dict[TopicPartition, DescribeTopicPartitionsResponsePartition]:
-    """The partitions of the plan that there are. Raises RequestFailed."""
+    """The existing partitions of the plan. Raises RequestFailed."""
     from quorumd.client.admin import TopicPartition
 
     topics = await admin.describe_topics(sorted({where.topic for where in plan}), skip_unknown=True)
@@ -146,10 +147,9 @@ def _until_back(may_lead: Sequence[int]) -> str:
 
 
 def summary(progress: Sequence[PartitionProgress]) -> str:
-    """Whom the partitions that are moving wait for: `waiting for broker 4 (12 partitions), 5 (3)`.
+    """The brokers that moving partitions wait for: `waiting for broker 4 (12 partitions), 5 (3)`.
 
-    Those that nobody leads wait for a leader first, and are told of apart: `2 partitions have no leader until broker
-    1 is back`.
+    Partitions without a leader are reported separately: `2 partitions have no leader until broker 1 is back`.
     """
     leaderless = [each for each in progress if each.leaderless]
     others = _waiting_text([each for each in progress if not each.leaderless])
@@ -169,7 +169,7 @@ def _waiting_text(progress: Sequence[PartitionProgress]) -> str:
             counts[broker] = counts.get(broker, 0) + 1
     if not counts:
         moving = sum(each.state is State.MOVING for each in progress)
-        return f"{moving} wait for enough replicas in sync" if moving else "nothing is moving"
+        return f"{moving} waiting for enough replicas in sync" if moving else "no partition is moving"
     shown = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_BROKERS]
     text = ", ".join(
         f"{broker} ({count} partition{'' if count == 1 else 's'})" if n == 0 else f"{broker} ({count})"

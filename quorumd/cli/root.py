@@ -1,4 +1,4 @@
-"""The `quorumd` command: its sub-commands, and what an error looks like and exits with."""
+"""The `quorumd` command: its subcommands, and how errors are printed and mapped to exit codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from quorumd.errors import (
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {code.meaning}" for code in ExitCode)
 
 
-# The first kind that an error is counts: a failed flush is a kind of StorageError.
+# The first match wins: FlushFailed is a subclass of StorageError.
 _CODE_OF_ERROR: dict[type[QuorumdError], ExitCode] = {
     ConfigError: ExitCode.USAGE,
     FlushFailed: ExitCode.FLUSH_FAILED,
@@ -53,7 +53,7 @@ _CODE_OF_ERROR: dict[type[QuorumdError], ExitCode] = {
 
 
 class _InDeclaredOrder(click.Group):
-    """A group that lists its commands as they are added: the order in which one meets them."""
+    """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -64,7 +64,7 @@ class _InDeclaredOrder(click.Group):
 )
 @click.version_option(f"{__version__} ({description()})", message="%(prog)s %(version)s")
 def quorumd() -> None:
-    """Kafka's metadata quorum as one small daemon.
+    """Run and operate Kafka's metadata quorum as one small daemon.
 
     \b
     Examples:
@@ -85,7 +85,7 @@ for _command in _COMMANDS:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code. An error is one line on stderr, never a traceback."""
+    """Run one command line and return its exit code. Errors are lines on stderr, never a traceback."""
     try:
         code = quorumd.main(list(arguments), prog_name="quorumd", standalone_mode=False)
         sys.stdout.flush()
@@ -107,12 +107,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def exit_code_of(error: QuorumdError) -> ExitCode:
-    """The exit code that stands for an error."""
+    """The exit code for an error."""
     return next((code for kind, code in _CODE_OF_ERROR.items() if isinstance(error, kind)), ExitCode.FAILED)
 
 
 def silence_stdout() -> None:
-    """The reader of a pipe (`| head`) has seen enough; Python must not complain about that at exit either."""
+    """Redirect stdout to /dev/null after its pipe was closed (`| head`), so that Python's exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -127,6 +127,6 @@ def _usage_error(error: click.ClickException) -> int:
 
 
 def _echo_error(text: str) -> None:
-    """One line on stderr for each problem; lines that go on about one are indented."""
+    """Print one line on stderr per problem; indented lines continue the previous one."""
     for line in text.splitlines():
         click.echo(line if line.startswith(" ") else f"error: {line}", err=True)

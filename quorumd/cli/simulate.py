@@ -1,4 +1,4 @@
-"""`quorumd simulate`: whole clusters in one thread, virtual time, faults drawn from a seed."""
+"""`quorumd simulate`: whole clusters in one thread on virtual time, with faults drawn from a seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGEST_FRESH_SEED = 2**31 - 1
 
 
 class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run time has no type arguments for it
-    """One of `quorumd.simulator.profiles.registry`, imported only when one is given; `help` shows them all."""
+    """A name in `quorumd.simulator.profiles.registry`, imported only if one is given; `help` lists them."""
 
     name = "name"
 
@@ -40,12 +40,12 @@ class ProfileName(click.ParamType):  # type: ignore[type-arg]  # click at run ti
             click.echo(columns(("Profile", "Faults"), cells))
             raise click.exceptions.Exit(0)
         if value not in PROFILES:
-            self.fail(f"there is no profile {value!r}, only {', '.join(PROFILES)}", param, ctx)
+            self.fail(f"unknown profile {value!r}; choose one of {', '.join(PROFILES)}", param, ctx)
         return value
 
 
 class FaultNumbers(click.ParamType):  # type: ignore[type-arg]  # as above
-    """`none`, or numbers with commas between them."""
+    """`none`, or numbers separated by commas."""
 
     name = "numbers"
 
@@ -59,46 +59,73 @@ class FaultNumbers(click.ParamType):  # type: ignore[type-arg]  # as above
         except ValueError:
             numbers = (-1,)
         if min(numbers, default=0) < 0:
-            self.fail(f"{value!r} is neither `none` nor numbers with commas between them", param, ctx)
+            self.fail(f"{value!r} is neither `none` nor a list of numbers separated by commas", param, ctx)
         return numbers
 
 
 @click.command()
-@click.option("--seed", type=click.IntRange(0), help="The first seed.  [default: a random one]")
+@click.option("--seed", type=click.IntRange(0), help="Start with this seed.  [default: a random one]")
 @click.option(
-    "--seeds", "count", type=click.IntRange(1), default=1, show_default=True, help="How many, counted up."
+    "--seeds",
+    "count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Run this many consecutive seeds.",
 )
 @click.option(
     "--profile",
     type=ProfileName(),
     default="swarm",
     show_default=True,
-    help="What goes wrong; `--profile help` lists the profiles.",
+    help="Inject the faults of this profile; `--profile help` lists the profiles.",
 )
-@click.option("--only-faults", type=FaultNumbers(), help="Of the faults drawn only these: 0,3,7 or none.")
 @click.option(
-    "--safety-ms", type=click.FloatRange(0.0), help="How long faults happen, instead of what is drawn."
+    "--only-faults", type=FaultNumbers(), help="Inject only these of the drawn faults: 0,3,7 or none."
 )
-@click.option("--observers", type=click.IntRange(0), help="How many, instead of what is drawn.")
-@click.option("--clients", type=click.IntRange(1), help="How many, instead of what is drawn.")
-@click.option("--no-shrink", is_flag=True, help="Do not look for a shorter run that breaks the same promise.")
 @click.option(
-    "--shrink-s",
-    type=click.FloatRange(0.0),
-    default=60.0,
+    "--safety-duration",
+    "safety_ms",
+    type=options.duration_ms,
+    metavar="DURATION",
+    help="Inject faults for this long instead of the drawn time.",
+)
+@click.option(
+    "--observers", type=click.IntRange(0), help="Run this many observers instead of the drawn number."
+)
+@click.option("--clients", type=click.IntRange(1), help="Run this many clients instead of the drawn number.")
+@click.option(
+    "--no-shrink", is_flag=True, help="Do not search for a shorter run that violates the same invariant."
+)
+@click.option(
+    "--shrink-timeout",
+    "shrink_s",
+    type=options.duration,
+    default="60s",
     show_default=True,
-    help="Seconds that shrinking one seed may take.",
+    metavar="DURATION",
+    help="Stop shrinking a seed after this long.",
 )
-@click.option("--explain", is_flag=True, help="One seed: tell what happened, line by line.")
-@click.option("--from-ms", type=click.FloatRange(0.0), help="Explain from this virtual time on.")
-@click.option("--to-ms", type=click.FloatRange(0.0), help="Explain up to this virtual time.")
+@click.option("--explain", is_flag=True, help="Print what happens in one seed, one event per line.")
+@click.option(
+    "--from",
+    "from_ms",
+    type=options.duration_ms,
+    metavar="DURATION",
+    help="Explain from this virtual time on.",
+)
+@click.option(
+    "--to", "to_ms", type=options.duration_ms, metavar="DURATION", help="Explain up to this virtual time."
+)
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, writable=True),
-    help="Explain as a sequence diagram in this file.",
+    help="Write the explanation as a sequence diagram into this file.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Processes to spread them over.  [default: one a CPU]")
-@click.option("--verbose", "-v", is_flag=True, help="Show on stderr what the simulated nodes log.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Run seeds in this many processes.  [default: one per CPU]"
+)
+@click.option("--verbose", "-v", is_flag=True, help="Print the logs of the simulated nodes on stderr.")
 @options.output
 def simulate(
     seed: int | None,
@@ -116,18 +143,18 @@ def simulate(
 ) -> None:
     """Run whole clusters in one thread, with faults.
 
-    Virtual time, and every promise is checked after every event.
-    The nodes are the code that ships, on a simulated network, clock and disk: crashes that lose what was
-    not synced, partitions, delays, full disks. Everything is drawn from the seed: the same seed does the
-    same again. Exit code 1 if a promise was broken: then a shorter run that breaks the same promise is looked
-    for, and the line that repeats it is printed.
+    The nodes run the production code on a simulated network, clock and disk, with crashes that lose unsynced
+    data, network partitions, delays and full disks. Every invariant is checked after every event. Everything
+    is drawn from the seed, so the same seed repeats the same run. Exit code 1 if an invariant was violated;
+    the command then searches for a shorter run that violates the same invariant and prints the command line
+    that reproduces it.
 
     \b
     Examples:
       quorumd simulate --seed 7
       quorumd simulate --seeds 200
       quorumd simulate --seeds 50 --profile disk
-      quorumd simulate --seed 7 --explain --from-ms 1800 --to-ms 2200
+      quorumd simulate --seed 7 --explain --from 1800ms --to 2200ms
       quorumd simulate --seed 7 --html seed-7.html
       quorumd simulate --seed 7 --verbose
       quorumd simulate --seed 7 --output json | jq '.[0].counters'
@@ -137,13 +164,13 @@ def simulate(
     change = Overrides(**changes)
     if explain or html is not None:
         if count != 1:
-            raise click.UsageError("--explain and --html are for one seed: leave --seeds out")
+            raise click.UsageError("--explain and --html cannot be combined with --seeds")
         span_ms = (from_ms or 0.0, inf if to_ms is None else to_ms)
         report = explain_run(first, change, span_ms, explain, html, output)
         change.check_drawn(report)
         raise click.exceptions.Exit(0 if report.ok else 1)
     if from_ms is not None or to_ms is not None:
-        raise click.UsageError("--from-ms and --to-ms go with --explain or --html")
+        raise click.UsageError("--from and --to require --explain or --html")
     begun = time.monotonic()
     reports: list[Report] = []
     shorter: dict[int, str] = {}
@@ -153,8 +180,8 @@ def simulate(
             reports.append(report)
             if not report.ok:
                 _report_violation(report, None if no_shrink else shrink_s, output, show, shorter)
-            broken = sum(not each.ok for each in reports)
-            show(f"{len(reports)} of {count} seeds done, {broken} broken; seed {report.seed + 1} is next")
+            failed = sum(not each.ok for each in reports)
+            show(f"{len(reports)} of {count} seeds done, {failed} failed; next is seed {report.seed + 1}")
     if output == "json":
         print_json([_as_json(report, shorter) for report in reports])
     else:
@@ -165,19 +192,19 @@ def simulate(
 def _report_violation(
     report: Report, shrink_s: float | None, output: str, show: Progress, shorter: dict[int, str]
 ) -> None:
-    """Print a broken seed; unless `shrink_s` is None, also put the line of a shorter run into `shorter`."""
+    """Print a failed seed; unless `shrink_s` is None, also store the command line of a shorter run in `shorter`."""
     if output == "text":
         click.echo(str(report))
     if shrink_s is None:
         return
-    show(f"seed {report.seed} is broken: looking for a shorter run")
+    show(f"seed {report.seed} failed: searching for a shorter run")
     shorter[report.seed] = _shrunk(report, shrink_s).reproduce
     if output == "text":
         click.echo(f"  shorter:   {shorter[report.seed]}")
 
 
 def _as_json(report: Report, shorter: dict[int, str]) -> dict[str, Any]:
-    """The report is of the seed as it was asked for; what it was shrunk to is one more line in it."""
+    """The report of the seed as requested, with the shrunk run's command line added."""
     document = report.as_json()
     if report.seed in shorter:
         document["shorter"] = shorter[report.seed]
@@ -186,7 +213,7 @@ def _as_json(report: Report, shorter: dict[int, str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line says instead of what a seed draws."""
+    """Options of the command line that replace what a seed draws."""
 
     profile: str
     only_faults: tuple[int, ...] | None
@@ -195,8 +222,8 @@ class Overrides:
     clients: int | None
 
     def check_drawn(self, report: Report) -> None:
-        """Raises ConfigError where a fault was asked for that this seed never draws. A run that broke was over before
-        all were drawn, and the line that repeats a shortened one may name what it is too short for."""
+        """Raises ConfigError if --only-faults lists a fault that this seed never draws. A failed run ended before all
+        faults were drawn, and a shortened run may be too short for a listed fault; both are accepted."""
         if not report.ok or self.safety_ms is not None:
             return
         unknown = [number for number in self.only_faults or () if number >= report.drawn_faults]
@@ -222,7 +249,7 @@ class Overrides:
 
 
 def _reports(first: int, count: int, change: Overrides, jobs: int, verbose: bool) -> Iterator[Report]:
-    """The reports in the order of seeds, each as soon as it and those before it are there."""
+    """Yields the reports in the order of seeds, each as soon as it and its predecessors are finished."""
     seeds = range(first, first + count)
     if jobs == 1:
         _set_logging(verbose)
@@ -231,12 +258,12 @@ def _reports(first: int, count: int, change: Overrides, jobs: int, verbose: bool
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    # Not forked: a spinner's thread may be running.
+    # Spawned, not forked: a spinner's thread may be running.
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _init_worker, (verbose,))
     try:
         yield from pool.map(partial(_simulate_seed, change), seeds)
     finally:
-        # Interrupted once more while it waits, it would never hear of its workers again, and they wait for it.
+        # A second interrupt during shutdown would leave the pool and its workers waiting for each other.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         pool.shutdown(cancel_futures=True)
         signal.signal(signal.SIGINT, before)
@@ -263,7 +290,7 @@ def _shrunk(report: Report, seconds: float) -> Report:
 def explain_run(
     seed: int, change: Overrides, span_ms: tuple[float, float], on_stdout: bool, html: str | None, output: str
 ) -> Report:
-    """Run one seed and tell what happened, on stdout or as a page in the file `html`, or both."""
+    """Run one seed and print its timeline on stdout, write it as a page into the file `html`, or both."""
     from quorumd.simulator.explain.sequence_diagram import page
     from quorumd.simulator.explain.timeline import Timeline, lines, window
     from quorumd.simulator.simulation import Simulation
@@ -289,22 +316,22 @@ def explain_run(
 
 
 def _set_logging(verbose: bool) -> None:
-    """What simulated nodes complain about is mostly the faults that they are given."""
+    """Silence the simulated nodes unless `verbose`: most of their warnings are about injected faults."""
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO if verbose else logging.CRITICAL)
 
 
 def _init_worker(verbose: bool) -> None:
-    """Ctrl-C reaches every process of a terminal; what it means to workers they are told by the first one."""
+    """Ignore SIGINT: Ctrl-C reaches every process of a terminal, and the parent stops the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _set_logging(verbose)
 
 
 def summary(reports: Sequence[Report], seconds: float) -> str:
-    """What all seeds together came to."""
-    broken = [report.seed for report in reports if not report.ok]
+    """The verdict and totals over all seeds."""
+    failed = [report.seed for report in reports if not report.ok]
     virtual_s = sum(report.virtual_ms for report in reports) / 1000
     events = sum(report.events for report in reports)
-    verdict = f"{len(broken)} broken: {', '.join(map(str, broken))}" if broken else "every invariant held"
+    verdict = f"{len(failed)} failed: {', '.join(map(str, failed))}" if failed else "every invariant held"
     seeds = (
         f"seed {reports[0].seed}" if len(reports) == 1 else f"seeds {reports[0].seed} to {reports[-1].seed}"
     )

@@ -1,4 +1,4 @@
-"""`quorumd snapshot`: build a snapshot of a node's log now."""
+"""`quorumd snapshot`: build a snapshot of a node's log."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 @options.config_file
 @options.output
 def snapshot(config_path: Path, output: str) -> None:
-    """Build a snapshot of what is committed in a node's log, now.
+    """Build a snapshot of a node's committed log.
 
-    Nodes do this by themselves as their log grows. It works from the node's files, at low priority, beside
-    the running node or while it is stopped; a running node takes note of the snapshot within seconds, and may
-    remove what that makes superfluous of its log. Nothing is built if the newest snapshot holds all that is
-    known to be committed.
+    Nodes do this automatically as their log grows. This command reads the node's files at low priority, while
+    the node is running or stopped; a running node picks up the snapshot within seconds and may delete log
+    segments that the snapshot covers. No snapshot is built if the newest one covers all known committed records.
 
     \b
     Examples:
@@ -36,8 +35,8 @@ def snapshot(config_path: Path, output: str) -> None:
     from quorumd.log.snapshot_file import file_name
 
     settings = load(str(config_path))
-    with progress("reading the log") as tell:
-        built = _build(settings, tell)
+    with progress("reading the log") as show:
+        built = _build(settings, show)
     for warning in built.warnings:
         click.echo(f"warning: {warning}", err=True)
     end_offset, epoch = built.snapshot
@@ -55,16 +54,16 @@ def snapshot(config_path: Path, output: str) -> None:
         )
         return
     if not built.is_new:
-        click.echo("nothing was committed since the newest snapshot:")
+        click.echo("no records were committed since the newest snapshot:")
     click.echo(
         f"{path}: end offset {end_offset}, epoch {epoch}, {built.records:,} records, {built.size:,} bytes"
     )
 
 
-def _build(settings: Settings, tell: Progress) -> BuiltSnapshot:
-    """In a thread of its own: the system knows the priority of threads, and Ctrl-C comes to the first one.
+def _build(settings: Settings, show: Progress) -> BuiltSnapshot:
+    """Build the snapshot in a separate thread: priorities are per thread, and Ctrl-C interrupts the main one.
 
-    Raises StorageError and the like, and QuorumdError where there is nothing to build.
+    Raises StorageError, and QuorumdError if there is nothing to build.
     """
     import os
     from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +80,7 @@ def _build(settings: Settings, tell: Progress) -> BuiltSnapshot:
     def report_or_exit(text: str) -> None:
         if is_interrupted:
             raise KeyboardInterrupt
-        tell(text)
+        show(text)
 
     disk = OsDisk(lambda callback: None)
     with ThreadPoolExecutor(1, initializer=lower_priority) as builder:
@@ -96,6 +95,6 @@ def _build(settings: Settings, tell: Progress) -> BuiltSnapshot:
             raise
     if built is None:
         raise QuorumdError(
-            f"{folder}: nothing is known to be committed yet; a running node takes note of that every few seconds"
+            f"{folder}: no committed records known; a running node stores its high watermark every few seconds"
         )
     return built

@@ -12,12 +12,14 @@ from quorumd.cli.format import format_data_folder
 
 @click.command()
 @options.config_file
-@click.option("--format-if-needed", is_flag=True, help="Format the data folder first if it is not.")
+@click.option(
+    "--format-if-needed", is_flag=True, help="Format the data folder first unless it is already formatted."
+)
 def start(config_path: Path, format_if_needed: bool) -> None:
     """Run one node in the foreground until SIGTERM or Ctrl-C.
 
-    It tells systemd when it is ready (Type=notify). A leader hands over before it stops. The exit codes are
-    those of `quorumd --help`.
+    The node notifies systemd once it is ready (Type=notify). A leader hands over leadership before it stops.
+    `quorumd --help` lists the exit codes.
 
     \b
     Examples:

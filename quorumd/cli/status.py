@@ -1,4 +1,4 @@
-"""`quorumd status`: how every node sees the quorum, with a leader or without."""
+"""`quorumd status`: every node's view of the quorum, with or without a leader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = (
     *("Disk", "Snapshot", "Ready"),
 )
 STALE_LEADER_MS = 1000
-"""Longer than a follower's fetch waits for records."""
+"""Longer than a follower's fetch can wait for records."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -28,14 +28,14 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 @options.bootstrap_server
 @options.output
 def status(servers: Addresses, output: str) -> None:
-    """Show how each node sees the quorum; it needs no leader.
+    """Show how each node sees the quorum, even without a leader.
 
-    Asks the nodes named, and those that they name, each by itself: --timeout bounds every one of them. Lag
-    counts committed records that the node has not applied yet, Disk is the room left where its log is, Snapshot
-    where its newest snapshot ends. Below the table: which nodes do not respond, what keeps a node from being ready,
-    and which peers it gets no response from. Of Kafka's own controllers only epoch and leader are known.
+    The request goes to the given nodes and to the nodes that they report, separately; --timeout applies to each.
+    Lag counts committed records that the node has not applied yet, Disk is the free space of its log's disk, and
+    Snapshot is the end offset of its newest snapshot. Below the table: nodes that do not respond, the reasons why a
+    node is not ready, and peers that do not respond to it. Kafka's own controllers report only epoch and leader.
 
-    Exit code 0 if all nodes respond, are ready and name the same leader, else 1.
+    Exit code 0 if all nodes respond, are ready and report the same leader, otherwise 1.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def status(servers: Addresses, output: str) -> None:
 def fetch_node_views(
     servers: Sequence[tuple[str, int]], timeout_ms: float, *, others: bool = True
 ) -> list[NodeView]:
-    """The views of these nodes, and of the others that they name."""
+    """The views of these nodes and, with `others`, of the nodes that they report."""
     import asyncio
 
     from quorumd.client.node_views import node_views
@@ -63,7 +63,7 @@ def fetch_node_views(
 
 
 def is_healthy(views: Sequence[NodeView]) -> bool:
-    """Whether all nodes respond and are ready, and name the same leader; of a stock controller the leader counts."""
+    """Whether all nodes respond, are ready and report the same leader; stock controllers report no readiness."""
     leaders = {
         (view.description.leader_id, view.description.epoch) if view.description is not None else None
         for view in views
@@ -76,7 +76,7 @@ def is_healthy(views: Sequence[NodeView]) -> bool:
 
 
 def json_row(view: NodeView) -> dict[str, Any]:
-    """One node for scripts; what is not known is null."""
+    """One node in `--output json`; unknown values are null."""
     description = view.description
     row: dict[str, Any] = {
         "address": view.name,
@@ -120,27 +120,27 @@ def json_row(view: NodeView) -> dict[str, Any]:
 
 
 def render(views: Sequence[NodeView]) -> str:
-    """The table, and below it what is wrong."""
+    """The table, followed by the problems."""
     table = columns(COLUMNS, [_cells(view) for view in views])
     return "\n".join([table, *problems(views)])
 
 
 def problems(views: Iterable[NodeView]) -> Iterator[str]:
-    """A line each: who does not respond, who is not ready and why, who gets no response from whom."""
+    """Yields one line per problem: nodes that do not respond or are not ready, and silent peers."""
     for view in views:
         description = view.description
         if description is None:
             source = (
                 ""
                 if view.discovered_from is None
-                else f", an address that node {view.discovered_from} names,"
+                else f", an address reported by node {view.discovered_from},"
             )
             yield f"{view.name}{source} does not respond: {view.failure}"
         elif not view.is_stock:
             for lack in description.lacks:
                 yield f"node {description.node_id} is not ready: {lack}"
             if not description.has_room:
-                yield f"node {description.node_id} has a full disk: make room; nothing that was acknowledged is lost"
+                yield f"node {description.node_id} has a full disk: free space; no acknowledged data is lost"
             for peer in description.silent_peers:
                 yield (
                     f"node {description.node_id} has no response from node {peer.node_id} for "
@@ -181,11 +181,11 @@ def _cells(view: NodeView) -> list[object]:
 
 
 def _leader(description: DescribeNodeResponse) -> object:
-    """Whom a node takes for the leader, and since when it has not heard of it: that one may be gone."""
+    """The leader that a node reports; if the last contact was too long ago, with the time since then."""
     if description.leader_id in (-1, description.node_id) or 0 <= description.contact_ms < STALE_LEADER_MS:
         return _shown(description.leader_id)
     silence = f" for {description.contact_ms / 1000:,.1f} s" if description.contact_ms > 0 else ""
-    return f"{description.leader_id} (unheard{silence})"
+    return f"{description.leader_id} (no contact{silence})"
 
 
 def _lag(view: NodeView) -> int | None:
@@ -204,7 +204,7 @@ def _shown(number: int | None) -> object:
 
 
 def size(count: int) -> str:
-    """Bytes for people: `3.5GiB`."""
+    """A number of bytes as text: `3.5GiB`."""
     amount, unit = float(count), 0
     while amount >= 1024 and unit < len(UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

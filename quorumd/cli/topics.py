@@ -1,4 +1,4 @@
-"""`quorumd topics`: make topics, show them, let them grow, delete them."""
+"""`quorumd topics`: create, list, describe, extend and delete topics."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LIST_COLUMNS = ("Topic", "Partitions", "ReplicationFactor", "UnderReplicated", "
 PARTITION_COLUMNS = ("Partition", "Leader", "Epoch", "Replicas", "Isr", "Elr", "LastKnownElr")
 REASSIGNMENT_COLUMNS = ("Adding", "Removing")
 OWN_CONFIG = 1
-"""DescribeConfigs' source of a config that was set for the topic itself."""
+"""The DescribeConfigs source of a config set on the topic itself."""
 
 
 @click.group()
 def topics() -> None:
-    """Make topics, show them, let them grow, delete them.
+    """Create, list, describe, extend and delete topics.
 
     \b
     Examples:
@@ -43,23 +43,25 @@ def topics() -> None:
 @topics.command()
 @click.argument("name")
 @click.option(
-    "--partitions", type=click.IntRange(min=1), help="How many; the cluster's default if not given."
+    "--partitions", type=click.IntRange(min=1), help="Create this many partitions.  [default: num.partitions]"
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(1, 32_767),
-    help="Replicas of each partition; the cluster's default if not given.",
+    help="Create this many replicas per partition.  [default: default.replication.factor]",
 )
 @click.option(
     "--replica-assignment",
     "assignments",
     type=options.replica_assignments,
     metavar="ID:ID,...",
-    help="Instead of both: the brokers of each partition, the preferred leader first.",
+    help="Place the replicas of each partition on these brokers, the preferred leader first.",
 )
-@click.option("--config", "settings", metavar="KEY=VALUE", multiple=True, help="A config of the topic.")
-@click.option("--if-not-exists", is_flag=True, help="A topic of that name is all right, as it is.")
-@click.option("--validate-only", is_flag=True, help="Say what would happen and change nothing.")
+@click.option(
+    "--config", "settings", metavar="KEY=VALUE", multiple=True, help="Set this topic config; may be repeated."
+)
+@click.option("--if-not-exists", is_flag=True, help="Succeed without changes if the topic already exists.")
+@click.option("--validate-only", is_flag=True, help="Validate the request without changing anything.")
 @options.bootstrap_server
 @options.output
 def create(
@@ -73,7 +75,7 @@ def create(
     servers: Addresses,
     output: str,
 ) -> None:
-    """Make a topic; returns once it is committed. Its replicas are spread over the racks and brokers there are.
+    """Create a topic and return once it is committed. Its replicas are spread over racks and brokers.
 
     \b
     Examples:
@@ -83,13 +85,13 @@ def create(
     """
     if assignments is not None and (partitions is not None or replication_factor is not None):
         raise click.UsageError(
-            "--replica-assignment says it all: leave --partitions, --replication-factor out"
+            "--replica-assignment cannot be combined with --partitions and --replication-factor"
         )
     configs = parse_assignments(settings)
 
     async def create_topic(admin: AdminClient) -> dict[str, Any]:
         try:
-            made = await admin.create_topic(
+            created = await admin.create_topic(
                 name,
                 partitions,
                 replication_factor,
@@ -105,19 +107,19 @@ def create(
         return {
             "created": not validate_only,
             "topic": name,
-            "topicId": str(made.topic_id),
-            "partitions": made.num_partitions,
-            "replicationFactor": made.replication_factor,
+            "topicId": str(created.topic_id),
+            "partitions": created.num_partitions,
+            "replicationFactor": created.replication_factor,
         }
 
-    made = run_admin(servers, create_topic)
+    topic = run_admin(servers, create_topic)
     if output == "json":
-        print_json(made)
+        print_json(topic)
         return
-    done = "created" if made["created"] else "can be created" if validate_only else "exists"
+    done = "created" if topic["created"] else "can be created" if validate_only else "already exists"
     click.echo(
-        f"{done}: topic {name!r}, {counted(made['partitions'], 'partition')}, "
-        f"replication factor {made['replicationFactor']}"
+        f"{done}: topic {name!r}, {counted(topic['partitions'], 'partition')}, "
+        f"replication factor {topic['replicationFactor']}"
     )
 
 
@@ -125,7 +127,7 @@ def create(
 @options.bootstrap_server
 @options.output
 def list_command(servers: Addresses, output: str) -> None:
-    """Show all topics, a line each: how many partitions have fewer replicas in sync than they have, or no leader.
+    """List all topics with the numbers of their under-replicated and leaderless partitions.
 
     \b
     Examples:
@@ -151,10 +153,11 @@ def list_command(servers: Addresses, output: str) -> None:
 @options.bootstrap_server
 @options.output
 def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
-    """Show topics with all their partitions.
+    """Describe topics and their partitions.
 
-    Leader none: nobody leads. Isr: the replicas in sync. Elr: out of sync, and known to have every committed record
-    (KIP-966). Adding and Removing: what a reassignment under way changes.
+    Leader none: the partition has no leader. Isr: the in-sync replicas. Elr: the eligible leader replicas, out of
+    sync but known to have every committed record (KIP-966). Adding and Removing: the replicas that a reassignment in
+    progress adds and removes.
 
     \b
     Examples:
@@ -195,13 +198,15 @@ def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
     "total",
     type=click.IntRange(min=1),
     required=True,
-    help="How many the topic is to have, those that it has included.",
+    help="Raise the topic's total number of partitions to this.",
 )
-@click.option("--validate-only", is_flag=True, help="Say what would happen and change nothing.")
+@click.option("--validate-only", is_flag=True, help="Validate the request without changing anything.")
 @options.bootstrap_server
 @options.output
 def add_partitions(name: str, total: int, validate_only: bool, servers: Addresses, output: str) -> None:
-    """Let a topic have more partitions. Keys go to other partitions then; a topic never shrinks.
+    """Add partitions to a topic.
+
+    Keys may map to other partitions afterwards. Partitions cannot be removed.
 
     \b
     Example:
@@ -211,17 +216,17 @@ def add_partitions(name: str, total: int, validate_only: bool, servers: Addresse
     if output == "json":
         print_json({"topic": name, "partitions": total, "added": not validate_only})
     else:
-        done = f"possible: topic {name!r} can have" if validate_only else f"committed: topic {name!r} has"
+        done = f"valid: topic {name!r} can have" if validate_only else f"committed: topic {name!r} has"
         click.echo(f"{done} {counted(total, 'partition')}")
 
 
 @topics.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="No topic of that name is all right.")
+@click.option("--if-exists", is_flag=True, help="Succeed if the topic does not exist.")
 @options.bootstrap_server
 @options.output
 def delete(names: tuple[str, ...], if_exists: bool, servers: Addresses, output: str) -> None:
-    """Delete topics with all that is in them, one after the other. They do not come back.
+    """Delete topics and all their records, permanently, one after the other.
 
     \b
     Example:
@@ -245,7 +250,7 @@ def delete(names: tuple[str, ...], if_exists: bool, servers: Addresses, output: 
     elif deleted:
         click.echo(f"deleted: {', '.join(deleted)}")
     elif not failures:
-        click.echo("nothing to delete")
+        click.echo("nothing to delete: no such topic")
     if failures:
         raise RequestFailed("\n".join(map(str, failures)))
 
@@ -254,7 +259,7 @@ def topic_row(
     topic: DescribeTopicPartitionsResponseTopic,
     ongoing: Mapping[TopicPartition, OngoingPartitionReassignment],
 ) -> dict[str, Any]:
-    """One line of the list. What a reassignment adds does not count before it is done."""
+    """One topic of the list. Replicas added by a reassignment in progress do not count."""
     from quorumd.client.admin import TopicPartition
 
     partitions = topic.partitions
@@ -276,7 +281,7 @@ def topic_row(
 def partition_row(
     partition: DescribeTopicPartitionsResponsePartition, move: OngoingPartitionReassignment | None
 ) -> dict[str, Any]:
-    """One partition of `topics describe --output json`."""
+    """One partition in `topics describe --output json`."""
     return {
         "partition": partition.partition_index,
         "leader": partition.leader_id,
@@ -291,7 +296,7 @@ def partition_row(
 
 
 def topic_text(topic: dict[str, Any]) -> str:
-    """The topic in one line, and a line for each partition."""
+    """One line for the topic and one per partition."""
     rows = topic["partitions"]
     is_moving = any(row["adding"] or row["removing"] for row in rows)
     cells = [
@@ -313,5 +318,5 @@ def topic_text(topic: dict[str, Any]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 partition`, `12 partitions`."""
+    """A number with a noun: `1 partition`, `12 partitions`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

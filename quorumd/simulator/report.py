@@ -56,7 +56,7 @@ class Report:
         if options.only_faults is not None:
             words.append(f"--only-faults {','.join(map(str, options.only_faults)) or 'none'}")
         if options.safety_ms != drawn.safety_ms:
-            words.append(f"--safety-ms {options.safety_ms!r}")
+            words.append(f"--safety-duration {options.safety_ms!r}ms")
         if options.observers != drawn.observers:
             words.append(f"--observers {options.observers}")
         if options.workload.clients != drawn.workload.clients:

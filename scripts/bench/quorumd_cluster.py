@@ -105,7 +105,7 @@ def run_load(
     command = [
         sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", bootstrap, "--output", "json",
         "--in-flight", str(in_flight), "--connections", str(connections),
-        "--value-bytes", str(value_bytes), "--seconds", f"{seconds:g}",
+        "--value-bytes", str(value_bytes), "--duration", f"{seconds:g}s",
     ]  # fmt: skip
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
@@ -138,8 +138,8 @@ def _format(folder: Path) -> LocalCluster:
             break
     else:
         raise BenchError(f"no free ports in {ports}")
-    cluster = LocalCluster.planned(folder, NODES, base)
-    cluster.make()
+    cluster = LocalCluster.open_or_plan(folder, NODES, base)
+    cluster.create()
     return cluster
 
 

@@ -40,7 +40,7 @@ def write(cluster: Cluster, seconds: float) -> int:
     done = None
     while done is None or TOO_SHORT in done.stderr:
         done = run_quorumd(
-            "bench", "--bootstrap-server", cluster.bootstrap, "--in-flight", "64", "--seconds", str(seconds)
+            "bench", "--bootstrap-server", cluster.bootstrap, "--in-flight", "64", "--duration", f"{seconds}s"
         )
         seconds *= 2
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ PROPERTIES = QUICK
 def _bench(cluster: Cluster, seconds: int) -> subprocess.Popen[str]:
     """A run that has begun to write."""
     before = cluster.leader_says().high_watermark
-    words = ["--seconds", str(seconds), "--in-flight", "4", "--output", "json"]
+    words = ["--duration", f"{seconds}s", "--in-flight", "4", "--output", "json"]
     command = [sys.executable, "-m", "quorumd", "bench", "--bootstrap-server", cluster.bootstrap, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for("the load", lambda: cluster.leader_says().high_watermark > before + 200)

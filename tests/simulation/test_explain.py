@@ -248,7 +248,7 @@ def test_the_command_line_repeats_a_shrunk_run(capsys: pytest.CaptureFixture[str
     options = replace(draw_options(SEED, "swarm"), only_faults=(1,), safety_ms=2000.0)
     report = simulate(SEED, options)
     line = report.reproduce
-    assert line == f"quorumd simulate --seed {SEED} --only-faults 1 --safety-ms 2000.0"
+    assert line == f"quorumd simulate --seed {SEED} --only-faults 1 --safety-duration 2000.0ms"
     assert run([*line.split()[1:], "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["trace_hash"] == report.trace_hash
 
@@ -257,12 +257,12 @@ def test_explain_on_the_command_line(
     capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     html = tmp_path_factory.mktemp("page") / "seed.html"
-    assert run(["simulate", "--seed", str(SEED), "--explain", "--to-ms", "500", "--html", str(html)]) == 0
+    assert run(["simulate", "--seed", str(SEED), "--explain", "--to", "500ms", "--html", str(html)]) == 0
     out = capsys.readouterr().out
     assert "starts, life 1" in out
     assert f"seed {SEED}: ok" in out
     assert html.read_text().startswith("<!doctype html>")
-    assert run(["simulate", "--seed", str(SEED), "--explain", "--output", "json", "--to-ms", "500"]) == 0
+    assert run(["simulate", "--seed", str(SEED), "--explain", "--output", "json", "--to", "500ms"]) == 0
     assert json.loads(capsys.readouterr().out)["timeline"]
     assert run(["simulate", "--seeds", "2", "--explain"]) == 2
     assert "one seed" in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_up_starts_all_status_shows_them_down_stops_them(
     assert capsys.readouterr().out == "stopped: node 0, 1, 2\n"
     assert [process.wait() for process in daemons.processes] == [-15, -15, -15]
     assert run(["cluster", "down", "--dir", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "nothing was running\n"
+    assert capsys.readouterr().out == "no node was running\n"
 
 
 def test_up_again_starts_only_what_does_not_run(
@@ -158,7 +158,7 @@ def test_up_again_starts_only_what_does_not_run(
 ) -> None:
     up(tmp_path)
     assert run(["cluster", "up", "--dir", str(tmp_path), "--detach"]) == 0
-    assert "all 3 nodes are running already" in capsys.readouterr().out
+    assert "all 3 nodes are already running" in capsys.readouterr().out
     daemons.processes[1].kill()
     daemons.processes[1].wait()
     assert run(["cluster", "up", "--dir", str(tmp_path), "--detach"]) == 0
@@ -178,7 +178,7 @@ def test_status_of_nodes_that_do_not_run_or_answer(
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["0", "127.0.0.1:9300", "-", "stopped", "-", "-", "-", "-"]
     assert "leader" in lines[2]
-    assert "not answering" in lines[3]
+    assert "not responding" in lines[3]
 
 
 def test_a_daemon_that_exits_is_told_with_the_end_of_its_log(

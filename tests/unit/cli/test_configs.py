@@ -81,7 +81,7 @@ def test_what_is_not_set_cannot_be_deleted(
 ) -> None:
     """As with Kafka's own tool: a name that is misspelt is not taken for done."""
     assert run(["configs", "delete", *RESOURCE, "a", "d", "c"]) == 1
-    assert capsys.readouterr() == ("", "error: group 'orders' has not set c, d: nothing is deleted\n")
+    assert capsys.readouterr() == ("", "error: group 'orders' has not set c, d; nothing was deleted\n")
     # Group orders shows it, as broker 1 would show the default of all brokers; it is not its own.
     assert run(["configs", "delete", *RESOURCE, "inherited"]) == 1
     assert {call[0] for call in calls} == {"describe"}

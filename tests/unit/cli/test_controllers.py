@@ -68,7 +68,7 @@ def test_list_tells_who_votes_who_fetches_and_who_is_gone() -> None:
 
 
 def test_unregister_says_what_is_committed(admin: Admin) -> None:
-    assert run("unregister", "9") == "committed: controller 9 is not registered any more\n"
+    assert run("unregister", "9") == "unregistered: controller 9\n"
     assert json.loads(run("unregister", "9", "--output", "json")) == {"id": 9, "registered": False}
     assert admin.unregistered == [9, 9]
     with pytest.raises(RequestFailed, match="not registered"):

@@ -73,7 +73,7 @@ def test_changes_are_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["features", "upgrade", *both, "--dry-run", *SERVER]) == 0
     assert capsys.readouterr().out == "possible: share.version 0 -> 1\n"
     assert run(["features", "upgrade", "--feature", "metadata.version=27", *SERVER]) == 0
-    assert capsys.readouterr().out == "nothing to change: these are the levels already\n"
+    assert capsys.readouterr().out == "nothing to change: the levels are already finalized\n"
     assert run(["features", "upgrade", *both, *SERVER, "--output", "json"]) == 0
     changes = [{"feature": "share.version", "before": 0, "after": 1}]
     assert json.loads(capsys.readouterr().out) == {"dryRun": False, "changes": changes}
@@ -84,7 +84,7 @@ def test_changes_are_told(admin: Admin, capsys: pytest.CaptureFixture[str]) -> N
     [
         ([], "are both missing"),
         (["--feature", "a=1", "--release-version", "4.1"], "cannot be combined"),
-        (["--feature", "a=1", "--feature", "a=2"], "names a feature twice"),
+        (["--feature", "a=1", "--feature", "a=2"], "lists a feature twice"),
         (["--feature", "a"], "is not NAME=LEVEL"),
         (["--feature", "a=-1"], "is not NAME=LEVEL"),
         (["--release-version", "5.0"], "'5.0' is not known"),

@@ -53,11 +53,11 @@ def test_format_says_what_it_did_as_json(tmp_path: Path, capsys: pytest.CaptureF
         "nodeId": 1,
         "clusterId": None,
     }
-    assert second["outcome"] == "was formatted already"
+    assert second["outcome"] == "already formatted"
     assert run(["format", "--config", str(config)]) == 0
     said = capsys.readouterr().out
     assert said.startswith(
-        f"{tmp_path}/data: was formatted already; node.id 1, directory.id {second['directoryId']}, "
+        f"{tmp_path}/data: already formatted; node.id 1, directory.id {second['directoryId']}, "
     )
 
 
@@ -99,7 +99,7 @@ def test_format_decides_what_a_new_cluster_begins_with(tmp_path: Path) -> None:
     [
         (["--release-version", "4.1", "--feature", "metadata.version=25"], "cannot be combined"),
         (["--feature", "share.version=3"], "share.version 3 is not supported: 0 to 2 are"),
-        (["--feature", "group.version=1", "--feature", "group.version=0"], "names a feature twice"),
+        (["--feature", "group.version=1", "--feature", "group.version=0"], "lists a feature twice"),
         (["--add-scram", "SCRAM-SHA-256=[name=alice,secret]"], "'secret' has no '='"),
     ],
 )

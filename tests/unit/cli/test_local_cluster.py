@@ -22,8 +22,8 @@ IGNORE_SIGTERM = (
 
 
 def made(folder: Path, nodes: int | None = None, base_port: int | None = None) -> LocalCluster:
-    cluster = LocalCluster.planned(folder, nodes, base_port)
-    cluster.make()
+    cluster = LocalCluster.open_or_plan(folder, nodes, base_port)
+    cluster.create()
     return cluster
 
 
@@ -65,8 +65,8 @@ def test_another_shape_in_the_same_folder_is_refused(
     tmp_path: Path, nodes: int | None, base_port: int | None
 ) -> None:
     made(tmp_path, 3, 9300)
-    with pytest.raises(ConfigError, match="holds a cluster of 3 nodes from port 9300"):
-        LocalCluster.planned(tmp_path, nodes, base_port)
+    with pytest.raises(ConfigError, match="has 3 nodes from port 9300"):
+        LocalCluster.open_or_plan(tmp_path, nodes, base_port)
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"nodes": 3}'])
@@ -138,7 +138,7 @@ def test_settings_of_the_environment_do_not_reach_the_nodes(
 def test_address_in_use_is_reported_before_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        cluster = LocalCluster.planned(tmp_path, 1, port)
+        cluster = LocalCluster.open_or_plan(tmp_path, 1, port)
         assert not is_free(port)
         with pytest.raises(AddressInUse, match=f"127.0.0.1:{port}.*--base-port"):
             cluster.check_addresses(cluster.nodes)

@@ -99,7 +99,7 @@ def test_zeros_at_the_end_are_reserved_room(tmp_path: Path) -> None:
 def test_something_behind_zeros_is_a_fault(tmp_path: Path) -> None:
     pieces = list(read_file(segment(tmp_path, LEADER + bytes(2_000_000) + b"\7" + bytes(5))))
     assert faults(pieces) == [
-        (len(LEADER), f"2000000 zero bytes, and then something else at {len(LEADER) + 2_000_000}")
+        (len(LEADER), f"2000000 zero bytes, followed by other bytes at {len(LEADER) + 2_000_000}")
     ]
 
 
@@ -131,14 +131,14 @@ def test_a_gap_and_an_epoch_that_goes_down_are_faults(tmp_path: Path) -> None:
     after_gap = encode_batch(9, 0, NOON_MS, [encode_record(ConfigRecord(32, "a", "b", "c"), 0)])
     pieces = list(read_file(segment(tmp_path, LEADER + after_gap)))
     assert [text for _, text in faults(pieces)] == [
-        "offset 2 was expected here",
-        "epoch 0 comes after epoch 1",
+        "expected offset 2",
+        "epoch 0 follows epoch 1",
     ]
 
 
 def test_a_segment_begins_at_the_offset_of_its_name(tmp_path: Path) -> None:
     wrong = list(read_file(segment(tmp_path, LEADER, f"{7:020}.log")))
-    assert [text for _, text in faults(wrong)] == ["offset 7 was expected here"]
+    assert [text for _, text in faults(wrong)] == ["expected offset 7"]
 
 
 SNAPSHOT = f"{7:020}-0000000001.checkpoint"
@@ -189,9 +189,9 @@ def test_a_snapshot_is_checked_with_headers_only_too(tmp_path: Path, snapshot_by
         (
             SNAPSHOT,
             lambda data: data + encode_batch(9, 1, 0, [CONFIG_FRAME]),
-            "follows on the snapshot footer",
+            "follows the snapshot footer",
         ),
-        (SNAPSHOT.replace("1.c", "2.c"), lambda data: data, "epoch 2 was expected"),
+        (SNAPSHOT.replace("1.c", "2.c"), lambda data: data, "expected epoch 2"),
     ],
     ids=["empty", "torn", "zeros", "more", "epoch"],
 )
@@ -207,7 +207,7 @@ def test_batches_of_a_log_are_no_snapshot(tmp_path: Path) -> None:
     found = [text for _, text in faults(list(read_file(segment(tmp_path, LEADER, SNAPSHOT))))]
     assert found == [
         "the file ends without a snapshot footer",
-        "a snapshot begins with a snapshot header, this one does not",
+        "the first record is not a snapshot header",
     ]
 
 

@@ -188,5 +188,5 @@ def test_what_is_missing_is_told_in_one_line(log: Path, missing: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"error: --output jsonl needs {missing}: pip install 'quorumd[pipeline]', or take --output json\n"
+        f"error: --output jsonl needs {missing}; pip install 'quorumd[pipeline]', or use --output json\n"
     )

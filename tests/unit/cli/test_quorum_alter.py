@@ -96,16 +96,16 @@ def test_cancelling(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        ([], "either --voters or --cancel"),
-        (["--voters", "0", "--cancel"], "either --voters or --cancel"),
-        (["--cancel", "--wait"], "nothing to --wait for"),
-        (["--voters", "0", "--wait-timeout", "3"], "--wait-timeout goes with --wait"),
+        ([], "use exactly one of --voters and --cancel"),
+        (["--voters", "0", "--cancel"], "use exactly one of --voters and --cancel"),
+        (["--cancel", "--wait"], "--cancel cannot be combined with --wait"),
+        (["--voters", "0", "--wait-timeout", "3"], "--wait-timeout requires --wait"),
         (["--voters", "0", "--wait", "--wait-timeout", "0"], "0"),
         (["--voters", "0,x"], "not a list of node ids"),
         (["--voters", ""], "not a list of node ids"),
         (["--voters", "-1"], "not a list of node ids"),
         (["--voters", "2147483648"], "not a list of node ids"),
-        (["--voters", "0,1,0"], "names a node twice"),
+        (["--voters", "0,1,0"], "lists a node twice"),
     ],
 )
 def test_contradictory_options_are_rejected_before_any_request(
@@ -137,7 +137,7 @@ def test_waiting_shows_every_step_and_ends_with_the_voters(
         "1 of 3 steps done; to be added: 3 (800 records behind); to be removed: 1",
         "1 of 3 steps done; to be added: 3 (caught up); to be removed: 1",
         "2 of 3 steps done; to be removed: 1",
-        "3 of 3 steps done; the last step is being committed",
+        "3 of 3 steps done; the last step is not committed yet",
     ]
 
 
@@ -148,7 +148,7 @@ def test_waiting_in_vain_says_what_is_missing(admin: FakeAdmin, capsys: pytest.C
     assert said.out == ""
     assert said.err.splitlines()[-1] == (
         "error: after 0.05 s the voters are [0, 1]; to be added: 3 (caught up), 4 (has not fetched from the leader). "
-        "The change goes on, until it is there or cancelled with: quorumd quorum alter --cancel"
+        "The change continues; to cancel it, run: quorumd quorum alter --cancel"
     )
 
 
@@ -156,7 +156,7 @@ def test_waiting_in_vain_says_what_is_missing(admin: FakeAdmin, capsys: pytest.C
     ("then", "said"),
     [
         (quorum([0, 1, 3]), "was cancelled; the voters are"),
-        (quorum([0, 1], [0, 5]), r"replaced this one, to \[0, 5\]"),
+        (quorum([0, 1], [0, 5]), r"replaced this one; the new target is \[0, 5\]"),
     ],
 )
 def test_waiting_ends_when_somebody_wants_something_else(
@@ -186,7 +186,7 @@ def test_a_leader_that_is_leaving_is_no_reason_to_fail() -> None:
     """It is no voter any more, and answers until its successor does."""
     leaving = quorum([2, 3], [2, 3], {1: 1000})
     leaving.leader_id = 1
-    assert describe_remaining(leaving, (2, 3)) == "the last step is being committed"
+    assert describe_remaining(leaving, (2, 3)) == "the last step is not committed yet"
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,8 @@ def test_waiting_asks_again_until_the_leader_replaces_the_disk(
     assert admin.altered == [(0, 1, 2), (0, 1, 2)]
     *_, replacing, adding = capsys.readouterr().err.splitlines()
     assert [replacing, adding] == [
-        "0 of 2 steps done; to be replaced: 2 (its vote is on the disk AAAAAAAAAAAAAAAAAAAAAw, which does not fetch; "
-        "the one that does: caught up)",
+        "0 of 2 steps done; to be replaced: 2 (its voter directory AAAAAAAAAAAAAAAAAAAAAw does not fetch; "
+        "the new directory: caught up)",
         "1 of 2 steps done; to be added: 2 (caught up)",
     ]
 
@@ -263,7 +263,7 @@ def test_waiting_in_vain_for_a_replaced_disk_says_what_to_do(
 ) -> None:
     admin.described = [replaced_disk()]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
-    assert "a new disk votes once it has caught up" in capsys.readouterr().err
+    assert "a new disk is added once it has caught up" in capsys.readouterr().err
 
 
 def unstarted_disk() -> PartitionData:
@@ -281,7 +281,7 @@ def test_the_same_ids_are_not_reached_while_a_voter_has_no_live_replica(
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait", "--wait-timeout", "0.05"]) == 1
     said = capsys.readouterr().err
     awaited = "2 (directory id AAAAAAAAAAAAAAAAAAAAAw has not fetched for 5 s)"
-    assert f"to fetch again, or from a new disk: {awaited}" in said
+    assert f"not fetching: {awaited}" in said
     assert "Start the nodes that do not fetch" in said
     admin.described = [unstarted_disk(), replaced_disk(), replaced_disk([0, 1, 2]), quorum([0, 1, 2])]
     assert run(["quorum", "alter", *SERVER, "--voters", "0,1,2", "--wait"]) == 0

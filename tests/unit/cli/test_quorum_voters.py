@@ -88,7 +88,7 @@ def test_a_folder_that_is_not_formatted_has_no_directory_id(
     calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 3
-    assert f"not formatted yet; run: quorumd format --config {node_config}" in capsys.readouterr().err
+    assert f"not formatted; run: quorumd format --config {node_config}" in capsys.readouterr().err
     assert calls == []
 
 
@@ -98,7 +98,7 @@ def test_the_folder_of_another_node_is_refused(
     run(["format", "--config", str(node_config)])
     node_config.write_text(node_config.read_text().replace("node.id=3", "node.id=4"))
     assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 3
-    assert "the folder of node 3, not of node 4" in capsys.readouterr().err
+    assert "belongs to node 3, not to node 4" in capsys.readouterr().err
     assert calls == []
 
 
@@ -107,16 +107,16 @@ def test_a_port_that_changes_with_every_start_is_refused(
 ) -> None:
     node_config.write_text(node_config.read_text().replace(":9195", ":0"))
     assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 2
-    assert "the port of the listener is 0" in capsys.readouterr().err
+    assert "the listener's port is 0" in capsys.readouterr().err
     assert calls == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        ([], "a voter is named by --config, or by"),
-        ([*NAMED], "a voter is named by --config, or by"),
-        (["--config", "x", "--id", "3"], "--config says it all"),
+        ([], "use --config, or all of"),
+        ([*NAMED], "use --config, or all of"),
+        (["--config", "x", "--id", "3"], "--config cannot be combined"),
         ([*NAMED, "--endpoint", "127.0.0.1:9195"], "expected NAME://host:port"),
         ([*NAMED, "--endpoint", "C://127.0.0.1:0"], "with a port from 1 to 65535"),
         ([*NAMED, "--endpoint", "C://:9195"], "wildcard"),

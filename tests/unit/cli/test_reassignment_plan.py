@@ -32,21 +32,21 @@ def test_a_plan_says_where_each_partition_goes(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[object, str]] = [
-    (partition(topic=""), "partitions[0].topic: expected a name"),
-    (partition(topic=3), "partitions[0].topic: 3: expected a text"),
+    (partition(topic=""), "partitions[0].topic: expected a non-empty string"),
+    (partition(topic=3), "partitions[0].topic: 3: expected a string"),
     (partition(partition=-1), "partitions[0].partition: -1: expected 0 or more"),
-    (partition(partition="1"), "partitions[0].partition: '1': expected a whole number"),
-    (partition(replicas=[]), "partitions[0].replicas: expected at least one"),
-    (partition(replicas=[1, True]), "partitions[0].replicas[1]: True: expected a whole number"),
+    (partition(partition="1"), "partitions[0].partition: '1': expected an integer"),
+    (partition(replicas=[]), "partitions[0].replicas: expected at least one element"),
+    (partition(replicas=[1, True]), "partitions[0].replicas[1]: True: expected an integer"),
     (partition(replicas=[2**31]), "partitions[0].replicas[0]: 2147483648: expected less than 2147483648"),
-    (partition(replicas=[1, 2, 1]), "partitions[0]: replicas name broker 1 twice"),
+    (partition(replicas=[1, 2, 1]), "partitions[0]: replicas list broker 1 twice"),
     (partition(log_dirs=["any"]), "partitions[0]: 1 log_dirs for 2 replicas"),
-    (partition(log_dirs=["any", "/data"]), "partitions[0]: log_dirs: '/data' cannot be chosen from here"),
+    (partition(log_dirs=["any", "/data"]), "partitions[0]: log_dirs: '/data' is not supported"),
     (
         partition(replica=[1]),
-        "partitions[0].replica: not known here, expected topic, partition, replicas, log_dirs",
+        "partitions[0].replica: unknown key; expected topic, partition, replicas, log_dirs",
     ),
-    ({"topic": "orders", "partition": 0}, "partitions[0].replicas: it must be given"),
+    ({"topic": "orders", "partition": 0}, "partitions[0].replicas: required"),
     ("orders-0", "partitions[0]: 'orders-0': expected an object in { }"),
 ]
 
@@ -62,8 +62,8 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, wrong: object, tex
 def test_the_file_as_a_whole(tmp_path: Path) -> None:
     for document, text in [
         ({"version": 2}, "version: 2: expected 1"),
-        ({"partitions": []}, "partitions: expected at least one"),
-        ({"plan": []}, "plan: not known here, expected version, partitions"),
+        ({"partitions": []}, "partitions: expected at least one element"),
+        ({"plan": []}, "plan: unknown key; expected version, partitions"),
     ]:
         with pytest.raises(ConfigError, match=text):
             read_plan(written(tmp_path, partition(), **document))
@@ -74,7 +74,7 @@ def test_the_file_as_a_whole(tmp_path: Path) -> None:
     [
         (b"[1,]", "trailing comma at line 1 column 4"),
         (b"[]", "the file: expected an"),
-        (b"\xff", "byte 0 is no"),
+        (b"\xff", "at byte 0"),
     ],
 )
 def test_what_is_no_plan_at_all(tmp_path: Path, content: bytes, text: str) -> None:
@@ -85,7 +85,7 @@ def test_what_is_no_plan_at_all(tmp_path: Path, content: bytes, text: str) -> No
 
 
 def test_a_partition_has_one_target(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"partitions\[1\]: orders-0 is named twice"):
+    with pytest.raises(ConfigError, match=r"partitions\[1\]: orders-0 is listed twice"):
         read_plan(written(tmp_path, partition(), partition(replicas=[3])))
 
 

@@ -79,8 +79,8 @@ def test_every_command_that_talks_to_nodes_takes_the_same_timeout(
 ) -> None:
     assert root.run([*path, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    meant = "--timeout DURATION How long a request may take, an election included: 5s, 500ms, 2m."
-    assert (meant in text) == ("--bootstrap-server" in text.split("Options:")[1]), text
+    expected = "--timeout DURATION Give up a request after this long, elections included: 5s, 500ms, 2m."
+    assert (expected in text) == ("--bootstrap-server" in text.split("Options:")[1]), text
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -138,7 +138,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
             ["configs", "set", "--bootstrap-server", "h:1", "--type", "group", "--name", "g", "x"],
             "not KEY=VALUE",
         ),
-        (["cluster", "status", "--dir", "/nonexistent/folder"], "no cluster here"),
+        (["cluster", "status", "--dir", "/nonexistent/folder"], "no cluster in this folder"),
         (["start", "--config", "/nonexistent/file"], "/nonexistent/file: cannot be read"),
         (["log", "dump", "/nonexistent.log"], "no such file"),
     ],

@@ -48,7 +48,7 @@ def test_violation_is_reported_with_repro_command(
     out = capsys.readouterr().out
     assert "one leader per epoch: two of them" in out
     assert "reproduce: quorumd simulate --seed 3\n" in out
-    assert "seeds 2 to 4: 1 broken: 3;" in out
+    assert "seeds 2 to 4: 1 failed: 3;" in out
     assert seeds == [2, 3, 4]
 
 
@@ -107,7 +107,7 @@ def test_profiles_are_listed_and_an_unknown_one_is_refused(
     assert len({name.end() for name in names if name}) == 1
     assert all(names)
     assert run(["simulate", "--profile", "no-such"]) == 2
-    assert "there is no profile 'no-such', only swarm, calm," in capsys.readouterr().err
+    assert "unknown profile 'no-such'; choose one of swarm, calm," in capsys.readouterr().err
     assert seeds == []
 
 
@@ -125,13 +125,13 @@ def test_a_fault_that_a_seed_never_draws_is_refused(capsys: pytest.CaptureFixtur
     assert run([*seed, "--only-faults", f"0,{told[1]}"]) == 0
     assert run([*seed, "--only-faults", "-1"]) == 2
     # The line that repeats a shortened run may name faults that the shorter time is over before.
-    assert run([*seed, "--only-faults", f"0,{told[1]}", "--safety-ms", "100"]) == 0
+    assert run([*seed, "--only-faults", f"0,{told[1]}", "--safety-duration", "100ms"]) == 0
 
 
 def test_a_span_is_refused_where_nothing_is_explained(
     seeds: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["simulate", "--seed", "7", "--from-ms", "100"]) == 2
-    assert "--from-ms and --to-ms go with --explain or --html" in capsys.readouterr().err
-    assert run(["simulate", "--seed", "7", "--explain", "--to-ms", "-1"]) == 2
+    assert run(["simulate", "--seed", "7", "--from", "100ms"]) == 2
+    assert "--from and --to require --explain or --html" in capsys.readouterr().err
+    assert run(["simulate", "--seed", "7", "--explain", "--to", "-1"]) == 2
     assert seeds == []

@@ -93,14 +93,14 @@ def test_nothing_new_is_no_error(node: Node, capsys: pytest.CaptureFixture[str])
     node.write(5)
     assert run(["snapshot", "--config", str(node.config)]) == 0
     assert run(["snapshot", "--config", str(node.config)]) == 0
-    assert "nothing was committed since the newest snapshot:\n" in capsys.readouterr().out
+    assert "no records were committed since the newest snapshot:\n" in capsys.readouterr().out
     assert len(node.snapshots) == 1
 
 
 def test_nothing_committed_is_an_error(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     node.format()
     assert run(["snapshot", "--config", str(node.config)]) == 1
-    assert "nothing is known to be committed yet" in capsys.readouterr().err
+    assert "no committed records known" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("node_id", [None, 8])

@@ -48,7 +48,7 @@ def test_healthy_quorum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contact_ms", "cell"), [(999, "1"), (2300, "1 (unheard for 2.3 s)"), (-1, "1 (unheard)")]
+    ("contact_ms", "cell"), [(999, "1"), (2300, "1 (no contact for 2.3 s)"), (-1, "1 (no contact)")]
 )
 def test_stale_leader_contact_is_marked(contact_ms: int, cell: str) -> None:
     assert cell in render([node(2, contact_ms=contact_ms)]).splitlines()[1]
@@ -64,7 +64,7 @@ def test_problems_are_listed_below_table() -> None:
     assert render(views).splitlines()[3:] == [
         "node 2 is not ready: no leader is known",
         "node 2 has no response from node 3 for 34 s (10.0.0.1:9193: Connection refused)",
-        "10.0.0.1:9193, an address that node 1 names, does not respond: Connection refused",
+        "10.0.0.1:9193, an address reported by node 1, does not respond: Connection refused",
     ]
     assert lost.summary == (
         "node 2 (10.0.0.1:9192): prospective in epoch 5, no leader known, node 3 does not respond to it"

@@ -84,16 +84,16 @@ def test_a_topic_that_is_there_is_an_error_unless_it_is_all_right(
     assert run(["topics", "create", "orders", *SERVER]) == 1
     assert capsys.readouterr() == ("", "error: topic 'orders': it is there\n")
     assert run(["topics", "create", "orders", *SERVER, "--if-not-exists"]) == 0
-    assert capsys.readouterr().out == "exists: topic 'orders', 1 partition, replication factor 2\n"
+    assert capsys.readouterr().out == "already exists: topic 'orders', 1 partition, replication factor 2\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
         (["--partitions", "0"], "0 is not in the range"),
-        (["--replica-assignment", "1:2", "--partitions", "1"], "says it all"),
-        (["--replica-assignment", "1:x"], "'1:x' is no list of brokers"),
-        (["--replica-assignment", "1:2,2:2"], "'2:2' names a broker twice"),
+        (["--replica-assignment", "1:2", "--partitions", "1"], "cannot be combined"),
+        (["--replica-assignment", "1:x"], "'1:x' is not a list of broker ids"),
+        (["--replica-assignment", "1:2,2:2"], "'2:2' lists a broker twice"),
         (["--config", "a"], "'a' is not KEY=VALUE"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_topic_grows(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None
     told = capsys.readouterr().out.split("\n", 2)
     assert told[:2] == [
         "committed: topic 'orders' has 24 partitions",
-        "possible: topic 'orders' can have 24 partitions",
+        "valid: topic 'orders' can have 24 partitions",
     ]
     assert json.loads(told[2]) == {"topic": "orders", "partitions": 24, "added": True}
 
@@ -193,7 +193,7 @@ def test_deleting_what_is_not_there_is_an_error_unless_it_is_all_right(
     assert run(["topics", "delete", "orders", *SERVER]) == 1
     assert capsys.readouterr() == ("", "error: topic 'orders': it is not there\n")
     assert run(["topics", "delete", "orders", *SERVER, "--if-exists"]) == 0
-    assert capsys.readouterr() == ("nothing to delete\n", "")
+    assert capsys.readouterr() == ("nothing to delete: no such topic\n", "")
 
 
 def test_one_that_fails_does_not_keep_the_others(
