@@ -17,6 +17,7 @@ from quorumd.controller.image_hash import (
     config_row,
     opaque_row,
     partition_row,
+    producer_ids_row,
     replace_row,
     text_row,
 )
@@ -30,9 +31,10 @@ from quorumd.controller.opaque_records import (
 )
 from quorumd.controller.partition import Partition, PartitionId, partition_from_record
 from quorumd.controller.partition_index import PartitionIndex
+from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.registered_controllers import RegisteredController, apply_controller
 from quorumd.controller.topic_names import has_collision_chars, normalized
-from quorumd.controller.undo_log import UndoEntry, assign, remove
+from quorumd.controller.undo_log import ABSENT, UndoEntry, add_all, assign, remove
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -111,23 +113,11 @@ class ClusterImage:
     `next_producer_id`: the first that no broker was given. `names_with_collision_chars`: of topics whose name
     another could be mistaken for, by the unified name (see `topic_names`). `opaque_records`: frames of records as
     they were written (see `quorumd.controller.opaque_records`); `controllers`: what those of registered controllers
-    mean.
+    mean. `shared`: for tuples that many partitions have.
     """
 
-    __slots__ = (
-        "_pool",
-        "_scalars",
-        "_transaction",
-        "brokers",
-        "configs",
-        "controllers",
-        "features",
-        "index",
-        "names_with_collision_chars",
-        "opaque_records",
-        "topic_ids",
-        "topics",
-    )  # fmt: skip
+    __slots__ = ("_rows", "_scalars", "_transaction", "brokers", "configs", "controllers", "features", "index",
+                 "names_with_collision_chars", "opaque_records", "shared", "topic_ids", "topics")  # fmt: skip
 
     def __init__(self) -> None:
         self.configs: dict[Resource, dict[str, str]] = {}
@@ -140,7 +130,9 @@ class ClusterImage:
         self.opaque_records: dict[OpaqueRecordKey, bytes] = {}
         self.index = PartitionIndex()
         self._scalars: dict[str, int] = {"hash": 0, "next producer id": 0}
-        self._pool = InternPool()
+        self._rows: dict[KafkaUuid, int] = {}
+        """By topic what its partitions add to the hash: it goes with them."""
+        self.shared = InternPool()
         self._transaction: dict[int, tuple[Message, bytes | None]] = {}
         """The records of the transaction that is open, its beginning first, with their frames."""
 
@@ -332,10 +324,9 @@ class ClusterImage:
     def _remove_topic(self, record: RemoveTopicRecord, changes: list[UndoEntry]) -> None:
         """Its configs go with it, as in every reader of the log."""
         topic = self._topic(record.topic_id)
-        for index, partition in topic.partitions.items():
-            tp = PartitionId(topic.id, index)
-            self.index.update(tp, partition, None, changes)
-            self._replace_row(partition_row(tp, partition), 0, changes)
+        self.index.remove(topic.id, topic.partitions, changes)
+        self._replace_row(self._rows.get(topic.id, 0), 0, changes)
+        remove(self._rows, topic.id, changes)
         resource = (int(ResourceType.TOPIC), topic.name)
         for key in list(self.config(resource)):
             self.set_config(resource, key, None, changes)
@@ -348,7 +339,7 @@ class ClusterImage:
     def _add_partition(self, record: PartitionRecord, changes: list[UndoEntry]) -> None:
         """In place of one that may be there."""
         topic = self._topic(record.topic_id)
-        self._set_partition(topic, record.partition_id, partition_from_record(record, self._pool), changes)
+        self._set_partition(topic, record.partition_id, partition_from_record(record, self.shared), changes)
 
     def apply_partition_change(self, record: PartitionChangeRecord, changes: list[UndoEntry]) -> None:
         """As `apply`, for those who know what they have."""
@@ -358,7 +349,7 @@ class ClusterImage:
             raise MalformedMessage(
                 f"a record changes partition {record.partition_id} of {topic.id}, which is not there"
             )
-        self._set_partition(topic, record.partition_id, partition.apply(record, self._pool), changes)
+        self._set_partition(topic, record.partition_id, partition.apply(record, self.shared), changes)
 
     def _set_partition(
         self, topic: Topic, number: int, partition: Partition, changes: list[UndoEntry]
@@ -369,7 +360,24 @@ class ClusterImage:
         assign(topic.partitions, number, partition, changes)
         self.index.update(tp, before, partition, changes)
         old_row = partition_row(tp, before) if before is not None else 0
-        self._replace_row(old_row, partition_row(tp, partition), changes)
+        new_row = partition_row(tp, partition)
+        self._replace_row(old_row, new_row, changes)
+        self._topic_rows_moved(topic.id, old_row, new_row, changes)
+
+    def add_prepared(self, prepared: PreparedPartitions, changes: list[UndoEntry]) -> None:
+        """As `apply` of the records of all these partitions, which are new, one by one."""
+        add_all(self._topic(prepared.topic_id).partitions, prepared.partitions, changes)
+        self.index.add(prepared.index, changes)
+        self._replace_row(0, prepared.rows, changes)
+        self._topic_rows_moved(prepared.topic_id, 0, prepared.rows, changes)
+
+    def _topic_rows_moved(
+        self, topic_id: KafkaUuid, old_row: int, new_row: int, changes: list[UndoEntry]
+    ) -> None:
+        rows = self._rows
+        before = rows.get(topic_id)
+        changes.append((rows, topic_id, ABSENT if before is None else before))
+        rows[topic_id] = replace_row(before or 0, old_row, new_row)
 
     def _clear_elr(self, record: ClearElrRecord, changes: list[UndoEntry]) -> None:
         """Of one topic, or of all with the name ""."""
@@ -435,7 +443,7 @@ class ClusterImage:
     def _apply_producer_ids(self, record: ProducerIdsRecord, changes: list[UndoEntry]) -> None:
         old_row, new_row = self.next_producer_id, record.next_producer_id
         assign(self._scalars, "next producer id", new_row, changes)
-        self._replace_row(_producer_ids_row(old_row), _producer_ids_row(new_row), changes)
+        self._replace_row(producer_ids_row(old_row), producer_ids_row(new_row), changes)
 
     def _replace_row(self, old_row: int, new_row: int, changes: list[UndoEntry]) -> None:
         """Once for every record: written out, and not by `assign`."""
@@ -467,10 +475,6 @@ class ClusterImage:
 
 def _optional_tuple(directories: list[KafkaUuid] | None) -> tuple[KafkaUuid, ...] | None:
     return None if directories is None else tuple(directories)
-
-
-def _producer_ids_row(next_id: int) -> int:
-    return text_row("producer ids", str(next_id)) if next_id else 0
 
 
 _REPLAY: dict[type, Callable[[ClusterImage, Any, list[UndoEntry]], None]] = {

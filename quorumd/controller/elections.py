@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage, Topic
@@ -16,6 +16,7 @@ from quorumd.controller.partition_change import (
     build_partition_change,
 )
 from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partitions_by_topic import by_topic
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import elect_leaders_response as wire
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
@@ -27,6 +28,12 @@ unclean.leader.election.interval.ms): a safety net, since whatever makes a repli
 
 MAX_SWEEP_RECORDS: Final = 1_000
 """Of one sweep: some ten milliseconds of planning."""
+
+_SEEN_A_PARTITION: Final = 16
+"""Partitions that are looked at while another work changes one."""
+
+_NO_MATTER: Final = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""Of partitions that a request does not name: they came right meanwhile, or went."""
 
 _ELECTIONS: Final = (Election.PREFERRED, Election.UNCLEAN)
 """By ElectionType."""
@@ -70,12 +77,45 @@ class _ElectionResult(NamedTuple):
     record: PartitionChangeRecord | None = None
 
 
+def partitions_to_elect(
+    controller: Controller, message: ElectLeadersRequest, most: int
+) -> Iterator[dict[str, list[int]] | None] | None:
+    """What a request for all partitions means: those without the leader that they may get, at most so many at once,
+    by topic; None now and then, where many had to be looked at. None if there are few partitions anyway."""
+    if controller.image.index.partition_count <= most or not 0 <= message.election_type < len(_ELECTIONS):
+        return None
+    if _ELECTIONS[message.election_type] is Election.UNCLEAN:
+        return by_topic(controller.image, list(controller.image.index.leaderless), most)
+    return _without_preferred_leader(controller.image, most)
+
+
+def _without_preferred_leader(image: ClusterImage, most: int) -> Iterator[dict[str, list[int]] | None]:
+    found: dict[str, list[int]] = {}
+    count = seen = 0
+    for name, topic_id in list(image.topic_ids.items()) if image.index.imbalanced_count else ():
+        topic = image.topics.get(topic_id)
+        for number, partition in list(topic.partitions.items()) if topic is not None else ():
+            seen += 1
+            if not partition.has_preferred_leader:
+                found.setdefault(name, []).append(number)
+                count += 1
+            if count == most:
+                yield found
+                found, count, seen = {}, 0, 0
+            elif seen == _SEEN_A_PARTITION * most:
+                yield None
+                seen = 0
+    if found:
+        yield found
+
+
 def plan_elect_leaders(
-    controller: Controller, message: ElectLeadersRequest, version: int
+    controller: Controller, message: ElectLeadersRequest, version: int, of_all: bool = False
 ) -> ControllerResult:
     """Each partition by itself; all changes are one. Without partitions: all of them, and of these only those are
-    told where an election was needed."""
+    told where an election was needed. `of_all`: a part of that (`partitions_to_elect`)."""
     del version
+    reports_all = message.topic_partitions is not None and not of_all
     if not 0 <= message.election_type < len(_ELECTIONS):
         return ControllerResult((), _error_response(message))
     election = _ELECTIONS[message.election_type]
@@ -86,11 +126,11 @@ def plan_elect_leaders(
         partition_results: list[wire.PartitionResult] = []
         for number in numbers:
             result = _elect(name, topic, number, election, rules, records)
-            if message.topic_partitions is not None or result.error != ErrorCode.ELECTION_NOT_NEEDED:
+            if reports_all or result.error not in _NO_MATTER:
                 partition_results.append(wire.PartitionResult(number, int(result.error), result.text))
             if topic is not None and result.record is not None:
                 records[PartitionId(topic.id, number)] = result.record
-        if partition_results or message.topic_partitions is not None:
+        if partition_results or reports_all:
             results.append(wire.ReplicaElectionResult(name, partition_results))
     return ControllerResult(list(records.values()), wire.ElectLeadersResponse(0, 0, results))
 

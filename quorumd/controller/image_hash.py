@@ -26,6 +26,11 @@ def text_row(*parts: str) -> int:
     return _row(crc32c(repr(parts).encode()))
 
 
+def producer_ids_row(next_id: int) -> int:
+    """The number of the producer ids that are next; 0 while none are given away."""
+    return text_row("producer ids", str(next_id)) if next_id else 0
+
+
 def config_checksum(resource: tuple[int, str], key: str) -> int:
     """What the rows of all values of a config begin with."""
     kind, name = resource

@@ -55,10 +55,8 @@ def too_large(bytes_needed: int, limit: int) -> TopicError:
     )
 
 
-def place_replicas(
-    controller: Controller, topic_id: KafkaUuid, numbers: range, replication_factor: int
-) -> list[Replicas]:
-    """Replicas for the partitions of these numbers. Raises TopicError if there are too few brokers."""
+def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor: int) -> Placement:
+    """Where new partitions of a topic go. Raises TopicError if there are too few brokers."""
     placement = Placement(controller.image.brokers.values(), replication_factor, topic_id)
     if placement.usable < replication_factor or not placement.leader_candidates:
         cordoned = sorted(broker.id for broker in controller.image.brokers.values() if broker.is_cordoned)
@@ -68,7 +66,7 @@ def place_replicas(
             f"{replication_factor} replicas need as many brokers, one of them active: {placement.usable} can hold "
             f"replicas, and {placement.leader_candidates} of them are active.{reason}",
         )
-    return [placement.replicas_of(number) for number in numbers]
+    return placement
 
 
 def validate_assignment(
@@ -109,9 +107,13 @@ def partition_records(
 ) -> list[PartitionRecord]:
     """The records of partitions that have these replicas, at least one of each active."""
     return [
-        partition_record(PartitionId(topic_id, number), _initial_partition(controller, replicas))
-        for number, replicas in partitions
+        record_for(controller, PartitionId(topic_id, number), replicas) for number, replicas in partitions
     ]
+
+
+def record_for(controller: Controller, where: PartitionId, replicas: Replicas) -> PartitionRecord:
+    """The record of one of them."""
+    return partition_record(where, _initial_partition(controller, replicas))
 
 
 def _initial_partition(controller: Controller, replicas: Replicas) -> Partition:

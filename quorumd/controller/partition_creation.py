@@ -1,7 +1,12 @@
-"""CreatePartitions (KIP-195): more partitions for topics that are there."""
+"""CreatePartitions (KIP-195): more partitions for topics that are there.
+
+Those of one topic come together, however many: what takes long is made ready in slices before (`preparation`).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import Topic
@@ -12,12 +17,14 @@ from quorumd.controller.new_partitions import (
     TopicError,
     free_space_for,
     partition_records,
-    place_replicas,
+    placement_of,
     too_large,
     too_many_partitions,
     validate_assignment,
 )
 from quorumd.controller.partition import Replicas
+from quorumd.controller.preparation import Preparation, Wanted
+from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_partitions_response import (
@@ -40,11 +47,51 @@ class _TopicExpansion(NamedTuple):
         """Bytes that its records have at most."""
         return free_space_for(len(self.numbers), self.replication_factor)
 
+    def replicas_of(self, controller: Controller) -> Callable[[int], Replicas]:
+        """Where each partition goes. Raises TopicError."""
+        if self.manual_replicas:
+            return lambda number: self.manual_replicas[number - self.numbers.start]
+        return placement_of(controller, self.topic.id, self.replication_factor).replicas_of
+
+
+def requested_growth(controller: Controller, requested: CreatePartitionsTopic) -> int:
+    """How many partitions a topic is to get."""
+    topic = controller.image.topic_by_name(requested.name)
+    return max(0, requested.count - len(topic.partitions)) if topic is not None else 0
+
+
+def total_requested_growth(controller: Controller, message: CreatePartitionsRequest) -> int:
+    """How many partitions the request would create."""
+    times = Counter(topic.name for topic in message.topics)
+    return sum(requested_growth(controller, topic) for topic in message.topics if times[topic.name] == 1)
+
+
+def prepare_growth(controller: Controller, message: CreatePartitionsRequest) -> Preparation:
+    """Make the new partitions of the one topic in a request ready."""
+
+    def wanted() -> Wanted | None:
+        try:
+            expansion = _plan_expansion(controller, message.topics[0])
+            replicas_of = expansion.replicas_of(controller)
+        except TopicError:
+            return None
+        is_too_large = expansion.estimated_bytes > controller.settings.max_batch_bytes
+        if message.validate_only or is_too_large or len(expansion.numbers) > MAX_PARTITIONS_PER_REQUEST:
+            return None
+        return Wanted(expansion.topic.id, expansion.numbers, replicas_of)
+
+    return Preparation(controller, wanted)
+
 
 def plan_create_partitions(
-    controller: Controller, message: CreatePartitionsRequest, version: int
+    controller: Controller,
+    message: CreatePartitionsRequest,
+    version: int,
+    total: int | None = None,
+    prepared: PreparedPartitions | None = None,
 ) -> ControllerResult:
-    """Each topic by itself, all that can grow in one atomic batch."""
+    """Each topic by itself, all that can grow in one atomic batch. `total`: `total_requested_growth` of a request of
+    which this is a part; `prepared`: of its one topic."""
     del version
     outcomes: dict[str, _TopicExpansion | TopicError] = {}
     for requested in message.topics:
@@ -57,9 +104,10 @@ def plan_create_partitions(
     estimated_bytes = sum(
         outcome.estimated_bytes for outcome in outcomes.values() if isinstance(outcome, _TopicExpansion)
     )
-    count = sum(len(outcome.numbers) for outcome in outcomes.values() if isinstance(outcome, _TopicExpansion))
+    count = total_requested_growth(controller, message) if total is None else total
     limit = controller.settings.max_batch_bytes
     records: list[PartitionRecord] = []
+    used: PreparedPartitions | None = None
     results: list[CreatePartitionsTopicResult] = []
     for name, outcome in outcomes.items():
         try:
@@ -69,11 +117,25 @@ def plan_create_partitions(
                 raise too_many_partitions(count)
             if estimated_bytes > limit:
                 raise too_large(estimated_bytes, limit)
-            records += _records(controller, outcome)
+            replicas_of = outcome.replicas_of(controller)
+            if prepared is not None and _is_of(prepared, outcome):
+                used = prepared
+            elif not message.validate_only:
+                pairs = ((number, replicas_of(number)) for number in outcome.numbers)
+                records += partition_records(controller, outcome.topic.id, pairs)
             results.append(CreatePartitionsTopicResult(name, 0, None))
         except TopicError as error:
             results.append(CreatePartitionsTopicResult(name, int(error.error), str(error)))
-    return ControllerResult(() if message.validate_only else records, CreatePartitionsResponse(0, results))
+    return ControllerResult(records, CreatePartitionsResponse(0, results), used)
+
+
+def _is_of(prepared: PreparedPartitions, expansion: _TopicExpansion) -> bool:
+    """Whether the topic is what it was when its partitions were prepared."""
+    partitions, numbers = prepared.partitions, expansion.numbers
+    if prepared.topic_id != expansion.topic.id or len(partitions) != len(numbers):
+        return False
+    first = partitions.get(numbers.start)
+    return first is not None and len(first.replicas) == expansion.replication_factor
 
 
 def _plan_expansion(controller: Controller, requested: CreatePartitionsTopic) -> _TopicExpansion:
@@ -102,11 +164,3 @@ def _plan_expansion(controller: Controller, requested: CreatePartitionsTopic) ->
             for number, assignment in zip(numbers, requested.assignments, strict=True)
         ]
     return _TopicExpansion(topic, numbers, replication_factor, manual_replicas)
-
-
-def _records(controller: Controller, expansion: _TopicExpansion) -> list[PartitionRecord]:
-    topic_id, numbers = expansion.topic.id, expansion.numbers
-    replicas = expansion.manual_replicas or place_replicas(
-        controller, topic_id, numbers, expansion.replication_factor
-    )
-    return partition_records(controller, topic_id, zip(numbers, replicas, strict=True))

@@ -6,11 +6,13 @@ an assignment to a key of a dictionary, as in the rest of the image, so that it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
-from quorumd.controller.undo_log import UndoEntry, assign, remove
+from quorumd.controller.undo_log import UndoEntry, add_all, assign, remove, remove_all
+from quorumd.ids import KafkaUuid
 
 
 class PartitionIndex:
@@ -83,6 +85,76 @@ class PartitionIndex:
         has_elr = after is not None and bool(after.elr)
         if has_elr != (before is not None and bool(before.elr)):
             _set_marked(self.with_elr, tp, has_elr, changes)
+
+    def add(self, other: PartitionIndex, changes: list[UndoEntry]) -> None:
+        """Partitions came together: another index, which is not used any more, knows them and nothing else."""
+        for name, count in other._numbers.items():
+            assign(self._numbers, name, self._numbers[name] + count, changes)
+        for leader, count in other.leader_counts.items():
+            assign(self.leader_counts, leader, self.leader_count(leader) + count, changes)
+        for mine, others in (
+            (self._partitions_by_broker, other._partitions_by_broker),
+            (self.rebalance_candidates, other.rebalance_candidates),
+        ):
+            for broker_id, old_brokers in others.items():
+                if broker_id in mine:
+                    add_all(mine[broker_id], old_brokers, changes)
+                else:
+                    assign(mine, broker_id, old_brokers, changes)
+        for marks, marked in (
+            (self.leaderless, other.leaderless),
+            (self.reassigning, other.reassigning),
+            (self.with_elr, other.with_elr),
+        ):
+            if marked:
+                add_all(marks, marked, changes)
+
+    def remove(
+        self, topic_id: KafkaUuid, partitions: Mapping[int, Partition], changes: list[UndoEntry]
+    ) -> None:
+        """These partitions of a topic went together: a few microseconds each, since every node does that in one
+        piece."""
+        leader_counts = Counter(partition.leader for partition in partitions.values())
+        old_brokers: dict[int, dict[PartitionId, None]] = {}
+        rebalance_candidates: dict[int, dict[PartitionId, None]] = {}
+        reassigning: list[PartitionId] = []
+        with_elr: list[PartitionId] = []
+        imbalanced = 0
+        for number, partition in partitions.items():
+            tp = PartitionId(topic_id, number)
+            for broker_id in partition.isr + partition.elr:
+                if broker_id in old_brokers:
+                    old_brokers[broker_id][tp] = None
+                else:
+                    old_brokers[broker_id] = {tp: None}
+            if not partition.has_preferred_leader:
+                imbalanced += 1
+                electable = partition.electable_preferred_leader
+                if electable != NO_LEADER:
+                    rebalance_candidates.setdefault(electable, {})[tp] = None
+            if partition.adding or partition.removing:
+                reassigning.append(tp)
+            if partition.elr:
+                with_elr.append(tp)
+        leaderless = [PartitionId(topic_id, n) for n, each in partitions.items() if each.leader == NO_LEADER]
+        for name, gone in (("partitions", len(partitions)), ("imbalanced", imbalanced)):
+            assign(self._numbers, name, self._numbers[name] - gone, changes)
+        for leader, count in leader_counts.items():
+            self._adjust_leader_count(leader, -count, changes)
+        for by_broker, going in (
+            (self._partitions_by_broker, old_brokers),
+            (self.rebalance_candidates, rebalance_candidates),
+        ):
+            for broker_id, those in going.items():
+                remove_all(by_broker[broker_id], those, changes)
+                if not by_broker[broker_id]:
+                    remove(by_broker, broker_id, changes)
+        for marks, marked in (
+            (self.leaderless, leaderless),
+            (self.reassigning, reassigning),
+            (self.with_elr, with_elr),
+        ):
+            remove_all(marks, marked, changes)
 
     def _update_candidates(
         self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.controller import Controller
@@ -11,6 +11,7 @@ from quorumd.controller.new_partitions import cordoned_brokers
 from quorumd.controller.partition import Partition, PartitionId, Replicas
 from quorumd.controller.partition_change import Election, PartitionChange, build_partition_change
 from quorumd.controller.partition_rules import rules_for
+from quorumd.controller.partitions_by_topic import by_topic
 from quorumd.controller.reassignment import cancel, original_replicas_of, start
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_partition_reassignments_response as altered
@@ -69,11 +70,24 @@ def plan_alter_partition_reassignments(
     return ControllerResult([record for record in records.values() if record is not None], response)
 
 
+def partitions_under_way(
+    controller: Controller, message: ListPartitionReassignmentsRequest, most: int
+) -> Iterator[dict[str, list[int]] | None] | None:
+    """What a request for all reassignments means, at most so many partitions at once, by topic. None if these are few
+    anyway."""
+    del message
+    ongoing = controller.image.index.reassigning
+    return by_topic(controller.image, ongoing, most) if len(ongoing) > most else None
+
+
 def plan_list_partition_reassignments(
-    controller: Controller, message: ListPartitionReassignmentsRequest, version: int
+    controller: Controller,
+    message: ListPartitionReassignmentsRequest,
+    version: int,
+    of_all: bool = False,
 ) -> ControllerResult:
-    """What is under way, of all partitions or of those named."""
-    del version
+    """What is under way, of all partitions or of those named. `of_all`: a part of all (`partitions_under_way`)."""
+    del version, of_all
     found: dict[str, list[listed.OngoingPartitionReassignment]] = {}
     for topic, number in _requested_partitions(controller, message):
         partition = topic.partitions.get(number)

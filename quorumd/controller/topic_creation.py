@@ -1,7 +1,12 @@
-"""CreateTopics (KIP-4, KIP-525): each topic by itself, all that can be made in one atomic batch."""
+"""CreateTopics (KIP-4, KIP-525): each topic by itself, all that can be made in one atomic batch.
+
+A topic comes whole, however large it is: what takes long is made ready in slices before (`preparation`).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage, ResourceType
@@ -16,12 +21,14 @@ from quorumd.controller.new_partitions import (
     TopicError,
     free_space_for,
     partition_records,
-    place_replicas,
+    placement_of,
     too_large,
     too_many_partitions,
     validate_assignment,
 )
 from quorumd.controller.partition import Replicas
+from quorumd.controller.preparation import Preparation, Wanted
+from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.topic_names import has_collision_chars, invalid_name_reason, normalized
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
@@ -57,17 +64,69 @@ class _NewTopic(NamedTuple):
         configs = sum(RECORD_FRAMING_BYTES + len(encode_record(config, 0)) for config in self.configs)
         return TOPIC_BYTES + configs + free_space_for(self.partitions, self.replication_factor)
 
+    def replicas_of(self, controller: Controller, topic_id: KafkaUuid) -> Callable[[int], Replicas]:
+        """Where each partition goes. Raises TopicError."""
+        if self.manual_replicas:
+            return self.manual_replicas.__getitem__
+        return placement_of(controller, topic_id, self.replication_factor).replicas_of
+
+
+def requested_partitions(controller: Controller, requested: CreatableTopic) -> int:
+    """How many partitions a topic is to have."""
+    if requested.assignments:
+        return len(requested.assignments)
+    default = controller.settings.num_partitions
+    return default if requested.num_partitions == USE_DEFAULT else max(0, requested.num_partitions)
+
+
+def total_requested_partitions(controller: Controller, message: CreateTopicsRequest) -> int:
+    """How many partitions the request would create."""
+    times = Counter(topic.name for topic in message.topics)
+    present = controller.image.topic_ids
+    return sum(
+        requested_partitions(controller, topic)
+        for topic in message.topics
+        if times[topic.name] == 1 and topic.name not in present
+    )
+
+
+def prepare_topic(controller: Controller, message: CreateTopicsRequest) -> Preparation:
+    """Make the partitions of the one topic in a request ready."""
+
+    def wanted() -> Wanted | None:
+        (outcome,) = _outcomes(controller, message).values()
+        if isinstance(outcome, TopicError) or message.validate_only:
+            return None
+        if (
+            outcome.partitions > MAX_PARTITIONS_PER_REQUEST
+            or outcome.estimated_bytes > controller.settings.max_batch_bytes
+        ):
+            return None
+        topic_id = controller.new_uuid()
+        try:
+            replicas_of = outcome.replicas_of(controller, topic_id)
+        except TopicError:
+            return None
+        return Wanted(topic_id, range(outcome.partitions), replicas_of)
+
+    return Preparation(controller, wanted)
+
 
 def plan_create_topics(
-    controller: Controller, message: CreateTopicsRequest, version: int
+    controller: Controller,
+    message: CreateTopicsRequest,
+    version: int,
+    total: int | None = None,
+    prepared: PreparedPartitions | None = None,
 ) -> ControllerResult:
-    """Make topics with their configs and partitions."""
+    """Make topics with their configs and partitions. `total`: `total_requested_partitions` of a request of which
+    this is a part; `prepared`: of its one topic."""
     del version
     outcomes = _outcomes(controller, message)
     estimated_bytes = sum(
         outcome.estimated_bytes for outcome in outcomes.values() if isinstance(outcome, _NewTopic)
     )
-    count = sum(outcome.partitions for outcome in outcomes.values() if isinstance(outcome, _NewTopic))
+    count = total_requested_partitions(controller, message) if total is None else total
     limit = controller.settings.max_batch_bytes
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
@@ -80,8 +139,11 @@ def plan_create_topics(
                 raise too_many_partitions(count)
             if estimated_bytes > limit:
                 raise too_large(estimated_bytes, limit)
-            topic_id = controller.new_uuid()
-            records += _records(controller, topic_id, outcome)
+            topic_id = controller.new_uuid() if prepared is None else prepared.topic_id
+            if message.validate_only:
+                outcome.replicas_of(controller, topic_id)
+            else:
+                records += _records(controller, topic_id, outcome, prepared)
             results.append(
                 _result(
                     controller.image,
@@ -92,7 +154,7 @@ def plan_create_topics(
             )
         except TopicError as error:
             results.append(CreatableTopicResult(name, ZERO_UUID, int(error.error), str(error)))
-    return ControllerResult(() if message.validate_only else records, CreateTopicsResponse(0, results))
+    return ControllerResult(records, CreateTopicsResponse(0, results), prepared if records else None)
 
 
 def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str, _NewTopic | TopicError]:
@@ -197,14 +259,18 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
     return [manual_replicas[number] for number in range(len(manual_replicas))]
 
 
-def _records(controller: Controller, topic_id: KafkaUuid, new: _NewTopic) -> list[Message]:
-    numbers = range(new.partitions)
-    replicas = new.manual_replicas or place_replicas(controller, topic_id, numbers, new.replication_factor)
-    return [
-        TopicRecord(new.name, topic_id),
-        *new.configs,
-        *partition_records(controller, topic_id, zip(numbers, replicas, strict=True)),
-    ]
+def _records(
+    controller: Controller, topic_id: KafkaUuid, new: _NewTopic, prepared: PreparedPartitions | None
+) -> list[Message]:
+    """Without those of the partitions that are prepared."""
+    records: list[Message] = [TopicRecord(new.name, topic_id), *new.configs]
+    if prepared is None:
+        replicas_of = new.replicas_of(controller, topic_id)
+        numbers = range(new.partitions)
+        records += partition_records(
+            controller, topic_id, ((number, replicas_of(number)) for number in numbers)
+        )
+    return records
 
 
 def _result(

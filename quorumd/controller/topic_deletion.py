@@ -11,7 +11,7 @@ from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.new_partitions import TopicError, too_large
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from quorumd.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
@@ -27,8 +27,8 @@ def plan_delete_topics(
 ) -> ControllerResult:
     """Remove topics, each by itself, all that can be in one atomic batch."""
     del version
-    named: list[TopicName] = [(name, ZERO_UUID) for name in message.topic_names]
-    named += [(topic.name, topic.topic_id) for topic in message.topics]
+    named = [as_named(each) for each in message.topic_names]
+    named += [as_named(each) for each in message.topics]
     mentions = _count_mentions(controller.image, named)
     estimated_bytes = len(named) * _REMOVAL_BYTES
     records: list[RemoveTopicRecord] = []
@@ -45,6 +45,17 @@ def plan_delete_topics(
         except TopicError as error:
             results.append(DeletableTopicResult(name, topic_id, int(error.error), str(error)))
     return ControllerResult(records, DeleteTopicsResponse(0, results))
+
+
+def as_named(requested: str | DeleteTopicState) -> TopicName:
+    """How a request names one of its topics."""
+    return (requested, ZERO_UUID) if isinstance(requested, str) else (requested.name, requested.topic_id)
+
+
+def named_topic(image: ClusterImage, requested: str | DeleteTopicState) -> Topic | None:
+    """The topic that is meant, None where there is none."""
+    name, topic_id = as_named(requested)
+    return image.topic_by_name(name) if name is not None else image.topics.get(topic_id)
 
 
 def _count_mentions(image: ClusterImage, named: list[TopicName]) -> dict[KafkaUuid, int]:

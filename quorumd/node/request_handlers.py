@@ -15,6 +15,7 @@ from quorumd.node.api.controller_table import CONTROLLER_APIS
 from quorumd.node.api.describe_node import NodeApis
 from quorumd.node.api.error_responses import FORWARDABLE, counted_error_responses
 from quorumd.node.api.forwarding import EnvelopeApis, Forwarder
+from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.api.topics import TopicApis
@@ -87,6 +88,10 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
         lambda outcome: context.step(ReadRequested(outcome)),
         forwarder.forward,
     )
+    scheduler = SliceScheduler(context.state_machine.when_readable, settings.slice_partitions)
+    large = LargeRequests(
+        context.controller.controller, responses, scheduler, settings.max_partitions_per_part
+    )
     configs = ConfigApis(
         settings.node_id,
         settings.static_configs,
@@ -96,8 +101,8 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
         context.statistics,
         context.controller.writer,
         responses,
+        large,
     )
-    scheduler = SliceScheduler(context.state_machine.when_readable, context.settings.slice_partitions)
     controller = ControllerApis(
         CONTROLLER_APIS,
         context.controller.controller,
@@ -106,9 +111,8 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
         context.controller.writer,
         responses,
         context.statistics,
-        scheduler,
+        large,
     )
-    envelopes = EnvelopeApis(role, router.route, FORWARDABLE, router.spoken, scheduler)
     when_committed = CommittedImage(context.state_machine, context.proposals).when_committed
     topics = TopicApis(context.state_machine, when_committed, scheduler)
     router.add(quorum.handlers())
@@ -117,10 +121,21 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
     router.add(_voter_requests(context, forwarder).handlers())
     router.add(context.discovery.handlers())
     router.add(NodeApis(context).handlers())
-    router.add([(ApiKey.ENVELOPE, envelopes.envelope)])
+    router.add([(ApiKey.ENVELOPE, _envelopes(context, router, scheduler).envelope)])
     router.add(topics.handlers())
     router.add(_cluster_requests(context, topics, when_committed, router).handlers())
     return quorum
+
+
+def _envelopes(context: NodeContext, router: RequestRouter, scheduler: SliceScheduler) -> EnvelopeApis:
+    return EnvelopeApis(
+        context.role,
+        router.route,
+        FORWARDABLE,
+        router.spoken,
+        scheduler,
+        context.settings.large_request_bytes,
+    )
 
 
 def _quorum_requests(context: NodeContext, forwarder: Forwarder) -> QuorumApis:

@@ -8,6 +8,8 @@ from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.node.readiness import MAX_LAG
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.raft.settings import RaftSettings
 
 MAINTENANCE_INTERVAL_MS = 5000.0
@@ -50,5 +52,9 @@ class NodeSettings:
     """`controller.quorum.auto.join.enable`: whether it requests a vote by itself (KIP-1186)."""
     slice_partitions: int = 400
     """How many partitions clients are told of in one turn of the loop: some milliseconds."""
+    max_partitions_per_part: int = MAX_PARTITIONS_PER_PART
+    """How many partitions of one request are changed in one turn of the loop, about: some milliseconds."""
+    large_request_bytes: int = LARGE_REQUEST
+    """Above this size requests are decoded in slices."""
     static_configs: tuple[tuple[str, str], ...] = ()
     """The properties of the file as given, for DescribeConfigs of this broker."""

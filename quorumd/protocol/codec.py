@@ -44,6 +44,17 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
         raise ValueError(f"{message.NAME} v{version}: {error}") from error
 
 
+def encode_in_steps(message: Message, version: int, out: bytearray) -> Generator[None, None, None]:
+    """As `encode_into`, with a step for each element of an array, for messages with ENCODE_IN_STEPS. What is in `out`
+    after this raised is to be thrown away."""
+    try:
+        yield from message.ENCODE_IN_STEPS[version](message, out)
+    except UnsupportedVersion as error:
+        raise UnsupportedVersion(f"{message.NAME} v{version} {error}") from None
+    except (struct.error, ValueError) as error:
+        raise ValueError(f"{message.NAME} v{version}: {error}") from error
+
+
 def decode(message_class: type[M], version: int, data: bytes, position: int = 0) -> M:
     """The message that fills `data` from `position` to its end.
 

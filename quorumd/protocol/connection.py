@@ -35,7 +35,14 @@ from quorumd.protocol.apis import (
     response_class,
     response_header_version,
 )
-from quorumd.protocol.codec import decode, decode_in_steps, decode_prefix, encode, encode_into
+from quorumd.protocol.codec import (
+    decode,
+    decode_in_steps,
+    decode_prefix,
+    encode,
+    encode_in_steps,
+    encode_into,
+)
 from quorumd.protocol.framing import SIZE, FrameReader
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -54,6 +61,7 @@ _REQUEST_START = Struct(">ihhih")
 """The size of the frame, and the same."""
 _RESPONSE_START = Struct(">ii")
 """The size of the frame, correlation id."""
+_CORRELATION_ID = Struct(">i")
 _ERROR_CODE = Struct(">h")
 
 _NO_TAGS = b"\x00"
@@ -195,6 +203,15 @@ def encode_response(request: Request, response: Message) -> bytes:
     out = bytearray()
     _write_response(request, response, out)
     return bytes(out[SIZE.size :])
+
+
+def encode_response_in_steps(request: Request, response: Message) -> Generator[None, None, bytes]:
+    """As `encode_response`, with a step for each element of an array, of a response with ENCODE_IN_STEPS."""
+    out = bytearray(_CORRELATION_ID.pack(request.correlation_id))
+    if _response_route(request.api_key, request.api_version)[1]:
+        out.append(0)
+    yield from encode_in_steps(response, request.api_version, out)
+    return bytes(out)
 
 
 def _write_response(request: Request, response: Message, out: bytearray) -> None:

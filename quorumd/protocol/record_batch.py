@@ -60,8 +60,10 @@ def _varint(value: int) -> bytes:
 
 _VARINTS = tuple(_varint(value) for value in range(_CACHED))
 _NULL_KEY = b"\x01"
-_BEFORE_VALUE = tuple(b"\x00\x00" + varint + _NULL_KEY for varint in _VARINTS)
+_BEFORE_VALUE = [b"\x00\x00" + varint + _NULL_KEY for varint in _VARINTS]
 """By offset delta: attributes 0, timestamp delta 0, the offset delta, key null."""
+_MOST_CACHED = 16 * 1024
+"""The table grows up to this number of records once a batch has more of them."""
 
 
 class BatchHeader:
@@ -171,11 +173,12 @@ def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequen
     The values are whole metadata record frames. Raises ValueError for no values: a batch is never empty.
     """
     parts = [_body_start(0, len(values), timestamp_ms)]
+    before_values = _before_values(len(values))
     for delta, value in enumerate(values):
         size = len(value)
         # The tables save two function calls a record; 16 leaves room for what stands around the value.
-        if size < _CACHED - 16 and delta < _CACHED:
-            before_value = _BEFORE_VALUE[delta]
+        if size < _CACHED - 16 and delta < _MOST_CACHED:
+            before_value = before_values[delta]
             value_size = _VARINTS[size]
             length = _VARINTS[len(before_value) + len(value_size) + size + 1]
             parts += (length, before_value, value_size, value, b"\x00")
@@ -201,6 +204,17 @@ def _body_start(attributes: int, count: int, timestamp_ms: int) -> bytes:
     if count == 0:
         raise ValueError("a batch needs at least one record")
     return _BODY_START.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+
+
+def _before_values(count: int) -> list[bytes]:
+    """What stands before the values of at least `count` records, or of _MOST_CACHED."""
+    known = _BEFORE_VALUE
+    if len(known) < min(count, _MOST_CACHED):
+        known += [
+            b"\x00\x00" + _varint(delta) + _NULL_KEY
+            for delta in range(len(known), min(2 * count, _MOST_CACHED))
+        ]
+    return known
 
 
 def _record_parts(delta: int, key: bytes, value: bytes) -> tuple[bytes, ...]:
@@ -376,9 +390,9 @@ def values(data: bytes, header: BatchHeader) -> list[bytes]:
     end = header.position + header.size
     position = header.position + HEADER_SIZE
     count = header.count
-    if count > _CACHED or header.attributes & COMPRESSION_MASK:
+    if count > _MOST_CACHED or header.attributes & COMPRESSION_MASK:
         return _values_slow_path(data, header)
-    for before_value in _BEFORE_VALUE[:count]:
+    for before_value in _before_values(count)[:count]:
         # Records as encode_batch makes them, one or two bytes a varint; all others take the long way.
         # Positions only grow, so that one comparison after the loop tells whether one reached over the end.
         try:

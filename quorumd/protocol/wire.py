@@ -28,8 +28,8 @@ class Message(MessageStruct):
     """Base of what has a version: requests, responses, headers and records. `codec` encodes and decodes them.
 
     API_KEY is None for headers and control records. FLEXIBLE_FROM is the first version with compact encoding
-    and tagged fields, None if there is none. DECODE_IN_STEPS is for requests that may be large: generators that yield
-    after each element of an array.
+    and tagged fields, None if there is none. DECODE_IN_STEPS is for requests that may be large, ENCODE_IN_STEPS for
+    responses that may be: generators that yield after each element of an array.
     """
 
     __slots__ = ()
@@ -40,6 +40,7 @@ class Message(MessageStruct):
     FLEXIBLE_FROM: ClassVar[int | None]
     ENCODE: ClassVar[Mapping[int, Callable[[Any, bytearray], None]]]
     DECODE: ClassVar[Mapping[int, Callable[[bytes, int], tuple[Any, int]]]]
+    ENCODE_IN_STEPS: ClassVar[Mapping[int, Callable[[Any, bytearray], Generator[None, None, None]]]] = {}
     DECODE_IN_STEPS: ClassVar[
         Mapping[int, Callable[[bytes, int], Generator[None, None, tuple[Any, int]]]]
     ] = {}

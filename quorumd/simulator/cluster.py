@@ -393,4 +393,6 @@ class Cluster:
             registers=options.registers,
             auto_join=options.auto_join,
             slice_partitions=2,
+            max_partitions_per_part=options.max_partitions_per_part,
+            large_request_bytes=options.large_request_bytes,
         )  # fmt: skip

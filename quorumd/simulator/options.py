@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk import DiskLatency
 from quorumd.simulator.environment.link_conditions import LinkConditions
@@ -110,6 +112,10 @@ class SimulationOptions:
     """A leader that wrote nothing for this long writes a NoOpRecord; 0 for never."""
     record_ms: float = 0.0
     """Processor time that a node needs for a record which it applies, encodes or loads; it does nothing else then."""
+    max_partitions_per_part: int = MAX_PARTITIONS_PER_PART
+    """About how many partitions of one request a leader changes at once."""
+    large_request_bytes: int = LARGE_REQUEST
+    """Above this size requests are decoded in steps."""
     features: FeatureOptions = field(default_factory=FeatureOptions)
     disk: DiskLatency = field(default_factory=DiskLatency)
     links: LinkConditions = field(default_factory=LinkConditions)

@@ -1,4 +1,7 @@
-"""Emits encode_vN: one function a version, nested structs inlined, runs of fixed-size fields in one pack."""
+"""Emits encode_vN: one function a version, nested structs inlined, runs of fixed-size fields in one pack.
+
+With `in_steps` the function is a generator that yields after each element of an array.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,12 @@ from messages.source import Needs, Source
 class Encoder:
     """The body of one message's encode function for one version."""
 
-    def __init__(self, message: MessageSchema, version: int, needs: Needs) -> None:
+    def __init__(self, message: MessageSchema, version: int, needs: Needs, in_steps: bool = False) -> None:
         self._message = message
         self._version = version
         self._flexible = message.flexible_in(version)
         self._needs = needs
+        self._in_steps = in_steps
         self._source = Source()
 
     def body(self) -> str:
@@ -123,6 +127,8 @@ class Encoder:
                 self._source.line(f"{self._writer(plain)}({out}, {element})")
             else:
                 self._struct(fields_of(field, self._message), element, out)
+            if self._in_steps:
+                self._source.line("yield")
 
     def _tags(self, fields: list[FieldSchema], owner: str, out: str) -> None:
         tagged = [field for field in fields if self._is_present(field) and field.tagged_in(self._version)]

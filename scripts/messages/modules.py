@@ -89,6 +89,10 @@ def _functions(message: MessageSchema, needs: Needs) -> list[str]:
         emitters.append(
             ("decode_in_steps", "buf: bytes, pos: int", f"Generator[None, None, {decoded}]", in_steps)
         )
+    if message.encoded_in_steps:
+        parameters = f"message: {message.name}, out: bytearray"
+        encoder = partial(Encoder, in_steps=True)
+        emitters.append(("encode_in_steps", parameters, "Generator[None, None, None]", encoder))
     tables = []
     for verb, parameters, result, emitter in emitters:
         first_with: dict[str, str] = {}

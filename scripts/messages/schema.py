@@ -130,6 +130,8 @@ class MessageSchema(_Model):
     flexible_versions: RangeOrNone
     decoded_in_steps: bool = False
     """Whether it is also decoded element by element: one message may have ten thousands of them."""
+    encoded_in_steps: bool = False
+    """The same of encoding."""
     common_structs: list[CommonStruct] = []
     fields: list[FieldSchema]
 

@@ -11,6 +11,7 @@ from quorumd.controller.partition import Partition, PartitionId, partition_recor
 from quorumd.ids import KafkaUuid
 from quorumd.node.api.controller import ControllerApi, ControllerApis
 from quorumd.node.api.controller_table import CONTROLLER_APIS
+from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
 from quorumd.node.sessions.server_session import Session
@@ -24,7 +25,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.wire import Message
-from tests.support.recording_session import RecordingSession, request_of
+from tests.support.recording_session import DecodingSession, RecordingSession, request_of
 from tests.support.scripted_role import ScriptedRole
 from tests.support.state_machines import state_machine_of
 
@@ -74,7 +75,7 @@ class ControllerWorld:
             writer,
             answers,
             self.statistics,
-            SliceScheduler(self.turns.append, 400),
+            LargeRequests(self.controller, answers, SliceScheduler(self.turns.append, 400)),
         )
         image = self.controller.image
         image.apply(FeatureLevelRecord("metadata.version", 25), [])
@@ -89,7 +90,7 @@ class ControllerWorld:
     ) -> RecordingSession:
         """The session, which keeps the answer."""
         assert message.API_KEY is not None
-        session = session or RecordingSession()
+        session = session or DecodingSession()
         version = APIS[message.API_KEY].max_version if version is None else version
         self.requests.handle(session, request_of(message, version))
         return session

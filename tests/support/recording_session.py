@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quorumd.node.api.forwarding import decode_response
 from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.wire import Message
 
@@ -43,6 +44,13 @@ class RecordingSession:
 
     def respond_encoded(self, request: Request, answer: bytes) -> None:
         self.answers.append(answer)
+
+
+class DecodingSession(RecordingSession):
+    """One that keeps answers which came encoded as the messages that they are."""
+
+    def respond_encoded(self, request: Request, answer: bytes) -> None:
+        self.answers.append(decode_response(request, answer))
 
 
 def request_of(

@@ -23,6 +23,7 @@ from quorumd.controller.effective_configs import (
     merge_layers,
 )
 from quorumd.errors import ErrorCode
+from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.sessions.router import Handler
@@ -59,6 +60,7 @@ class ConfigApis:
         statistics: NodeStatistics,
         writer: MetadataWriter,
         purgatory: ResponsePurgatory,
+        large: LargeRequests,
     ) -> None:
         self._own_name = str(node_id)
         self._static_configs = static_configs
@@ -68,6 +70,7 @@ class ConfigApis:
         self._statistics = statistics
         self._writer = writer
         self._purgatory = purgatory
+        self._large = large
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
         return (
@@ -98,6 +101,23 @@ class ConfigApis:
         )
 
     def _alter(
+        self,
+        session: Session,
+        request: Request,
+        plan: Callable[[Any, Resource, Any, bool, bool], list[ConfigRecord] | ApiError],
+        response_class: Callable[[int, list[Any]], Any],
+        resource_class: Callable[..., Any],
+    ) -> None:
+        def execute(session: Session, request: Request, options: dict[str, Any]) -> None:
+            del options
+            self._execute(session, request, plan, response_class, resource_class)
+
+        if self._role.is_active_controller:
+            self._large.handle(session, request, execute)
+        else:
+            self._purgatory.not_leader(session, request)
+
+    def _execute(
         self,
         session: Session,
         request: Request,
@@ -150,9 +170,18 @@ class ConfigApis:
     def describe_configs(self, session: Session, request: Request) -> None:
         purgatory = self._purgatory
         hook: ResponseHook | None = None if session.is_controller_client else self._add_static_configs
-        if not self._role.is_active_controller:
+
+        def execute(session: Session, request: Request, options: dict[str, Any]) -> None:
+            del options
+            self._execute_describe(session, request, hook)
+
+        if self._role.is_active_controller:
+            self._large.handle(session, request, execute, hook)
+        else:
             purgatory.not_leader(session, request, hook)
-            return
+
+    def _execute_describe(self, session: Session, request: Request, hook: ResponseHook | None) -> None:
+        purgatory = self._purgatory
 
         def on_read_confirmed(confirmed: bool) -> None:
             if not confirmed:

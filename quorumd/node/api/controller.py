@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode
+from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.api.response_errors import errors_in
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
-from quorumd.node.sessions.request_splitting import SplitRequestTask, split
 from quorumd.node.sessions.router import Handler
 from quorumd.node.sessions.server_session import Session
-from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 
 logger = logging.getLogger("quorumd.controller")
 
-Planner = Callable[[Controller, Any, int], ControllerResult]
-"""(controller, request message, its version) -> what is to be done and answered."""
+Planner = Callable[..., ControllerResult]
+"""(controller, request message, its version) -> what is to be done and answered. That of a request which is divided
+also takes the options of its parts."""
 
 
 class ControllerApi(NamedTuple):
@@ -64,7 +64,7 @@ class ControllerApis:
         writer: MetadataWriter,
         purgatory: ResponsePurgatory,
         statistics: NodeStatistics,
-        scheduler: SliceScheduler,
+        large: LargeRequests,
     ) -> None:
         self._apis = apis
         self._controller = controller
@@ -73,38 +73,19 @@ class ControllerApis:
         self._writer = writer
         self._purgatory = purgatory
         self._statistics = statistics
-        self._scheduler = scheduler
+        self._large = large
 
     def handlers(self) -> Iterable[tuple[int, Handler]]:
         return [(api_key, self.handle) for api_key in self._apis]
 
     def handle(self, session: Session, request: Request) -> None:
-        """Carry the request out: at once, or a large one in parts, while what comes behind it waits."""
-        parts = split(request)
-        if len(parts) == 1:
-            self._execute(session, request)
-            return
-        purgatory = self._purgatory
+        """Carry the request out, a large one in parts."""
+        if self._role.is_active_controller:
+            self._large.handle(session, request, self._execute)
+        else:
+            self._purgatory.not_leader(session, request)
 
-        def not_leader(no_effect: bool) -> None:
-            if no_effect:
-                purgatory.not_leader(session, request)
-            else:
-                purgatory.refuse(session, request, ErrorCode.NOT_CONTROLLER)
-
-        session.block(request)
-        self._scheduler.begin(
-            SplitRequestTask(
-                session,
-                request,
-                parts,
-                self._execute,
-                lambda response: session.respond(request, response),
-                not_leader,
-            )
-        )
-
-    def _execute(self, session: Session, request: Request) -> None:
+    def _execute(self, session: Session, request: Request, options: dict[str, Any]) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
         if not self._role.is_active_controller:
             purgatory.not_leader(session, request)
@@ -116,11 +97,11 @@ class ControllerApis:
             return
         if api.on_request is not None:
             api.on_request(self._controller, request.message)
-        plan = api.plan(self._controller, request.message, request.api_version)
+        plan = api.plan(self._controller, request.message, request.api_version, **options)
         response = plan.response
         for error in errors_in(response):
             self._statistics.count_error(request.api_key, error)
-        if not plan.records:
+        if not plan.records and plan.prepared is None:
             if api.needs_read_confirmation:
                 purgatory.respond_after_read(session, request, response)
             else:
@@ -131,7 +112,9 @@ class ControllerApis:
             writer.write_batches(plan.records, purgatory.on_commit_respond(session, request, response))
             if api.records_offset:
                 writer.flush_pending()
-        elif not writer.write_batch(plan.records, purgatory.on_commit_respond(session, request, response)):
+        elif not writer.write_batch(
+            plan.records, purgatory.on_commit_respond(session, request, response), plan.prepared
+        ):
             purgatory.refuse(session, request, api.too_large_error)
 
     def _is_in_order(self, session: Session, request: Request) -> bool:

@@ -217,12 +217,14 @@ class EnvelopeApis:
         forwardable: frozenset[int],
         spoken: VersionRanges,
         scheduler: SliceScheduler,
+        large_request_bytes: int = LARGE_REQUEST,
     ) -> None:
         self._role = role
         self._route = route
         self._forwardable = forwardable
         self._spoken = spoken
         self._scheduler = scheduler
+        self._large_request_bytes = large_request_bytes
 
     def envelope(self, session: Session, request: Request) -> None:
         message: Any = request.message
@@ -230,7 +232,7 @@ class EnvelopeApis:
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
             return
         try:
-            inner = read_request(message.request_data, self._spoken, LARGE_REQUEST)
+            inner = read_request(message.request_data, self._spoken, self._large_request_bytes)
         except (MalformedMessage, UnsupportedVersion):
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
             return

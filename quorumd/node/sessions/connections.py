@@ -25,6 +25,7 @@ class IncomingConnections:
         self.next_number = 0
         self._router = router
         self._max_request_bytes = settings.max_request_bytes
+        self._large_request_bytes = settings.large_request_bytes
         self._clock = clock
         self._statistics = statistics
         self._tick = tick
@@ -43,6 +44,7 @@ class IncomingConnections:
             self._scheduler,
             self._closed,
             self.next_number,
+            self._large_request_bytes,
         )
         self.next_number += 1
         self._sessions[session] = None

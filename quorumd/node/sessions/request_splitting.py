@@ -1,212 +1,322 @@
 """A large request to the controller is carried out in parts, so that none holds up the event loop for long.
 
 A part is a request of its own: it is planned and appended at once, all or none of it, and other work comes between
-two parts. Kafka's admin APIs promise no more: they are not transactional over topics and partitions. A topic is
-created whole, however many partitions it has.
+two parts. Kafka's admin APIs promise no more: every topic, partition or resource has its own result, and Kafka itself
+judges each by itself. What belongs together stays in one part: a topic with all its new partitions, and what one
+request names twice by name, since that is an error. Partitions that a request names twice in different parts are
+judged one after the other. What counts for the whole, like the limit of new partitions, is found out before the
+request is divided and handed to the planner of each part.
+
+What is written of a reassignment plan or of elections is the same as in one piece, but for what other requests do
+between two parts: each partition is planned against the image of its own moment. Where the leader is lost between two
+parts, what came before may have been done and the rest is not; the client is told NOT_CONTROLLER, as for a batch of
+which it is unknown whether it will be committed, and sends the request again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Final, NamedTuple
 
-from quorumd.node.sessions.server_session import Session
+from quorumd.controller.controller import Controller
+from quorumd.controller.elections import partitions_to_elect
+from quorumd.controller.partition_creation import prepare_growth, requested_growth, total_requested_growth
+from quorumd.controller.preparation import Preparation
+from quorumd.controller.reassignments import partitions_under_way
+from quorumd.controller.topic_creation import prepare_topic, requested_partitions, total_requested_partitions
+from quorumd.controller.topic_deletion import as_named, named_topic
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.elect_leaders_request import TopicPartitions
+from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsTopics
 from quorumd.protocol.wire import Message
 
 MAX_PARTITIONS_PER_PART = 250
 """How many partitions of one request are changed at once: some milliseconds of work."""
+_REMOVALS = 8
+"""Partitions of a topic that are removed while another work changes one."""
+_DESCRIPTION = 8
+"""Partitions that are changed while the configs of one resource are described."""
 
-Handler = Callable[[Session, Request], None]
-
-
-class SplitFields(NamedTuple):
-    """Which fields of a request and of its response list the topics, and in these the partitions; `partitions` is ""
-    where a topic is not divided."""
-
-    topics: str
-    response_topics: str
-    partitions: str = ""
-    response_partitions: str = ""
+Numbers = dict[str, list[int]]
 
 
-SPLIT_FIELDS: Final[dict[int, SplitFields]] = {
-    ApiKey.CREATE_TOPICS: SplitFields("topics", "topics"),
-    ApiKey.DELETE_TOPICS: SplitFields("topics", "responses"),
-    ApiKey.CREATE_PARTITIONS: SplitFields("topics", "results"),
-    ApiKey.ALTER_PARTITION: SplitFields("topics", "topics", "partitions", "partitions"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: SplitFields("topics", "responses", "partitions", "partitions"),
-    ApiKey.ELECT_LEADERS: SplitFields(
-        "topic_partitions", "replica_election_results", "partitions", "partition_result"
-    ),
-}
+class Division(NamedTuple):
+    """How requests of an API are divided.
+
+    `request_path`, `response_path`: the fields of a request and of its response that lead to what is divided, each a
+    list in the items of the one before. `cost`: of an item, in partitions; 1 if not given. `name`: items of one name
+    stay in one part. `total`: what the planner of each part is to know of the whole request. `prepare`: for a part
+    that is large by itself. `everything`: what a request means that names nothing: topics with numbers of partitions,
+    None now and then so that others have a turn; `topic`: how such a topic is written.
+    """
+
+    request_path: tuple[str, ...]
+    response_path: tuple[str, ...]
+    cost: Callable[[Controller, Any], int] | None = None
+    name: Callable[[Controller, Any], Hashable] | None = None
+    total: Callable[[Controller, Any], int] | None = None
+    prepare: Callable[[Controller, Any], Preparation] | None = None
+    everything: Callable[[Controller, Any, int], Iterator[Numbers | None] | None] | None = None
+    topic: Callable[[str, list[int]], Any] | None = None
 
 
 class RequestPart(NamedTuple):
-    """`continues`: whether its first topic is the last one of the part before."""
+    """`continued`: so many of the items that lead to its first one were begun in the part before. `options`: for its
+    planner."""
 
     message: Message
-    continues_topic: bool
+    continued: int = 0
+    options: dict[str, Any] = {}
+    prepare: Callable[[Controller, Any], Preparation] | None = None
 
 
-def split(request: Request, max_partitions: int = MAX_PARTITIONS_PER_PART) -> list[RequestPart]:
-    """The parts of a request, each with at most so many partitions or topics; only one for most requests."""
+def parts_of(
+    controller: Controller, request: Request, max_partitions: int
+) -> Iterator[RequestPart | None] | None:
+    """The parts of a request, each with about `max_partitions`; None for a request that is not large.
+
+    They are made one by one; None is yielded where another turn is due before the next one is found.
+    """
+    division = DIVISIONS.get(request.api_key)
+    if division is None:
+        return None
     message: Any = request.message
-    lists = SPLIT_FIELDS.get(request.api_key)
-    topics = None if lists is None else getattr(message, lists.topics)
-    if lists is None or not topics or _size(topics, lists.partitions) <= max_partitions:
-        return [RequestPart(message, False)]
-    parts: list[RequestPart] = []
-    for continues_topic, part in _groups(topics, lists.partitions, max_partitions):
-        part_message = copy(message)
-        setattr(part_message, lists.topics, part)
-        parts.append(RequestPart(part_message, continues_topic))
-    return parts
+    name = division.request_path[0]
+    items = getattr(message, name)
+    if items is None:
+        assert division.everything is not None
+        found = division.everything(controller, message, max_partitions)
+        return None if found is None else _of_everything(message, division, found)
+    if not items and request.api_key == ApiKey.DELETE_TOPICS:
+        name = "topic_names"
+        items = getattr(message, name)
+    if len(division.request_path) > 1:
+        if _size(items, division.request_path[1:], max_partitions) <= max_partitions:
+            return None
+        return _nested(message, division.request_path, items, max_partitions)
+    cost = division.cost
+    costs = [1] * len(items) if cost is None else [cost(controller, item) for item in items]
+    if sum(costs) <= max_partitions:
+        return None
+    return _listed(controller, message, division, name, list(zip(items, costs, strict=True)), max_partitions)
 
 
-def _size(topics: Sequence[Any], partitions: str) -> int:
-    return sum(max(1, len(getattr(topic, partitions))) for topic in topics) if partitions else len(topics)
+def _size(items: Sequence[Any], path: Sequence[str], enough: int) -> int:
+    """How many items there are at the end of the path; one that is empty counts as well."""
+    if not path:
+        return max(1, len(items))
+    size = 0
+    for item in items:
+        size += _size(getattr(item, path[0]), path[1:], enough)
+        if size > enough:
+            break
+    return size
 
 
-def _groups(topics: Sequence[Any], partitions: str, max_partitions: int) -> Iterator[tuple[bool, list[Any]]]:
-    """Topics with `most` partitions together at most, and whether the first one was begun in the group before."""
+def _listed(
+    controller: Controller,
+    message: Message,
+    division: Division,
+    field: str,
+    items: Sequence[tuple[Any, int]],
+    max_partitions: int,
+) -> Iterator[RequestPart]:
+    """Items that are not divided themselves."""
+    total = division.total
+    options = {} if total is None else {"total": total(controller, message)}
+    together: dict[Hashable, list[tuple[Any, int]]] = {}
+    for position, (item, cost) in enumerate(items):
+        name = division.name(controller, item) if division.name is not None else position
+        together.setdefault(name, []).append((item, cost))
     group: list[Any] = []
-    continues_topic, budget = False, max_partitions
-    for topic in topics:
-        pending = getattr(topic, partitions) if partitions else ()
-        consumed = 0
-        while True:
-            if budget <= 0:
-                yield continues_topic, group
-                group, continues_topic, budget = [], consumed > 0, max_partitions
-            chunk = pending[consumed : consumed + budget] if partitions else ()
-            if len(chunk) == len(pending):
-                group.append(topic)
-            else:
-                piece = copy(topic)
-                setattr(piece, partitions, chunk)
-                group.append(piece)
-            consumed += len(chunk)
-            budget -= max(1, len(chunk))
-            if consumed >= len(pending):
-                break
-    yield continues_topic, group
+    budget = max_partitions
+    for named in together.values():
+        cost = sum(each for _, each in named)
+        if group and cost > budget:
+            yield RequestPart(_with(message, field, group), 0, options)
+            group, budget = [], max_partitions
+        group += (item for item, _ in named)
+        budget -= cost
+        if budget < 0 and len(group) == 1:
+            yield RequestPart(_with(message, field, group), 0, options, division.prepare)
+            group, budget = [], max_partitions
+    if group:
+        yield RequestPart(_with(message, field, group), 0, options)
 
 
-def merge(lists: SplitFields, parts: Sequence[RequestPart], responses: Sequence[Message]) -> Message:
-    """The answer to the whole. An error that is for a whole part is that of all."""
+def _nested(
+    message: Message, path: Sequence[str], items: Sequence[Any], max_partitions: int
+) -> Iterator[RequestPart]:
+    """Items of items."""
+    group: list[tuple[Any, ...]] = []
+    before: tuple[Any, ...] = ()
+    for leaf in _leaves(items, path[1:]):
+        if len(group) == max_partitions:
+            yield RequestPart(_with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0]))
+            before, group = group[-1], []
+        group.append(leaf)
+    yield RequestPart(_with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0]))
+
+
+def _leaves(
+    items: Iterable[Any], path: Sequence[str], above: tuple[Any, ...] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Each item at the end of the path, or one on the way that is empty, behind those that it is in."""
+    for item in items:
+        inner = getattr(item, path[0]) if path else ()
+        if inner:
+            yield from _leaves(inner, path[1:], (*above, item))
+        else:
+            yield (*above, item)
+
+
+def _shared(before: tuple[Any, ...], first: tuple[Any, ...]) -> int:
+    """How many items both are in."""
+    count = 0
+    for one, other in zip(before[:-1], first[:-1], strict=False):
+        if one is not other:
+            break
+        count += 1
+    return count
+
+
+def _rebuilt(leaves: Sequence[tuple[Any, ...]], path: Sequence[str]) -> list[Any]:
+    """Items with these alone in them."""
+    whole: list[Any] = []
+    before: tuple[Any, ...] = ()
+    for leaf in leaves:
+        shared = _shared(before, leaf)
+        inner = whole
+        for depth, item in enumerate(leaf[:-1]):
+            if depth >= shared:
+                piece = copy(item)
+                setattr(piece, path[depth], [])
+                inner.append(piece)
+            inner = getattr(inner[-1], path[depth])
+        inner.append(leaf[-1])
+        before = leaf
+    return whole
+
+
+def _of_everything(
+    message: Message, division: Division, found: Iterator[Numbers | None]
+) -> Iterator[RequestPart | None]:
+    """Parts of a request that names nothing. There is one at least."""
+    assert division.topic is not None
+    options = {"of_all": True}
+    last = ""
+    for numbers in found:
+        if numbers is None:
+            yield None
+            continue
+        topics = [division.topic(name, those) for name, those in numbers.items()]
+        continued = 1 if last in list(numbers)[:1] else 0
+        last = list(numbers)[-1]
+        yield RequestPart(_with(message, division.request_path[0], topics), continued, options)
+    if not last:
+        yield RequestPart(_with(message, division.request_path[0], []), 0, options)
+
+
+def _with(message: Message, field: str, items: list[Any]) -> Message:
+    part = copy(message)
+    setattr(part, field, items)
+    return part
+
+
+def merge(division: Division, parts: Sequence[RequestPart], responses: Sequence[Message]) -> Message:
+    """The response to the whole, made of those to its parts. An error that is for a whole part is that of all."""
     for response in responses:
         if getattr(response, "error_code", 0):
             return response
     whole = copy(responses[0])
-    topics: list[Any] = []
+    path = division.response_path
+    items: list[Any] = []
     for part, response in zip(parts, responses, strict=True):
-        found = getattr(response, lists.response_topics)
-        if part.continues_topic:
-            before = copy(topics[-1])
-            partitions_field = lists.response_partitions
-            setattr(
-                before,
-                partitions_field,
-                getattr(before, partitions_field) + getattr(found[0], partitions_field),
-            )
-            topics[-1] = before
-            found = found[1:]
-        topics += found
-    setattr(whole, lists.response_topics, topics)
+        _join(items, getattr(response, path[0]), path[1:], part.continued)
+    setattr(whole, path[0], items)
     return whole
 
 
-class SplitRequestTask:
-    """Satisfies `sliced_work.Work`: a part a turn. `handle(session, request)` carries a part out.
-
-    `done(answer)` is called with the answer to the whole. `not_leader(no_effect)` instead if this node leads no
-    longer; `no_effect` where no part had an effect.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        request: Request,
-        parts: Sequence[RequestPart],
-        handle: Handler,
-        on_done: Callable[[Message], None],
-        not_leader: Callable[[bool], None],
-    ) -> None:
-        self.is_done = False
-        self._session = session
-        self._request = request
-        self._parts = parts
-        self._handle = handle
-        self._on_done = on_done
-        self._not_leader = not_leader
-        self._next = 0
-        self._responses: dict[int, Message] = {}
-
-    def advance(self, budget: int) -> int:
-        number = self._next
-        self._next += 1
-        if self._next == len(self._parts):
-            self.is_done = True
-        whole = self._request
-        part = Request(
-            whole.api_key,
-            whole.api_version,
-            whole.correlation_id,
-            whole.client_id,
-            self._parts[number].message,
-            b"",
-            0,
-        )
-        self._handle(_PartSession(self._session, self, number), part)
-        return budget
-
-    def on_part_response(self, number: int, response: Message) -> None:
-        self._responses[number] = response
-        if len(self._responses) == len(self._parts):
-            responses = [self._responses[each] for each in range(len(self._parts))]
-            self._on_done(merge(SPLIT_FIELDS[self._request.api_key], self._parts, responses))
-
-    def on_part_refused(self) -> None:
-        """This node leads no longer, and a part had no effect: the others are left."""
-        if self._next <= len(self._parts):
-            no_effect = self._next == 1
-            self.is_done = True
-            self._next = len(self._parts) + 1
-            self._not_leader(no_effect)
+def _join(items: list[Any], following: Sequence[Any], path: Sequence[str], continued: int) -> None:
+    """Add what follows to the items; the first one of it may be the rest of the last one."""
+    if continued and path and items and following and _are_one(items[-1], following[0], path[0]):
+        _join(getattr(items[-1], path[0]), getattr(following[0], path[0]), path[1:], continued - 1)
+        following = following[1:]
+    items += following
 
 
-class _PartSession:
-    """Where a part gets its answer. Satisfies `Session`."""
+def _are_one(item: Any, other: Any, but: str) -> bool:
+    """Whether both are the same apart from what is in them: a response need not contain everything."""
+    return all(name == but or getattr(item, name) == getattr(other, name) for name in item.__slots__)
 
-    is_controller_client = True
 
-    def __init__(self, outer: Session, whole: SplitRequestTask, number: int) -> None:
-        self.peer = outer.peer
-        self.number = outer.number
-        self.comes_from_broker = outer.comes_from_broker
-        self._outer = outer
-        self._task = whole
-        self._part = number
+def _resource(controller: Controller, requested: Any) -> Hashable:
+    del controller
+    return (requested.resource_type, requested.resource_name)
 
-    def respond(self, request: Request, message: Message) -> None:
-        del request
-        self._task.on_part_response(self._part, message)
 
-    def respond_immediately(self, request: Request, message: Message) -> None:
-        self.respond(request, message)
+def _topic_name(controller: Controller, requested: Any) -> Hashable:
+    del controller
+    name: str = requested.name
+    return name
 
-    def respond_encoded(self, request: Request, response: bytes) -> None:
-        raise AssertionError(f"{request!r} is a part, which is never forwarded")
 
-    def respond_not_leader(self, request: Request, message: Message) -> None:
-        del request, message
-        self._task.on_part_refused()
+_ALTERED: Final = Division(("resources",), ("responses",), lambda _, requested: 2, _resource)
 
-    def block(self, request: Request) -> None:
-        del request
+DIVISIONS: Final[dict[int, Division]] = {
+    ApiKey.CREATE_TOPICS: Division(
+        ("topics",),
+        ("topics",),
+        lambda controller, requested: 1 + requested_partitions(controller, requested),
+        _topic_name,
+        total_requested_partitions,
+        prepare_topic,
+    ),
+    ApiKey.DELETE_TOPICS: Division(
+        ("topics",),
+        ("responses",),
+        lambda controller, requested: 1 + _partitions_of(controller, requested) // _REMOVALS,
+        lambda controller, requested: _identity(controller, requested),
+    ),
+    ApiKey.CREATE_PARTITIONS: Division(
+        ("topics",),
+        ("results",),
+        lambda controller, requested: 1 + requested_growth(controller, requested),
+        _topic_name,
+        total_requested_growth,
+        prepare_growth,
+    ),
+    ApiKey.ALTER_CONFIGS: _ALTERED,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTERED,
+    ApiKey.DESCRIBE_CONFIGS: Division(("resources",), ("results",), lambda _, requested: _DESCRIPTION),
+    ApiKey.ALTER_PARTITION: Division(("topics", "partitions"), ("topics", "partitions")),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Division(("topics", "partitions"), ("responses", "partitions")),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Division(
+        ("topics", "partition_indexes"),
+        ("topics", "partitions"),
+        everything=partitions_under_way,
+        topic=ListPartitionReassignmentsTopics,
+    ),
+    ApiKey.ELECT_LEADERS: Division(
+        ("topic_partitions", "partitions"),
+        ("replica_election_results", "partition_result"),
+        everything=partitions_to_elect,
+        topic=TopicPartitions,
+    ),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Division(
+        ("directories", "topics", "partitions"), ("directories", "topics", "partitions")
+    ),
+}
 
-    def close(self) -> None:
-        self._outer.close()
+
+def _partitions_of(controller: Controller, requested: Any) -> int:
+    topic = named_topic(controller.image, requested)
+    return 0 if topic is None else len(topic.partitions)
+
+
+def _identity(controller: Controller, requested: Any) -> Hashable:
+    """A topic may be named by its name and by its id in one request."""
+    topic = named_topic(controller.image, requested)
+    return topic.id if topic is not None else as_named(requested)

@@ -72,12 +72,13 @@ class ServerSession:
         scheduler: SliceScheduler,
         on_closed: Callable[[ServerSession], None],
         number: int,
+        large_request_bytes: int = LARGE_REQUEST,
     ) -> None:
         self.number = number
         self.peer = "?"
         self.is_controller_client = False
         self._route = route
-        self._connection = ServerConnection(max_request_bytes, spoken, LARGE_REQUEST)
+        self._connection = ServerConnection(max_request_bytes, spoken, large_request_bytes)
         self._clock = clock
         self._statistics = statistics
         self._tick = tick

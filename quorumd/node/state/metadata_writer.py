@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from quorumd.controller.elections import UncleanElection, is_eligible_election, unclean_election
+from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.record_versions import encode_for_version
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.node.state.proposals import MAX_BATCH_BYTES, CommitCallback, Proposals
@@ -32,14 +33,17 @@ class MetadataWriter:
         self._on_unclean_elections = on_unclean_elections
         self.eligible_elections = 0
 
-    def write_batch(self, records: Sequence[Message], outcome: CommitCallback) -> bool:
-        """Apply the records to the image and append them together. False, with nothing done, if they are too large
-        for one batch."""
+    def write_batch(
+        self, records: Sequence[Message], outcome: CommitCallback, prepared: PreparedPartitions | None = None
+    ) -> bool:
+        """Apply the records to the image and append them together, and behind them those of the partitions that are
+        prepared. False, with nothing done, if they are too large for one batch."""
         level = self._state_machine.image.metadata_version
         values = [encode_for_version(record, level) for record in records]
-        if size_of_records(values) > MAX_BATCH_BYTES:
+        room = size_of_records(values) + (size_of_records(prepared.frames) if prepared is not None else 0)
+        if room > MAX_BATCH_BYTES:
             return False
-        self.propose(records, values, outcome)
+        self.propose(records, values, outcome, prepared)
         return True
 
     def write_batches(self, records: Sequence[Message], outcome: CommitCallback) -> None:
@@ -71,8 +75,15 @@ class MetadataWriter:
         otherwise."""
         self._proposals.append_pending()
 
-    def propose(self, records: Sequence[Message], frames: Sequence[bytes], outcome: CommitCallback) -> None:
-        """Apply the records to the image and append their frames, which fit into one batch."""
+    def propose(
+        self,
+        records: Sequence[Message],
+        frames: Sequence[bytes],
+        outcome: CommitCallback,
+        prepared: PreparedPartitions | None = None,
+    ) -> None:
+        """Apply the records to the image and append their frames, which fit into one batch with those that are
+        prepared."""
         image = self._state_machine.image
         apply = self._state_machine.apply
         changes: list[UndoEntry] = []
@@ -85,6 +96,9 @@ class MetadataWriter:
                     unclean.append(election)
                 eligible += is_eligible_election(image, record)
             apply(record, changes, frame)
+        if prepared is not None:
+            self._state_machine.add_prepared(prepared, changes)
+            frames = [*frames, *prepared.frames]
         if unclean or eligible:
             outcome = self._with_election_report(unclean, eligible, outcome)
         self._proposals.propose(frames, changes, outcome)

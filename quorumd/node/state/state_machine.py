@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, StorageError, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
@@ -177,6 +178,11 @@ class StateMachine:
         """A leader is about to propose this record; note in `changes` how to take it back."""
         self.image.apply(record, changes, frame)
         self._clock.charge(1)
+
+    def add_prepared(self, prepared: PreparedPartitions, changes: list[UndoEntry]) -> None:
+        """As `apply` of their records one by one."""
+        self.image.add_prepared(prepared, changes)
+        self._clock.charge(len(prepared.frames))
 
     def appended(self, end_offset: int) -> None:
         """The leader appended records that its image holds already; before it is ready only such without state, to

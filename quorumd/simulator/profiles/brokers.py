@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.profiles.profile import Profile
 
 BROKER_PROFILES: tuple[Profile, ...] = (
@@ -116,6 +117,8 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         broker_session_ms=(300.0, 1000.0),
         admin_ms=(100.0, 600.0),
         max_partitions_per_step=(1, 1, 2, 3),
+        max_partitions_per_part=(1, 1, 2, 3),
+        large_request_bytes=(0, 0, 100, LARGE_REQUEST),
     ),
     Profile(
         "balance",

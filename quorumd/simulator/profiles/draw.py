@@ -35,6 +35,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     drawn = PROFILES[profile]
     options = _Sampler(streams.stream("options")).options(drawn)
     options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
+    options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
     # Nobody else could tell a sole voter that there is no existing quorum, and a stock voter says nothing of itself.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
@@ -123,6 +124,14 @@ class _Sampler:
                 cordon_ms=self._log_uniform_or_zero(profile.cordon_ms, profile.balance_share),
                 log_directories=self._random.choice(profile.log_directories),
             ),
+        )
+
+    def with_parts(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """From a stream of its own, too: what is decoded in steps and carried out in parts."""
+        return replace(
+            options,
+            max_partitions_per_part=self._random.choice(profile.max_partitions_per_part),
+            large_request_bytes=self._random.choice(profile.large_request_bytes),
         )
 
     def _log_uniform_or_zero(self, range_ms: Range | None, share: float) -> float:

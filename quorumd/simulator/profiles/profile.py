@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.options import BROKER_FAULT_NAMES, FAULT_NAMES
 
 Range = tuple[float, float]
@@ -71,6 +73,8 @@ class Profile:
     """How many sessions a broker waits for the controller's answer."""
     admin_ms: Range = (100.0, 1500.0)
     max_partitions_per_step: tuple[int, ...] = (10_000,)
+    max_partitions_per_part: tuple[int, ...] = (MAX_PARTITIONS_PER_PART,)
+    large_request_bytes: tuple[int, ...] = (LARGE_REQUEST,)
     racks: tuple[int, ...] = (0, 0, 2, 3)
     """How many brokers are in, 0 for brokers without."""
     only_topics: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.profiles.profile import Profile
 
 _DISK_FAULTS = ("power loss", "power loss in a disk call", "disk stall", "disk full", "failed sync")
@@ -273,6 +274,8 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
         safety_ms=(5e3, 10e3),
         short_share=0.0,
         election_timeout_ms=(100.0, 300.0),
+        max_partitions_per_part=(1, 2),
+        large_request_bytes=(0, 100, LARGE_REQUEST),
     ),
     Profile(
         "clocks",

@@ -7,7 +7,7 @@ from quorumd.controller.new_partitions import (
     TOPIC_BYTES,
     free_space_for,
     partition_records,
-    place_replicas,
+    placement_of,
 )
 from quorumd.controller.record_versions import record_version
 from quorumd.ids import ZERO_UUID
@@ -20,8 +20,9 @@ from tests.support.topic_harness import TopicWorld, a_broker
 def test_the_room_that_is_reckoned_with_is_enough_and_not_much_more(replication_factor: int) -> None:
     world = TopicWorld(tuple(a_broker(number) for number in range(1, replication_factor + 1)))
     numbers = range(1000)
-    replicas = place_replicas(world.controller, ZERO_UUID, numbers, replication_factor)
-    records = partition_records(world.controller, ZERO_UUID, zip(numbers, replicas, strict=True))
+    placement = placement_of(world.controller, ZERO_UUID, replication_factor)
+    place_replicas = ((number, placement.replicas_of(number)) for number in numbers)
+    records = partition_records(world.controller, ZERO_UUID, place_replicas)
     needed = sum(RECORD_FRAMING_BYTES + len(encode_record(r, record_version(r, 25))) for r in records)
     assert needed <= free_space_for(1000, replication_factor) <= needed * 1.15
 

@@ -12,8 +12,11 @@ from quorumd.controller.partition import Partition, PartitionId, partition_recor
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.node.api.configs import ConfigApis
+from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.node.sessions.server_session import Session
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.state import metadata_writer
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.state.proposals import Proposals
@@ -28,7 +31,7 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
-from tests.support.recording_session import RecordingSession, request_of
+from tests.support.recording_session import DecodingSession, RecordingSession, request_of
 from tests.support.scripted_role import ScriptedRole
 from tests.support.state_machines import state_machine_of
 
@@ -61,6 +64,8 @@ class World:
             ControllerSettings(), lambda: "cluster", lambda: 0.0, lambda: 0, lambda: ZERO_UUID
         )
         self.controller.image = self.machine.image
+        answers = ResponsePurgatory(self.statistics, self.proposals, self.reads.append, self._forward)
+        self.turns: list[Callable[[], None]] = []
         self.configs = ConfigApis(
             1,
             (("broker.id", "1"), ("log.dirs", "/data")),
@@ -69,7 +74,8 @@ class World:
             self.controller,
             self.statistics,
             MetadataWriter(lambda: self.has_room, machine, self.proposals, lambda elections: None),
-            ResponsePurgatory(self.statistics, self.proposals, self.reads.append, self._forward),
+            answers,
+            LargeRequests(self.controller, answers, SliceScheduler(self.turns.append, 400)),
         )
 
     def commit(self) -> None:
@@ -469,3 +475,26 @@ def test_a_topic_is_described_with_all_that_holds_for_it(with_topic: World) -> N
 def test_only_the_configs_that_are_asked_for_are_described(with_topic: World) -> None:
     keys = ["min.insync.replicas", "no.such.config"]
     assert with_topic.read(TOPIC, "t", keys=keys) == [("min.insync.replicas", "2", 1)]
+
+
+def finish(world: World, session: RecordingSession) -> Any:
+    """The response to a large request."""
+    for _ in range(4):
+        while world.turns:
+            world.turns.pop(0)()
+        world.commit()
+        world.confirm()
+    return session.answers[0]
+
+
+def test_many_resources_are_altered_and_described_in_parts(world: World) -> None:
+    names = [f"m{number}" for number in range(2 * MAX_PARTITIONS_PER_PART)]
+    changes = [(16, name, [("interval.ms", 0, "1000")]) for name in [*names, names[0]]]
+    answer = finish(world, world.alter(*changes, session=DecodingSession()))
+    assert len(world.batches) > 2
+    assert sum(len(batch) for batch in world.batches) == len(names) - 1
+    found = {each.resource_name: each.error_code for each in answer.responses}
+    assert found == dict.fromkeys(names, 0) | {names[0]: ErrorCode.INVALID_REQUEST}
+    session = world.describe(*((16, name) for name in names), session=DecodingSession())
+    assert len(world.reads) == 1, "others come between"
+    assert [each.resource_name for each in finish(world, session).results] == names

@@ -6,14 +6,22 @@ from typing import Any
 
 import pytest
 
+from quorumd.controller.controller import Controller
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART, SPLIT_FIELDS, merge, split
+from quorumd.ids import KafkaUuid
+from quorumd.node.sessions import request_splitting
+from quorumd.node.sessions.request_splitting import DIVISIONS, MAX_PARTITIONS_PER_PART, RequestPart, merge
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages import alter_partition_reassignments_request as wire
 from quorumd.protocol.messages import alter_partition_reassignments_response as answered
+from quorumd.protocol.messages import assign_replicas_to_dirs_request, assign_replicas_to_dirs_response
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
+from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from quorumd.protocol.wire import Message
 from tests.support.controller_harness import TOPIC_ID, ControllerWorld
 from tests.support.recording_session import RecordingSession, request_of
 
@@ -42,7 +50,17 @@ def answer_to(message: Any) -> answered.AlterPartitionReassignmentsResponse:
     return answered.AlterPartitionReassignmentsResponse(responses=topics)
 
 
-@pytest.mark.parametrize("max_partitions", [1, 2, 3, 4, 5, 100])
+def parts_of(
+    message: Any, version: int, max_partitions: int, controller: Controller | None = None
+) -> list[RequestPart]:
+    """Those of a request that is too large."""
+    controller = controller or ControllerWorld().controller
+    parts = request_splitting.parts_of(controller, request_of(message, version), max_partitions)
+    assert parts is not None
+    return [part for part in parts if part is not None]
+
+
+@pytest.mark.parametrize("max_partitions", [1, 2, 3, 4, 5, 7])
 @pytest.mark.parametrize(
     "topics", [[("a", 9)], [("a", 3), ("b", 0), ("c", 5)], [("a", 4), ("b", 4)]], ids=str
 )
@@ -50,22 +68,69 @@ def test_parts_hold_every_partition_once_and_their_answers_make_the_whole(
     topics: list[tuple[str, int]], max_partitions: int
 ) -> None:
     message = reassignment(*topics)
-    request = request_of(message, 1)
-    parts = split(request, max_partitions)
+    parts = parts_of(message, 1, max_partitions)
     for part in parts:
         found: Any = part.message
-        assert (
-            sum(max(1, len(topic.partitions)) for topic in found.topics) <= max_partitions or len(parts) == 1
-        )
+        assert sum(max(1, len(topic.partitions)) for topic in found.topics) <= max_partitions
     answers = [answer_to(part.message) for part in parts]
-    assert merge(SPLIT_FIELDS[request.api_key], parts, answers) == answer_to(message)
+    division = DIVISIONS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
+    assert merge(division, parts, answers) == answer_to(message)
+
+
+@pytest.mark.parametrize("max_partitions", range(1, 12))
+def test_parts_of_lists_in_lists_make_the_whole(max_partitions: int) -> None:
+    wire = assign_replicas_to_dirs_request
+    directories = [
+        wire.DirectoryData(
+            KafkaUuid(bytes([number]) * 16),
+            [
+                wire.TopicData(TOPIC_ID, [wire.PartitionData(index) for index in range(size)])
+                for size in sizes
+            ],
+        )
+        for number, sizes in enumerate([[5, 3], [], [1, 0, 4]])
+    ]
+    message = wire.AssignReplicasToDirsRequest(BROKER, 7, directories)
+    parts = parts_of(message, 0, max_partitions)
+    answers: list[Message] = []
+    for part in parts:
+        found: Any = part.message
+        mirrored: Any = decode(wire.AssignReplicasToDirsRequest, 0, encode(found, 0)).directories
+        answers.append(assign_replicas_to_dirs_response.AssignReplicasToDirsResponse(directories=mirrored))
+        assert (
+            sum(len(topic.partitions) for each in found.directories for topic in each.topics)
+            <= max_partitions
+        )
+    whole: Any = merge(DIVISIONS[ApiKey.ASSIGN_REPLICAS_TO_DIRS], parts, answers)
+    assert whole.directories == directories
+
+
+def test_a_small_request_is_not_divided() -> None:
+    controller = ControllerWorld().controller
+    request = request_of(reassignment(("a", 4)), 1)
+    assert request_splitting.parts_of(controller, request, 4) is None
+    assert request_splitting.parts_of(controller, request, 3) is not None
 
 
 def test_a_part_that_is_refused_as_a_whole_is_the_answer() -> None:
-    request = request_of(reassignment(("a", 4)), 1)
-    parts = split(request, 2)
+    parts = parts_of(reassignment(("a", 4)), 1, 2)
     refused = answered.AlterPartitionReassignmentsResponse(error_code=int(ErrorCode.NOT_CONTROLLER))
-    assert merge(SPLIT_FIELDS[request.api_key], parts, [answer_to(parts[0].message), refused]) == refused
+    division = DIVISIONS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
+    assert merge(division, parts, [answer_to(parts[0].message), refused]) == refused
+
+
+def test_a_topic_that_is_named_twice_is_in_one_part_however_far_apart() -> None:
+    names = [f"t{number}" for number in range(8)]
+    pending = [CreatableTopic(name, 1, 1) for name in [*names, "t0"]]
+    parts = parts_of(CreateTopicsRequest(pending), 7, 4)
+    found: list[Any] = [part.message for part in parts]
+    assert [[topic.name for topic in each.topics] for each in found] == [
+        ["t0", "t0"],
+        ["t1", "t2"],
+        ["t3", "t4"],
+        ["t5", "t6"],
+        ["t7"],
+    ]
 
 
 @pytest.fixture
@@ -102,6 +167,7 @@ def test_a_large_request_changes_few_partitions_a_turn_and_has_one_answer(world:
     assert [len(batch) for batch in world.batches] == [MAX_PARTITIONS_PER_PART] * 3 + [1]
     assert session.answers == []
     world.commit()
+    take_turns(world)
     (answer,) = session.answers
     (topic,) = answer.topics
     assert [each.partition_index for each in topic.partitions] == list(range(COUNT))
@@ -121,6 +187,7 @@ def test_other_requests_are_planned_between_two_parts(world: ControllerWorld) ->
     ]
     world.commit()
     world.confirm()
+    take_turns(world)
     (topic,) = session.answers[0].topics
     assert topic.partitions[-1].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert {each.error_code for each in topic.partitions[:-1]} == {0}

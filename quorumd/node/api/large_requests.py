@@ -1,0 +1,187 @@
+"""Large requests to the controller, a part a turn (see `request_splitting`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from quorumd.controller.controller import Controller
+from quorumd.controller.preparation import Preparation
+from quorumd.errors import ErrorCode
+from quorumd.node.api.forwarding import READ_ONLY_APIS
+from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
+from quorumd.node.sessions.encoding_task import EncodingTask
+from quorumd.node.sessions.request_splitting import (
+    DIVISIONS,
+    MAX_PARTITIONS_PER_PART,
+    RequestPart,
+    merge,
+    parts_of,
+)
+from quorumd.node.sessions.server_session import Session
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.protocol.connection import Request
+from quorumd.protocol.wire import Message
+
+ExecutePart = Callable[[Session, Request, dict[str, Any]], None]
+"""(session, request, options for its planner)"""
+
+
+class LargeRequests:
+    """Divides requests that are large. `scheduler` executes their parts, of about `max_partitions` each."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        purgatory: ResponsePurgatory,
+        scheduler: SliceScheduler,
+        max_partitions: int = MAX_PARTITIONS_PER_PART,
+    ) -> None:
+        self.scheduler = scheduler
+        self.max_partitions = max_partitions
+        self._controller = controller
+        self._purgatory = purgatory
+
+    def handle(
+        self, session: Session, request: Request, execute: ExecutePart, hook: ResponseHook | None = None
+    ) -> None:
+        """Carry the request out: at once, or a large one in parts, while what comes behind it waits. `hook`: of a
+        request that only reads."""
+        parts = parts_of(self._controller, request, self.max_partitions)
+        if parts is None:
+            execute(session, request, {})
+            return
+        purgatory = self._purgatory
+
+        def not_leader(no_effect: bool) -> None:
+            if no_effect or request.api_key in READ_ONLY_APIS:
+                purgatory.not_leader(session, request, hook)
+            else:
+                purgatory.refuse(session, request, ErrorCode.NOT_CONTROLLER)
+
+        session.block(request)
+        self.scheduler.begin(
+            SplitRequestTask(session, request, parts, self, self._controller, execute, not_leader)
+        )
+
+
+class SplitRequestTask:
+    """Satisfies `SlicedTask`: a part a turn.
+
+    The answer to the whole is given once all parts have theirs. `not_leader(no_effect)` is called instead if this
+    node leads no longer; `no_effect` where no part had an effect.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        request: Request,
+        parts: Iterator[RequestPart | None],
+        requests: LargeRequests,
+        controller: Controller,
+        execute: ExecutePart,
+        not_leader: Callable[[bool], None],
+    ) -> None:
+        self.is_done = False
+        self._session = session
+        self._request = request
+        self._coming = parts
+        self._requests = requests
+        self._controller = controller
+        self._execute = execute
+        self._not_leader = not_leader
+        self._parts: list[RequestPart] = []
+        """Those that were begun."""
+        self._responses: dict[int, Message] = {}
+        self._preparation: Preparation | None = None
+        """Of the last of these."""
+        self._is_refused = False
+
+    def advance(self, budget: int) -> int:
+        if self._preparation is None:
+            try:
+                part = next(self._coming)
+            except StopIteration:
+                self.is_done = True
+                self._respond_if_whole()
+                return 1
+            if part is None:
+                return budget
+            self._parts.append(part)
+            if part.prepare is not None:
+                self._preparation = part.prepare(self._controller, part.message)
+                return budget
+            self._execute_part(part.options)
+        else:
+            self._preparation.advance(self._requests.max_partitions)
+            if self._preparation.is_done:
+                options = {**self._parts[-1].options, "prepared": self._preparation.result()}
+                self._preparation = None
+                self._execute_part(options)
+        return budget
+
+    def _execute_part(self, options: dict[str, Any]) -> None:
+        whole, number = self._request, len(self._parts) - 1
+        part = Request(
+            whole.api_key,
+            whole.api_version,
+            whole.correlation_id,
+            whole.client_id,
+            self._parts[number].message,
+            b"",
+            0,
+        )
+        self._execute(_PartSession(self._session, self, number), part, options)
+
+    def part_responded(self, number: int, response: Message) -> None:
+        self._responses[number] = response
+        self._respond_if_whole()
+
+    def _respond_if_whole(self) -> None:
+        if not self.is_done or self._is_refused or len(self._responses) < len(self._parts):
+            return
+        request = self._request
+        responses = [self._responses[number] for number in range(len(self._parts))]
+        response = merge(DIVISIONS[request.api_key], self._parts, responses)
+        self._requests.scheduler.begin(EncodingTask(self._session, request, response))
+
+    def part_refused(self) -> None:
+        """This node leads no longer, and a part had no effect: the others are left."""
+        if not self._is_refused:
+            self._is_refused = self.is_done = True
+            self._coming = iter(())
+            self._not_leader(len(self._parts) == 1)
+
+
+class _PartSession:
+    """Where a part gets its answer. Satisfies `Session`."""
+
+    is_controller_client = True
+
+    def __init__(self, outer: Session, whole: SplitRequestTask, number: int) -> None:
+        self.peer = outer.peer
+        self.number = outer.number
+        self.comes_from_broker = outer.comes_from_broker
+        self._outer = outer
+        self._whole = whole
+        self._part = number
+
+    def respond(self, request: Request, message: Message) -> None:
+        del request
+        self._whole.part_responded(self._part, message)
+
+    def respond_immediately(self, request: Request, message: Message) -> None:
+        self.respond(request, message)
+
+    def respond_encoded(self, request: Request, response: bytes) -> None:
+        raise AssertionError(f"{request!r} is a part, which is never forwarded")
+
+    def respond_not_leader(self, request: Request, message: Message) -> None:
+        del request, message
+        self._whole.part_refused()
+
+    def block(self, request: Request) -> None:
+        del request
+
+    def close(self) -> None:
+        self._outer.close()
