@@ -1,4 +1,4 @@
-"""Small files that are replaced as a whole: a crash leaves the old content or the new one."""
+"""Small files that are replaced atomically: a crash leaves either the old or the new content."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _TEMPORARY = ".tmp"
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether an operation failed for want of room, or of quota."""
+    """Whether an operation failed because the disk or the quota is full."""
     return error.errno in (ENOSPC, EDQUOT)
 
 
 def parent_folder(path: str) -> str:
-    """The folder that a path is in."""
+    """The parent folder of a path."""
     folder, slash, _ = path.rpartition("/")
     return folder or (slash or ".")
 
 
 def write_atomically(disk: Disk, path: str, data: bytes) -> None:
-    """Replace the file by `data`, durably: write beside it, sync, rename, sync the folder. Blocks.
+    """Durably replace the file's content: write a temporary file, sync, rename, sync the folder. Blocks.
 
-    Raises DiskFull or StorageError with the old content in place; FlushFailed when a flush failed, and says
-    whether the old content is in place or it is not known which of the two a crash would leave.
+    Raises DiskFull or StorageError with the old content in place. Raises FlushFailed if a sync failed; its message
+    says whether the old content is in place or a crash could leave either.
     """
     temporary = path + _TEMPORARY
     try:
         file = disk.open(temporary, create=True)
         try:
-            # Cut after writing, not before: blocks kept by `reserve_spare` must not be given back first.
+            # Truncate after writing, so that the blocks from `reserve_spare` are used, not freed.
             file.write_at(0, data)
             file.truncate(len(data))
             _sync(file, path)
@@ -42,7 +42,7 @@ def write_atomically(disk: Disk, path: str, data: bytes) -> None:
         disk.rename(temporary, path)
     except OSError as cause:
         if is_disk_full(cause):
-            raise DiskFull(f"{path} was not written: {cause}; make room on the disk") from cause
+            raise DiskFull(f"{path} was not written: {cause}; free space on the disk") from cause
         raise StorageError(f"{path} was not written: {cause}; its old content is in place") from cause
     try:
         disk.sync_directory(parent_folder(path))
@@ -63,10 +63,7 @@ def _sync(file: File, path: str) -> None:
 
 
 def reserve_spare(disk: Disk, path: str) -> None:
-    """Keep blocks beside the file, so that its next `write_atomically` of up to SPARE_BYTES needs no room.
-
-    Best effort: without room there is no spare.
-    """
+    """Reserve blocks, so that the next `write_atomically` of up to SPARE_BYTES works on a full disk. Best effort."""
     try:
         file = disk.open(path + _TEMPORARY, create=True)
         try:
@@ -78,19 +75,19 @@ def reserve_spare(disk: Disk, path: str) -> None:
 
 
 def read_small_file(disk: Disk, path: str) -> bytes | None:
-    """As `read_whole`. Raises CorruptLog for a file of more than MAX_SMALL_FILE_BYTES, before anybody parses that."""
+    """Like `read_whole`, but raises CorruptLog for a file of more than MAX_SMALL_FILE_BYTES."""
     data = read_whole(disk, path, MAX_SMALL_FILE_BYTES + 1)
     if data is not None and len(data) > MAX_SMALL_FILE_BYTES:
         raise CorruptLog(
-            f"{path} has more than {MAX_SMALL_FILE_BYTES} bytes, a hundred times what it can have; restore the file"
+            f"{path} has more than {MAX_SMALL_FILE_BYTES} bytes, the limit for such a file; restore the file"
         )
     return data
 
 
 def read_whole(disk: Disk, path: str, limit: int | None = None) -> bytes | None:
-    """The content of a file, or its first `limit` bytes; None if there is none.
+    """The content of a file, or its first `limit` bytes; None if it does not exist.
 
-    Raises StorageError when it cannot be read.
+    Raises StorageError if it cannot be read.
     """
     try:
         file = disk.open(path)

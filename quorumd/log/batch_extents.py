@@ -1,6 +1,6 @@
-"""Steps from batch to batch by the few header fields that finding and cutting needs, and nothing else.
+"""Iterate over batches by the few header fields needed to find a batch or a boundary.
 
-Serving a fetch walks over every batch in it, so no `BatchHeader` is made here. The bytes are the log's own.
+Serving a fetch visits every batch in it, so this creates no `BatchHeader`. The bytes come from the local log.
 """
 
 from __future__ import annotations
@@ -11,28 +11,30 @@ from quorumd.errors import CorruptLog
 from quorumd.protocol.record_batch import HEADER_SIZE
 
 _EXTENT = Struct(">qi11xi")
-"""Base offset, length of what follows the length, (epoch, magic, CRC, attributes), last offset delta."""
+"""Base offset, batch length, (epoch, magic, CRC, attributes), last offset delta."""
 _LENGTH_PREFIX_BYTES = 12
 EXTENT_SIZE = _EXTENT.size
-"""Bytes of a batch that must be there for `extent`."""
+"""Number of leading bytes of a batch that `extent` reads."""
 
 
 def extent(data: bytes, position: int) -> tuple[int, int, int]:
-    """(base offset, end offset, size in bytes) of the batch at `position`; EXTENT_SIZE bytes of it are there.
+    """(base offset, end offset, size in bytes) of the batch at `position`, of which EXTENT_SIZE bytes are in `data`.
 
-    Raises CorruptLog if no batch can have such a header.
+    Raises CorruptLog for an invalid header.
     """
     base_offset, length, last_offset_delta = _EXTENT.unpack_from(data, position)
     size = length + _LENGTH_PREFIX_BYTES
     if size < HEADER_SIZE or base_offset < 0 or last_offset_delta < 0:
-        raise CorruptLog(f"no batch has {size} bytes, base offset {base_offset} and {last_offset_delta} more")
+        raise CorruptLog(
+            f"invalid batch header: size {size}, base offset {base_offset}, last offset delta {last_offset_delta}"
+        )
     return base_offset, base_offset + last_offset_delta + 1, size
 
 
 def find_batch(data: bytes, offset: int) -> int:
-    """The position of the first batch that ends after `offset`; `data` begins with a batch.
+    """The position of the first batch that ends above `offset`; `data` starts with a batch.
 
-    If its first EXTENT_SIZE bytes are not in `data`: a position from which to go on looking.
+    If the first EXTENT_SIZE bytes of that batch are not in `data`, the position from which to continue.
     """
     position = 0
     last = len(data) - EXTENT_SIZE
@@ -45,8 +47,8 @@ def find_batch(data: bytes, offset: int) -> int:
 
 
 def whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> int:
-    """The end of the whole batches from `start`: those that end at or below offset `below` and together have
-    at most `limit` bytes, or the first one alone, whatever its size."""
+    """The end of the whole batches from `start` that end at or below offset `max_offset` and have at most `limit`
+    bytes together; the first one counts whatever its size."""
     position = start
     last = len(data) - EXTENT_SIZE
     while position <= last:

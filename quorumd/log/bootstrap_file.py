@@ -1,11 +1,11 @@
-"""The records with which the first leader begins the log, as `format` decided them, and the first voters.
+"""The bootstrap records, which the first leader appends to the empty log, and the first voters.
 
     <data folder>/bootstrap.checkpoint
     <data folder>/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint
 
-Both are in the format of a snapshot with no log behind it. quorumd and Kafka's tools up to 4.3 write the records to
-the first; the second has the voters if the tool was told any, and since Kafka 4.4 the records too (KIP-1170). They
-count only in an empty log: a node whose log has begun, or that joins a quorum which exists, goes by the log.
+Both have the format of a snapshot. quorumd and Kafka's tools up to 4.3 write the records to the first file; the
+second has the initial voters, if any were given, and since Kafka 4.4 also the records (KIP-1170). They are used only
+for an empty log of a new quorum.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_LOG: Final = OffsetAndEpoch(0, 0)
 
 
 class Bootstrap(NamedTuple):
-    """The content of one of the files: the frames of metadata records, and the voters, None if it names none."""
+    """The content of one of the files: the frames of its metadata records, and its voters or None."""
 
     path: str
     frames: list[bytes]
@@ -36,8 +36,7 @@ class Bootstrap(NamedTuple):
 
 
 def encode_bootstrap(frames: Sequence[bytes], wall_ms: int) -> bytes:
-    """The content of a `bootstrap.checkpoint` with these frames of metadata records, at least one, which
-    `format_folder` writes."""
+    """Encode a `bootstrap.checkpoint` with at least one frame of a metadata record, for `format_folder`."""
     header = encode_control(SnapshotHeaderRecord(0, 0))
     footer = encode_control(SnapshotFooterRecord(0))
     batches = (
@@ -49,13 +48,13 @@ def encode_bootstrap(frames: Sequence[bytes], wall_ms: int) -> bytes:
 
 
 def load_bootstrap(disk: Disk, data_folder: str) -> Bootstrap | None:
-    """What is in `bootstrap.checkpoint`; None if it is not there. Raises CorruptLog for a file that cannot be used,
-    StorageError for one that cannot be read."""
+    """Load `bootstrap.checkpoint`, None if it does not exist. Raises CorruptLog for an invalid file, StorageError if
+    it cannot be read."""
     return _load(disk, f"{data_folder}/{BOOTSTRAP_FILE}")
 
 
 def load_bootstrap_snapshot(disk: Disk, data_folder: str) -> Bootstrap | None:
-    """As `load_bootstrap`, of the checkpoint that ends at offset 0."""
+    """Load the snapshot that ends at offset 0, see `load_bootstrap`."""
     return _load(disk, f"{partition_folder(data_folder)}/{file_name(_NO_LOG)}")
 
 
@@ -66,7 +65,7 @@ def _load(disk: Disk, path: str) -> Bootstrap | None:
         summary = check_snapshot(disk, path, _NO_LOG, with_records=True)
     except (CorruptSnapshot, UnknownRecord) as fault:
         raise CorruptLog(
-            f"{fault}: restore the file; in a cluster that has metadata already, remove it"
+            f"{fault}; restore the file, or remove it if the cluster already has metadata"
         ) from None
     frames = [
         value

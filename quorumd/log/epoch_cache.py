@@ -1,13 +1,13 @@
-"""Where each epoch of the log begins, and its file `leader-epoch-checkpoint` in Kafka's checkpoint format.
+"""The start offset of each epoch in the log, and the file `leader-epoch-checkpoint` in Kafka's checkpoint format.
 
     0
     <number of epochs>
     <epoch> <offset of its first record>
 
-A log that does not begin at 0 knows one more, first: the epoch of the record before its start, as beginning there.
-The file leaves it out if the first record is of another one: stock readers expect offsets that ascend.
+A log that does not start at offset 0 has one more entry at the front: the epoch of the record before its start, with
+the log start offset. The file omits it if the first record has another epoch, since Kafka expects ascending offsets.
 
-The file is written for readers of the folder. It is a cache of the batches; recovery builds it from them.
+The file is written for other readers of the folder; recovery rebuilds it from the batches.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class EpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self._kept = 0
-        """How many entries, the first ones, no cut removes: 1 of a log that does not begin at 0."""
+        """Number of leading entries that truncation keeps: 1 for a log that does not start at 0."""
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, 0 if there is none."""
+        """Epoch of the last record, 0 if there is none."""
         return self._epochs[-1] if self._epochs else 0
 
     def add(self, epoch: int, start_offset: int) -> None:
-        """The first record of `epoch`, which is larger than all before it, is at `start_offset`."""
+        """Add `epoch`, above all earlier ones, with its first record at `start_offset`."""
         self._epochs.append(epoch)
         self._starts.append(start_offset)
 
     def end_of_epoch(self, epoch: int, end_offset: int) -> OffsetAndEpoch | None:
-        """The largest epoch <= `epoch` and its end, in a log that ends at `end_offset`; None if none is."""
+        """The largest epoch <= `epoch` and its end, in a log that ends at `end_offset`; None if there is none."""
         index = bisect_right(self._epochs, epoch)
         if index == 0:
             return None
@@ -49,7 +49,7 @@ class EpochCache:
         return OffsetAndEpoch(end, self._epochs[index - 1])
 
     def set_start(self, start: OffsetAndEpoch) -> None:
-        """The log begins at `start` from now on, behind a record of its epoch."""
+        """Set the log start to `start.offset`, after a record of `start.epoch`."""
         later = [
             (epoch, offset)
             for epoch, offset in zip(self._epochs, self._starts, strict=True)
@@ -60,7 +60,7 @@ class EpochCache:
         self._kept = 1
 
     def truncate(self, end_offset: int) -> bool:
-        """Forget the epochs that begin at `end_offset` or after it; tells whether there were any."""
+        """Remove the epochs that start at or above `end_offset`; returns whether there were any."""
         keep = max(bisect_left(self._starts, end_offset), self._kept)
         changed = keep < len(self._starts)
         del self._epochs[keep:]

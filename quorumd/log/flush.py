@@ -1,4 +1,4 @@
-"""One flush: everything appended before it began becomes durable."""
+"""One flush, which makes everything appended before it durable."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from quorumd.ports import Disk, File
 
 
 class Flush:
-    """Made on the event thread, called once, perhaps on another thread; touches only what it was given.
+    """Created on the event thread and called once, possibly on another thread; uses only its arguments.
 
-    `end_offset` is what is durable once the call has returned, and what it returns. A truncation on the event
-    thread lowers it meanwhile: look at it, rather than at the result, when the result has arrived.
+    Everything below `end_offset`, which the call returns, is durable afterwards. A truncation on the event thread may
+    lower it during the call, so read the attribute rather than the result.
     """
 
     __slots__ = ("_checkpoint", "_disk", "_files", "_folder", "end_offset", "failure", "is_running")
@@ -27,8 +27,8 @@ class Flush:
         checkpoint: tuple[str, bytes] | None,
         failure: FlushFailed | None,
     ) -> None:
-        """`files` with their paths in the order to sync, `folder` if names in it changed, `checkpoint` as
-        (path, content) if it is to be replaced; `failure` of an earlier flush, which stands for this one."""
+        """`files`: (path, file) in the order to sync; `folder`: set if its entries changed; `checkpoint`: (path,
+        content) of a file to replace; `failure`: the error of an earlier flush, which this one raises again."""
         self._disk = disk
         self._files = files
         self._folder = folder
@@ -38,7 +38,7 @@ class Flush:
         self.is_running = True
 
     def __call__(self) -> int:
-        """Returns the durable end offset. Blocks. Raises FlushFailed, then and in all flushes after it."""
+        """Sync, and return the durable end offset. Blocks. Raises FlushFailed, as do all later flushes."""
         if self.failure is not None:
             self.is_running = False
             raise self.failure
@@ -49,7 +49,7 @@ class Flush:
             self.failure = failure
             raise
         except Exception as fault:
-            # Whatever it was, what this flush was to make durable is not taken up again.
+            # No later flush covers what this one should have made durable.
             self.failure = FlushFailed(f"a flush failed: {fault!r}")
             raise self.failure from fault
         finally:
@@ -73,15 +73,15 @@ class Flush:
             try:
                 write_atomically(self._disk, *self._checkpoint)
             except DiskFull:
-                # Nobody depends on it: recovery builds the epochs from the batches, as a stock reader does.
+                # The file is optional: recovery rebuilds the epochs from the batches.
                 return
             except StorageError as fault:
                 raise FlushFailed(str(fault)) from fault
 
 
 def flush_failed(path: str, cause: OSError) -> FlushFailed:
-    """The error for a file or folder that could not be made durable."""
+    """The error for a file or folder that could not be synced."""
     return FlushFailed(
-        f"{path} could not be flushed: {cause}. What of it is on the disk is not known; check the disk "
-        f"that holds {parent_folder(path)}, then start the node again: it recovers what can be read back"
+        f"{path} could not be flushed: {cause}. Its content on the disk is unknown; check the disk of "
+        f"{parent_folder(path)}, then restart the node, which recovers what is readable"
     )

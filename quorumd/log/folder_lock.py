@@ -1,4 +1,4 @@
-"""`.lock`: one process at a time runs on a data folder."""
+"""`.lock`: only one process at a time uses a data folder."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ FILE_NAME = ".lock"
 
 
 def lock_folder(disk: Disk, data_folder: str) -> File:
-    """Hold the folder until the returned file is closed. Raises StorageError if another process has it."""
+    """Lock the folder until the returned file is closed. Raises StorageError if another process has locked it."""
     path = f"{data_folder}/{FILE_NAME}"
     try:
         return disk.lock(path)
     except BlockingIOError:
         raise StorageError(
             f"{data_folder} is in use by another process{_holder(disk, path)}, which holds {path}; stop that "
-            "process, or give this node a folder of its own"
+            "process, or use another data folder for this node"
         ) from None
     except OSError as cause:
         raise StorageError(f"{path} cannot be locked: {cause}") from cause
 
 
 def _holder(disk: Disk, path: str) -> str:
-    """The process id that a lock file names; nothing where it names none."""
+    """The process id in a lock file as text for a message, "" if there is none."""
     try:
         file = disk.open(path)
     except OSError:

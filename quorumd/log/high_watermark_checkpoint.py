@@ -1,11 +1,11 @@
-"""`replication-offset-checkpoint`: a high watermark that was reached, in Kafka's checkpoint format.
+"""`replication-offset-checkpoint`: a past high watermark, in Kafka's checkpoint format.
 
     0
     1
     __cluster_metadata 0 <high watermark>
 
-It is a lower bound, for one purpose: recovery never cuts below it in silence. Saved must be no more than what
-is durable *here*, or a crash would look like damage.
+It is a lower bound, below which recovery never truncates. The saved value must not exceed the locally flushed end
+offset, or a crash would look like damage.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class HighWatermarkCheckpoint:
         self._path = f"{data_folder}/{FILE_NAME}"
 
     def load(self) -> int:
-        """The high watermark saved last, 0 if there is none. Raises CorruptLog for a file of another form."""
+        """The last saved high watermark, 0 if there is none. Raises CorruptLog for an invalid file."""
         data = read_small_file(self._disk, self._path)
         if data is None:
             return 0
@@ -45,12 +45,12 @@ class HighWatermarkCheckpoint:
                 return 0
         raise CorruptLog(
             f"{self._path} is not a checkpoint of version 0 (0, number of lines, 'topic partition offset' "
-            "lines); restore it, or remove it to start without its protection against a log that is cut short"
+            "lines); restore it, or remove it to start without protection against truncating committed records"
         )
 
     def save(self, high_watermark: int) -> None:
-        """Replace the file, durably. Blocks: call it through `Disk.submit`.
+        """Replace the file durably. Blocks: call it through `Disk.submit`.
 
-        Raises DiskFull, StorageError or FlushFailed as `write_atomically` does.
+        Raises DiskFull, StorageError or FlushFailed, see `write_atomically`.
         """
         write_atomically(self._disk, self._path, f"0\n1\n{_PARTITION} {high_watermark}\n".encode())

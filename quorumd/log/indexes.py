@@ -1,11 +1,11 @@
-"""Sparse indexes of one segment: kept in memory, written in the form of Kafka's `.index` and `.timeindex`.
+"""Sparse indexes of one segment, kept in memory and written in the format of Kafka's `.index` and `.timeindex`.
 
-    .index      8 bytes an entry: last offset of a batch (u32), file position of that batch (u32)
-    .timeindex  12 bytes an entry: largest timestamp so far in Unix ms (i64), last offset of its batch (u32)
+    .index      8 bytes per entry: last offset of a batch (u32), file position of that batch (u32)
+    .timeindex  12 bytes per entry: largest timestamp so far in Unix ms (i64), last offset of its batch (u32)
 
-Offsets are relative to the base offset of the segment. There is an entry for the first batch after every
-`interval` bytes, and a last time entry for the end. The files are for readers of the folder; this code builds
-its indexes from the batches and never takes anything from those files.
+Offsets are relative to the segment's base offset. There is an entry for the first batch after every `interval` bytes,
+and a final time entry. The files are for other readers of the folder; the indexes here are always built from the
+batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from struct import Struct
 _TIME_ENTRY = Struct(">qI")
 NO_TIMESTAMP = -1
 _MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Larger ones fit no entry. No log that this code wrote has them: a segment rolls before."""
+"""The largest offset that fits an entry. quorumd rolls a segment before that."""
 
 
 class SegmentIndexes:
@@ -45,11 +45,11 @@ class SegmentIndexes:
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """Of all batches, NO_TIMESTAMP if there is none."""
+        """Largest timestamp of all batches, NO_TIMESTAMP if there is none."""
         return self._largest[0]
 
     def add(self, last_offset: int, position: int, size: int, timestamp_ms: int) -> None:
-        """The next batch of the segment. `timestamp_ms` is the largest of its records."""
+        """Add the next batch of the segment. `timestamp_ms` is the largest of its records."""
         relative = last_offset - self._base_offset
         if relative > _MAX_RELATIVE_OFFSET:
             return
@@ -64,14 +64,14 @@ class SegmentIndexes:
         self._unindexed += size
 
     def position_before(self, offset: int) -> int:
-        """Where a batch starts that contains `offset` or lies before it, at most about `interval` bytes."""
+        """Position of a batch that contains `offset` or precedes it by at most about `interval` bytes."""
         index = bisect_right(self._last_offsets, offset - self._base_offset) - 1
         return self._positions[index] if index >= 0 else 0
 
     def truncate(self, end_offset: int, position: int) -> None:
-        """Forget the batches from `end_offset`, which stands at `position`.
+        """Remove the batches from `end_offset` on, which is at `position`.
 
-        The largest timestamp may have been one of theirs: it falls back to the last indexed one.
+        The largest timestamp falls back to the last indexed one.
         """
         keep = bisect_right(self._last_offsets, end_offset - 1 - self._base_offset)
         del self._last_offsets[keep:]

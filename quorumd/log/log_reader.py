@@ -1,6 +1,6 @@
-"""The batches of a log that another process may be writing, read from its files without changing anything.
+"""Read the batches of a log from its files while another process may be writing it.
 
-Only what is committed may be asked for: a log is cut above that at any time.
+Only committed offsets may be read: the log may be truncated above them at any time.
 """
 
 from __future__ import annotations
@@ -21,23 +21,21 @@ _WINDOW = 1024 * 1024
 def read_log(
     disk: Disk, directory: str, start: int, end: int, seek_hint: tuple[int, int] | None = None
 ) -> Iterator[tuple[bytes, BatchHeader]]:
-    """The batches from offset `start`, where one begins, to the last that ends at or below `end`.
+    """Yield the batches from offset `start`, a batch boundary, to the last that ends at or below `end`.
 
-    `near` saves looking for `start`: what `SegmentedLog.near` said of it.
+    `seek_hint`: the result of `SegmentedLog.seek_hint` for `start`, which saves a search.
 
-    Each comes as (data that holds it whole, header), with CRC, offsets and epochs checked. Raises CorruptLog where
-    something else is found before `end`, StorageError where the files do not reach from `start` to `end` or cannot
-    be read.
+    Yields (data that contains the whole batch, header), with CRC, offsets and epochs verified. Raises CorruptLog for
+    an invalid batch before `end`, StorageError if the files do not reach from `start` to `end` or cannot be read.
     """
     if start >= end:
         return
     bases = _base_offsets(disk, directory)
     first = bisect_right(bases, start) - 1
     if first < 0:
-        begin = f"begins at offset {bases[0]}" if bases else "is empty"
+        begin = f"starts at offset {bases[0]}" if bases else "is empty"
         raise StorageError(
-            f"the log in {directory} {begin}, and no snapshot reaches there: restore its files, or, "
-            f"{REFORMAT_REMEDY}"
+            f"the log in {directory} {begin}, above the newest snapshot; restore its files, or, {REFORMAT_REMEDY}"
         )
     offset, epoch = start, 0
     for base in bases[first:]:
@@ -68,7 +66,7 @@ def read_log(
     if offset < end:
         raise StorageError(
             f"the log in {directory} ends at offset {offset}, and records up to offset {end} are committed; "
-            "start the node, which says what is wrong"
+            "start the node, which reports the damage"
         )
 
 
@@ -81,8 +79,8 @@ def _base_offsets(disk: Disk, directory: str) -> list[int]:
 
 
 def _position_of(file: File, path: str, offset: int, seek_hint: int) -> int:
-    """Where the batch begins whose first offset is `offset`, or the end of what is there. Looks from `near` on, where
-    that is not beyond it."""
+    """The position of the batch with base offset `offset`, or the end of the file. Starts at `seek_hint` unless that
+    is past it."""
     size = file.size()
     position = seek_hint if seek_hint + EXTENT_SIZE <= size and _offset_at(file, seek_hint) <= offset else 0
     while position + EXTENT_SIZE <= size:
@@ -91,7 +89,7 @@ def _position_of(file: File, path: str, offset: int, seek_hint: int) -> int:
             found = find_batch(data, offset)
             if found + EXTENT_SIZE <= len(data):
                 if extent(data, found)[0] != offset:
-                    raise CorruptLog("no batch begins there")
+                    raise CorruptLog("no batch starts there")
                 return position + found
         except CorruptLog as fault:
             raise CorruptLog(f"{path}, looking for offset {offset}: {fault}") from None
@@ -118,7 +116,7 @@ def _batches(
         if found.incomplete and position + found.needed_bytes <= size:
             window = max(_WINDOW, found.needed_bytes)
         elif found.fault and offset < end:
-            # The text begins with the position within what was read, which is not the one in the file.
+            # The text starts with the position within `data`, not within the file.
             fault = found.fault.partition(": ")[2] or found.fault
             raise CorruptLog(f"{path}, position {position} (offset {offset}): {fault}")
         elif found.end == 0:

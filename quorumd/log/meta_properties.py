@@ -1,9 +1,9 @@
-"""`meta.properties`: who a data folder belongs to. Written by `quorumd format`, read at every start.
+"""`meta.properties`: the node, directory and cluster id of a data folder. `quorumd format` writes it.
 
 version=1
-cluster.id=<Uuid>         absent until the first leader made one, or an operator gave one
+cluster.id=<Uuid>         absent until the first leader or an operator has set one
 node.id=1
-directory.id=<Uuid>       of this folder alone (KIP-853)
+directory.id=<Uuid>       unique to this folder (KIP-853)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARTITION_FOLDER = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 _VERSION = "1"
 _BATCH_HEADER_BYTES = 61
 _MAX_CLUSTER_ID_BYTES = 0x7FFF
-"""A longer string fits no message."""
+"""The limit of a string in a message."""
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -39,12 +39,12 @@ class MetaProperties(NamedTuple):
 
 
 def partition_folder(data_folder: str) -> str:
-    """Where the metadata partition's files are."""
+    """The folder of the metadata partition."""
     return f"{data_folder}/{PARTITION_FOLDER}"
 
 
 def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
-    """None for a folder that was never formatted. Raises CorruptLog for a file that cannot be used."""
+    """The identity of a folder, None if it is not formatted. Raises CorruptLog for an invalid file."""
     path = f"{data_folder}/{FILE_NAME}"
     data = read_small_file(disk, path)
     if data is None:
@@ -52,7 +52,7 @@ def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
     properties = _properties(data.decode("utf-8", "replace"))
     try:
         if (version := properties.get("version")) != _VERSION:
-            raise ValueError(f"version is {version!r}, only version {_VERSION} is known here")
+            raise ValueError(f"version is {version!r}, only version {_VERSION} is supported")
         for key in ("node.id", "directory.id"):
             if key not in properties:
                 raise ValueError(f"{key} is missing")
@@ -68,7 +68,7 @@ def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
 
 
 def save_meta_properties(disk: Disk, data_folder: str, meta: MetaProperties) -> None:
-    """Replace the file, durably. Blocks. Raises DiskFull and the like as `write_atomically`."""
+    """Replace the file durably. Blocks. Raises what `write_atomically` raises."""
     lines = [f"version={_VERSION}"]
     if meta.cluster_id is not None:
         lines.append(f"cluster.id={_escape(meta.cluster_id)}")
@@ -87,21 +87,21 @@ def format_folder(
     founders: Sequence[Founder] | None = None,
     bootstrap: bytes | None = None,
 ) -> MetaProperties:
-    """Make a data folder for a node, and tell whose it is now.
+    """Format a data folder for a node and return its identity.
 
-    `founders`: with whom the node may found a quorum (see `quorumd.node.identity.founding`); the directory id of its
-    own entry is `directory_id`, or zero for the one that the folder has. Only for a folder without records.
+    `founders`: the replicas that may bootstrap a quorum (see `quorumd.node.identity.founding`), only for a folder
+    without records; the node's own entry has `directory_id`, or zero for the folder's existing one.
     `bootstrap`: the content of `bootstrap.checkpoint`, written to a folder that was not formatted before.
 
-    A folder that is formatted stays as it is: formatting again for the same node and cluster is harmless, and
-    gives the folder the cluster id if it had none. For another node or cluster it is a StorageError, unless
-    `ignore_formatted`: then that folder's own identity is returned.
+    A formatted folder keeps its identity. Formatting it again for the same node and cluster only adds a missing
+    cluster id. Raises StorageError for another node or cluster, unless `ignore_formatted` is set: then the folder's
+    identity is returned.
     """
     try:
         _make_directory_durable(disk, data_folder)
         disk.make_directory(partition_folder(data_folder))
     except OSError as cause:
-        raise StorageError(f"{data_folder} cannot be made: {cause}") from cause
+        raise StorageError(f"{data_folder} cannot be created: {cause}") from cause
     found = load_meta_properties(disk, data_folder)
     meta = found
     if meta is None:
@@ -111,7 +111,7 @@ def format_folder(
             return meta
         raise StorageError(
             f"{data_folder} is formatted for node {meta.node_id} of cluster "
-            f"{meta.cluster_id or '(not known yet)'}, not for node {node_id} of cluster "
+            f"{meta.cluster_id or '(unknown)'}, not for node {node_id} of cluster "
             f"{cluster_id or '(any)'}; choose another folder, remove this one if its data and the vote "
             "of its directory id are not needed, or tell format to ignore formatted folders"
         )
@@ -124,20 +124,20 @@ def format_folder(
     if found is None and bootstrap is not None:
         write_atomically(disk, f"{data_folder}/{BOOTSTRAP_FILE}", bootstrap)
     ensure_partition_metadata(disk, partition_folder(data_folder))
-    # Last, because its presence says that the folder is complete.
+    # Written last: its presence marks the folder as formatted.
     save_meta_properties(disk, data_folder, meta)
     return meta
 
 
 def _save_founders(disk: Disk, data_folder: str, meta: MetaProperties, founders: Sequence[Founder]) -> None:
-    """Raises StorageError where the folder has something of a quorum already, or is not the founder named."""
+    """Save the founders. Raises StorageError if the folder has state of a quorum, or is not the named founder."""
     completed = []
     for founder in founders:
         if founder.voter_id == meta.node_id:
             if founder.directory_id not in (ZERO_UUID, meta.directory_id):
                 raise StorageError(
                     f"{data_folder} has directory id {meta.directory_id}, --initial-controllers names "
-                    f"{founder.directory_id}: name the one that the folder has"
+                    f"{founder.directory_id}; use the directory id of the folder"
                 )
             founder = founder._replace(directory_id=meta.directory_id)
         completed.append(founder)
@@ -147,14 +147,14 @@ def _save_founders(disk: Disk, data_folder: str, meta: MetaProperties, founders:
         return
     if state.leader_epoch > 0 or state.current_voters or _has_records(disk, partition_folder(data_folder)):
         raise StorageError(
-            f"{data_folder} has records or an epoch of a quorum: only a blank folder can found another one; start "
-            "the node as it is, or choose another folder"
+            f"{data_folder} has records or an epoch of a quorum, and only a blank folder can bootstrap one; start "
+            "the node without formatting, or choose another folder"
         )
     file.save(state._replace(founders=tuple(completed)))
 
 
 def _has_records(disk: Disk, folder: str) -> bool:
-    """Whether a log or a snapshot is there; a segment that a start made and nothing was appended to is none."""
+    """Whether the folder has a snapshot or a segment with records."""
     for name in disk.list_directory(folder):
         if name.endswith(".checkpoint"):
             return True
@@ -169,14 +169,14 @@ def _has_records(disk: Disk, folder: str) -> bool:
 
 
 def _is_for(meta: MetaProperties, node_id: int, cluster_id: str | None) -> bool:
-    """Whether a folder is that of this node, and its cluster not known to be another one."""
+    """Whether a folder has this node id and no other cluster id."""
     return meta.node_id == node_id and (
         meta.cluster_id is None or cluster_id is None or meta.cluster_id == cluster_id
     )
 
 
 def _make_directory_durable(disk: Disk, folder: str) -> None:
-    """Make a folder and its parents, so that none of them is gone after a crash."""
+    """Create a folder and its parents durably."""
     missing = []
     parent = folder
     while parent and not disk.exists(parent):
@@ -188,7 +188,7 @@ def _make_directory_durable(disk: Disk, folder: str) -> None:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """The lines of a Java properties file, as far as `meta.properties` needs them: no continued lines."""
+    """Parse the subset of a Java properties file that `meta.properties` uses, without continued lines."""
     found = {}
     for line in text.splitlines():
         line = line.strip()

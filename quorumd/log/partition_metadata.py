@@ -1,4 +1,4 @@
-"""`partition.metadata`: which topic the folder of a partition belongs to."""
+"""`partition.metadata`: the topic id of a partition's folder."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _CONTENT = f"version: 0\ntopic_id: {METADATA_TOPIC_ID}"
 
 
 def ensure_partition_metadata(disk: Disk, directory: str) -> None:
-    """Write the file into the folder of the metadata partition unless it is there.
+    """Write the file into the folder of the metadata partition unless it exists.
 
-    Raises CorruptLog if it is there and names another topic, DiskFull and the like as `write_atomically`.
+    Raises CorruptLog if it names another topic, and what `write_atomically` raises.
     """
     path = f"{directory}/{FILE_NAME}"
     data = read_small_file(disk, path)
@@ -22,6 +22,6 @@ def ensure_partition_metadata(disk: Disk, directory: str) -> None:
         write_atomically(disk, path, _CONTENT.encode())
     elif data.decode("utf-8", "replace").split() != _CONTENT.split():
         raise CorruptLog(
-            f"{path} is not that of the metadata partition (expected topic_id {METADATA_TOPIC_ID}); "
-            "move the folder of that other partition away, or restore this file"
+            f"{path} belongs to another partition (expected topic_id {METADATA_TOPIC_ID}); "
+            "move that partition's folder away, or restore this file"
         )

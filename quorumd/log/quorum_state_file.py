@@ -1,12 +1,12 @@
-"""`quorum-state`: what a voter must not forget, one JSON line, replaced atomically at every vote.
+"""`quorum-state`: the persistent state of a voter as one JSON line, replaced atomically at every vote.
 
     {"clusterId":"","brokerId":1,"leaderId":-1,"leaderEpoch":2,"votedId":3,"votedDirectoryId":"<Uuid>",
      "appliedOffset":0,"currentVoters":[{"voterId":1}],"targetVoters":null,"data_version":1}
 
-All fields of the KIP-595 draft, in the keys of shipped Kafka, whose version 0 (without directory id and
-target voters) and version 1 (without cluster id, offset and voters) are read too. A file that is there and
-cannot be understood stops the node: going on without it could vote twice in an epoch and elect two leaders. For the
-same reason a file that is missing beside a log stops it (`quorumd.node.identity.identity_files`).
+It has all fields of the KIP-595 draft, with Kafka's keys. Kafka's version 0 (without directory id and target voters)
+and version 1 (without cluster id, offset and voters) are read too. The node does not start with an invalid file:
+without its vote it could vote twice in an epoch, and two leaders could be elected. For the same reason it does not
+start if the file is missing next to a log (`quorumd.node.identity.identity_files`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _READABLE_VERSIONS = (0, 1)
 _MAX_INT32 = 2**31 - 1
 _MAX_INT64 = 2**63 - 1
 _MAX_CLUSTER_ID_BYTES = 0x7FFF
-"""A longer string fits no message."""
+"""The limit of a string in a message."""
 
 
 class Founder(NamedTuple):
-    """A replica that may elect a first leader, and where it is reached."""
+    """A replica that may elect the first leader, and its address."""
 
     voter_id: int
     directory_id: KafkaUuid
@@ -39,13 +39,13 @@ class Founder(NamedTuple):
 
 
 class SavedState(NamedTuple):
-    """The content of the file. Of everything but epoch, leader and vote it has what is committed only.
+    """The content of the file. All fields but epoch, leader and vote reflect committed records only.
 
-    `cluster_id` is "" and `broker_id` NO_NODE where they are not known; `voted_directory_id` is ZERO_UUID
-    where nobody was voted for. `catching_up`: quorumd's own mark of a folder that may be a replaced disk, which
-    votes for nobody (no other reader looks at it). `applied_offset`: all control records below it are reflected here.
-    `founders`: quorumd's own too, of a node without committed voters: with whom it may found a quorum. None: with
-    those of `quorum.voters`, if all of them are blank; none: with nobody.
+    `cluster_id` is "" and `broker_id` NO_NODE if unknown; `voted_directory_id` is ZERO_UUID without a vote.
+    `catching_up`: quorumd's own mark of a folder that may be a replaced disk and does not vote. `applied_offset`: all
+    control records below it are reflected here. `founders`, also quorumd's own: the replicas with which a node
+    without committed voters may bootstrap a quorum. None stands for those of `quorum.voters`, if all of them are
+    blank; an empty tuple forbids it.
     """
 
     leader_epoch: int = 0
@@ -69,7 +69,7 @@ class QuorumStateFile:
         self._path = f"{directory}/{FILE_NAME}"
 
     def load(self) -> SavedState | None:
-        """What was saved last, None if nothing was. Raises CorruptLog for a file that is not understood."""
+        """The saved state, None if there is no file. Raises CorruptLog for an invalid file."""
         data = read_small_file(self._disk, self._path)
         if data is None:
             return None
@@ -77,15 +77,15 @@ class QuorumStateFile:
             return _parse(data)
         except ValueError as fault:
             raise CorruptLog(
-                f"{self._path}: {fault}. It holds the vote of this node, so the node does not start without "
-                f"it: restore the file, or, {REFORMAT_REMEDY}"
+                f"{self._path}: {fault}. The file has the vote of this node, which does not start without it; "
+                f"restore the file, or, {REFORMAT_REMEDY}"
             ) from None
 
     def save(self, state: SavedState) -> None:
-        """Replace the file, durably. Blocks: call it through `Disk.submit`.
+        """Replace the file durably. Blocks: call it through `Disk.submit`.
 
-        Works on a full disk for as long as the blocks kept by the save before are enough. Raises DiskFull,
-        StorageError or FlushFailed as `write_atomically` does; the vote must not be given then.
+        Works on a full disk while the blocks reserved by the previous save suffice. Raises DiskFull, StorageError or
+        FlushFailed, see `write_atomically`; the vote must then not be granted.
         """
         write_atomically(self._disk, self._path, _encode(state))
         reserve_spare(self._disk, self._path)
@@ -116,7 +116,7 @@ def _encode(state: SavedState) -> bytes:
 
 
 def _parse(data: bytes) -> SavedState:
-    """The state in the first line. Raises ValueError saying what is wrong."""
+    """Parse the first line. Raises ValueError."""
     try:
         fields = json.loads(data.partition(b"\n")[0])
     except (ValueError, RecursionError):
@@ -127,7 +127,7 @@ def _parse(data: bytes) -> SavedState:
         raise ValueError("data_version is missing")
     version = fields["data_version"]
     if version not in _READABLE_VERSIONS or isinstance(version, bool):
-        raise ValueError(f"data_version {version!r} is not known here (known: 0 and 1)")
+        raise ValueError(f"data_version {version!r} is not supported (supported: 0 and 1)")
     return SavedState(
         leader_epoch=_integer(fields, "leaderEpoch", 0, _MAX_INT32),
         leader_id=_integer(fields, "leaderId", NO_NODE, _MAX_INT32),
@@ -193,14 +193,14 @@ def _cluster_id(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"clusterId is {json.dumps(value)}, expected a string")
     if not _is_text(value):
-        raise ValueError(f"clusterId is {json.dumps(value)}, and half a character among it")
+        raise ValueError(f"clusterId is {json.dumps(value)}, which contains an unpaired surrogate")
     if len(value.encode()) > _MAX_CLUSTER_ID_BYTES:
         raise ValueError(f"clusterId has more than {_MAX_CLUSTER_ID_BYTES} bytes")
     return value
 
 
 def _is_text(value: str) -> bool:
-    """JSON can say half of a surrogate pair, which no message can carry."""
+    """Whether `value` has no unpaired surrogates, which JSON allows and UTF-8 does not."""
     return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 

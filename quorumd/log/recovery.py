@@ -1,15 +1,14 @@
-"""What is found when a log is opened: every batch is looked at, and what cannot be trusted is cut and told.
+"""Log recovery: verify every batch of a log when it is opened, and truncate after the last valid one.
 
-A log that does not begin at offset 0 begins where a snapshot ends. A snapshot that is ahead of the log means that its
-installation was cut short: the log is begun anew at its end.
+A log that does not start at offset 0 starts where a snapshot ends. A snapshot ahead of the log means that a crash
+interrupted its installation: the log is then reset to start at the snapshot's end.
 
-A crash leaves zeros (blocks allocated ahead) or torn and missing writes, all of them behind what was flushed.
-Those are cut: a batch is kept if its header is sane, its CRC matches, its offsets follow on those before
-it, its epoch is not below theirs, and all batches before it are kept. A valid batch behind a bad one is a
-reordered write, and goes too. What is known to be committed is never cut: then the log is damaged, not torn,
-and nothing is changed on the disk.
+A crash leaves zeros (preallocated blocks) or torn and missing writes, all after the last flush. Recovery removes
+them: it keeps a batch if its header is valid, its CRC matches, its offsets follow the preceding batch, its epoch is
+not lower, and all batches before it are kept. A valid batch after an invalid one is a reordered write and is removed.
+Records known to be committed are never removed: such a log is damaged, not torn, and its files are left unchanged.
 
-Everything is read, whatever index files say. It takes about three microseconds a batch.
+Recovery reads the whole log and ignores the index files. That takes about three microseconds per batch.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ logger = logging.getLogger("quorumd.log")
 
 _WINDOW = 1024 * 1024
 _MAX_BATCH_BYTES = 128 * 1024 * 1024
-"""More than any frame that could have brought a batch: a larger length is damage, not a reason to read it."""
+"""More than the largest frame that can carry a batch: a larger length field is damage."""
 _MAX_OFFSET = 2**62
-"""Far from any real one, and from the 64 bits that offsets have in batches and messages."""
+"""Above any real offset, and well below the 64-bit limit of offsets in batches and messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Bytes that were removed. `position` is where they began in the file, `offset` the log's end there."""
+    """Bytes that recovery removed from `position` of a file, where the log ended at `offset`."""
 
     path: str
     position: int
@@ -47,34 +46,36 @@ class Truncation:
     reason: str
 
     def __str__(self) -> str:
-        where = f"{self.path}: cut {self.bytes} bytes at position {self.position} (offset {self.offset})"
+        where = (
+            f"{self.path}: truncated {self.bytes} bytes at position {self.position} (offset {self.offset})"
+        )
         return f"{where}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """The log ends at `end_offset`; empty `cuts` and no `restored_snapshot` means that there was nothing to tell."""
+    """The result of recovery: the log end offset, what was truncated, and the snapshot installed if any."""
 
     end_offset: int
     truncations: tuple[Truncation, ...] = ()
     restored_snapshot: OffsetAndEpoch | None = None
-    """The snapshot that was ahead of the log and took its place."""
+    """The snapshot that was ahead of the log and replaced it."""
 
     @property
     def truncated_bytes(self) -> int:
-        """Of all cuts together."""
-        return sum(cut.bytes for cut in self.truncations)
+        """Total size of all truncations."""
+        return sum(truncation.bytes for truncation in self.truncations)
 
     def __str__(self) -> str:
         parts = [f"log ends at offset {self.end_offset}", *map(str, self.truncations)]
         if self.restored_snapshot is not None:
-            parts.append("the snapshot that ends there was ahead of the log and took its place")
+            parts.append("the snapshot that ends there was ahead of the log and replaced it")
         return "; ".join(parts)
 
 
 @dataclass(slots=True)
 class Recovered:
-    """A log as it is after recovery: durable, and nothing in its files but these batches."""
+    """A recovered log: durable, with nothing in its files but valid batches."""
 
     segments: list[Segment]
     epochs: EpochCache
@@ -89,10 +90,10 @@ def recover(
     known_high_watermark: int,
     snapshots: SnapshotStore,
 ) -> Recovered:
-    """Read the log in a folder and cut what a crash left behind. Blocks.
+    """Read the log in a folder and remove the remains of a crash. Blocks.
 
-    Raises CorruptLog, with the files untouched, if that would cut below the known high watermark; FlushFailed
-    if what was found cannot be made durable.
+    Raises CorruptLog, with the files unchanged, if that would truncate below the known high watermark; FlushFailed if
+    the result cannot be made durable.
     """
     found = _Reader(disk, directory, index_interval_bytes)
     try:
@@ -100,7 +101,7 @@ def recover(
         end = OffsetAndEpoch(found.end_offset, found.epochs.last_epoch)
         ahead, invalid = _snapshots_ahead(snapshots, end)
         if ahead is not None and end.offset < known_high_watermark and not found.was_reset_at(ahead.offset):
-            ahead = None  # The log is damaged, and may have had more than the snapshot.
+            ahead = None  # The log is damaged, and may have had more records than the snapshot.
         if ahead is not None:
             found.reset_to(ahead)
         if found.end_offset > _MAX_OFFSET:
@@ -114,7 +115,7 @@ def recover(
         for snapshot in invalid:
             logger.warning("%s is set aside as %s", snapshots.path(snapshot), snapshots.quarantine(snapshot))
         if ahead is not None:
-            # Who put it there, a process that was killed or an operator, may not have seen to that.
+            # A killed process or an operator may have put it there without syncing it.
             snapshots.make_durable(ahead)
         found.repair()
         if start.offset > 0:
@@ -130,10 +131,9 @@ def recover(
 def _snapshots_ahead(
     snapshots: SnapshotStore, end: OffsetAndEpoch
 ) -> tuple[OffsetAndEpoch | None, list[OffsetAndEpoch]]:
-    """The newest sound snapshot that ends behind the end of the log or is of a later epoch (KIP-630), and newer ones
-    that are not sound.
+    """The newest valid snapshot that is ahead of the log by epoch or end offset (KIP-630), and newer invalid ones.
 
-    Epoch 0 is that of a log without records: an empty one that begins at the end of a snapshot is not behind it.
+    A log without records has epoch 0: an empty log that starts at the end of a snapshot is not behind it.
     """
     invalid: list[OffsetAndEpoch] = []
     for snapshot in reversed(snapshots.ids):
@@ -153,7 +153,7 @@ def _snapshots_ahead(
 def _recovered_start(
     directory: str, found: _Reader, snapshots: SnapshotStore, invalid: list[OffsetAndEpoch]
 ) -> OffsetAndEpoch:
-    """Where the log begins: at 0, or where the oldest snapshot ends that its first segment reaches back to."""
+    """The log start: 0, or the end of the oldest snapshot that its first segment reaches back to."""
     if not found.sound or found.sound[0].base_offset == 0:
         return OffsetAndEpoch(0, 0)
     first = found.sound[0].base_offset
@@ -161,8 +161,8 @@ def _recovered_start(
         if first <= snapshot.offset <= found.end_offset and snapshot not in invalid:
             return snapshot
     raise CorruptLog(
-        f"The log in {directory} begins at offset {first}, and no snapshot of what was before is there. Nothing was "
-        f"changed. Restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
+        f"The log in {directory} starts at offset {first}, and the snapshot of the records before it is missing. "
+        f"Nothing was changed. Restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
     )
 
 
@@ -171,7 +171,7 @@ def _corruption_message(directory: str, found: _Reader, known_high_watermark: in
         first = found.truncations[0]
         where = f"{first.path} is damaged at position {first.position}: {first.reason}. Its log ends there at"
     else:
-        where = f"The log in {directory} is sound, but ends at"
+        where = f"The log in {directory} is valid, but ends at"
     return (
         f"{where} offset {found.end_offset}, and records up to offset {known_high_watermark} are known to be "
         f"committed. Nothing was changed. Restore the file from a copy, or, {REFORMAT_REMEDY}"
@@ -179,7 +179,7 @@ def _corruption_message(directory: str, found: _Reader, known_high_watermark: in
 
 
 class _Reader:
-    """Reads first, without changing anything; `repair` then does what was found to be needed."""
+    """Reads a log without changing it; `repair` then applies the necessary changes."""
 
     def __init__(self, disk: Disk, directory: str, index_interval_bytes: int) -> None:
         self._disk = disk
@@ -202,11 +202,12 @@ class _Reader:
             if not self.sound:
                 self.end_offset = segment.base_offset
             elif self.truncations:
-                self._truncate(segment, "it follows a cut")
+                self._truncate(segment, "it follows a truncation")
                 continue
             elif segment.base_offset != self.end_offset:
                 self._truncate(
-                    segment, f"its name says offset {segment.base_offset}, and that is not where the log ends"
+                    segment,
+                    f"its base offset {segment.base_offset} is not the end offset of the log before it",
                 )
                 continue
             self.sound.append(segment)
@@ -215,20 +216,20 @@ class _Reader:
                 self._check_tail(segment, fault)
 
     def was_reset_at(self, offset: int) -> bool:
-        """Whether an empty segment is there: where a log is begun anew it is made before the old ones go."""
+        """Whether an empty segment starts at `offset`: a reset creates it before it removes the old segments."""
         return any(
             segment.base_offset == offset and _length_without_zeros(segment.file, 0) == 0
             for segment in self.opened
         )
 
     def reset_to(self, start: OffsetAndEpoch) -> None:
-        """Nothing of what was read stays: the log is empty and begins at `start`."""
+        """Discard everything read: the log is empty and starts at `start`."""
         self.sound, self.epochs = [], EpochCache()
         self.end_offset = start.offset
         self._was_reset = True
 
     def repair(self) -> None:
-        """Remove the last segment first: a crash in between leaves a log that recovery would find again."""
+        """Apply the changes, last segment first, so that recovery after a crash in between finds the same log."""
         path = self._directory
         try:
             obsolete = self.opened[len(self.sound) :]
@@ -242,7 +243,7 @@ class _Reader:
                 path = segment.path
                 if segment.needs_trim:
                     segment.trim()
-                # Also without a cut: after the kill of a process, what was read may be in memory only.
+                # Also without truncation: after a killed process the data may be only in the page cache.
                 segment.file.sync()
                 segment.write_indexes()
             self._disk.sync_directory(self._directory)
@@ -250,7 +251,7 @@ class _Reader:
             raise flush_failed(path, cause) from cause
 
     def _empty_segment(self) -> Segment:
-        """The first one of a log that is begun anew, durable before the others go: its name tells why they did."""
+        """Create the first segment of a reset log, durable before the others are removed (see `was_reset_at`)."""
         for segment in self.opened:
             if segment.base_offset == self.end_offset:
                 segment.file.truncate(0)
@@ -261,7 +262,7 @@ class _Reader:
         return empty
 
     def _read_batches(self, segment: Segment) -> str:
-        """Take over the sound batches of a segment; says why they end there, "" for zeros or the end."""
+        """Add the valid batches of a segment; returns the fault that ends them, "" for zeros or the end of file."""
         file_size = segment.file.size()
         window = _WINDOW
         while segment.size < file_size:
@@ -281,11 +282,11 @@ class _Reader:
         return ""
 
     def _check_tail(self, segment: Segment, fault: str) -> None:
-        """What is behind the last sound batch: zeros are no finding."""
+        """Record the bytes after the last valid batch as a truncation, unless they are zeros."""
         position = segment.size
         surplus = _length_without_zeros(segment.file, position)
         if surplus > 0:
-            reason = fault or "bytes that are no batch follow after zeros"
+            reason = fault or "bytes that are not a batch follow zeros"
             self.truncations.append(Truncation(segment.path, position, self.end_offset, surplus, reason))
 
     def _truncate(self, segment: Segment, reason: str) -> None:
@@ -294,7 +295,7 @@ class _Reader:
 
 
 def _length_without_zeros(file: File, position: int) -> int:
-    """Bytes from `position` to the last one that is not zero."""
+    """Number of bytes from `position` to the last one that is not zero."""
     length = 0
     start = position
     while data := file.read_at(start, _WINDOW):

@@ -1,10 +1,10 @@
-"""What to do with a data folder that cannot be used, in the words of every error that says so."""
+"""The remedy for an unusable data folder, shared by all error messages."""
 
 from __future__ import annotations
 
 REFORMAT_REMEDY = (
-    "if a majority of the other voters is intact, remove this replica's data folder and format it anew: the log is "
-    "fetched from them then. The vote is gone with the folder: the node rejoins as an observer, until "
+    "if a majority of the other voters is intact, remove this replica's data folder and format it again: the node "
+    "then fetches the log from them. Its vote is lost with the folder: the node rejoins as an observer, until "
     "`quorumd quorum remove-voter` removes the old directory id and `quorumd quorum add-voter` adds the new one"
 )
-"""Follows `restore ..., or, `."""
+"""Follows "restore ..., or, "."""

@@ -1,9 +1,9 @@
-"""Where the log may begin: what of it a snapshot has made superfluous, and for how long it is kept (KIP-630). Pure.
+"""Retention: which segments and snapshots a newer snapshot makes obsolete, and how long they are kept (KIP-630).
 
-The two newest snapshots stay, and all of the log behind the older of them: a replica that was away for a moment
-goes on fetching records and needs no snapshot, and one that is damaged leaves another to begin with.
+The two newest snapshots and the log after the older one are always kept: a replica that was briefly offline continues
+to fetch records instead of a snapshot, and if one snapshot is damaged there is another.
 
-Snapshots count as much as segments do: while the one active segment is filled there may be many of them.
+Sizes include snapshots, as there may be many before the active segment is full.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quorumd.log import LogSettings
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """One segment. `timestamp_ms` is that of its last batch, Unix milliseconds."""
+    """One segment. `timestamp_ms` is the timestamp of its last batch, Unix milliseconds."""
 
     base_offset: int
     end_offset: int
@@ -27,7 +27,7 @@ class SegmentSummary:
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """One snapshot. `timestamp_ms` is that of the last batch of the log in it, Unix milliseconds."""
+    """One snapshot. `timestamp_ms` is the timestamp of the last log batch in it, Unix milliseconds."""
 
     snapshot: OffsetAndEpoch
     size: int
@@ -41,12 +41,12 @@ def new_log_start(
     settings: LogSettings,
     now_ms: int,
 ) -> OffsetAndEpoch | None:
-    """The snapshot at whose end the log shall begin from now on, None if it stays as it is.
+    """The snapshot at whose end the log should start, None to leave it unchanged.
 
-    `segments` and `snapshots` ascend; `now_ms` is Unix time. To begin at a snapshot frees the older ones and the
-    segments that end at or below it, but never the active one. It is done, one snapshot after the other up to the
-    older of the two newest that end at or below the high watermark, while all that is there has more than
-    `retention_bytes`, or what becomes free is older than `retention_ms`.
+    `segments` and `snapshots` ascend; `now_ms` is Unix time. Starting at a snapshot removes older snapshots and the
+    segments that end at or below it, except the active one. The start advances snapshot by snapshot, at most to the
+    second newest one at or below the high watermark, while the total size exceeds `retention_bytes` or what the step
+    removes is older than `retention_ms`.
     """
     usable = [stored for stored in snapshots if stored.snapshot.offset <= high_watermark]
     kept_bytes = sum(segment.size for segment in segments) + sum(stored.size for stored in usable)

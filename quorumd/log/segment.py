@@ -1,4 +1,4 @@
-"""One segment: a `.log` file of whole batches and what is known of it in memory."""
+"""One segment: a `.log` file of whole batches and its in-memory indexes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"([0-9]{20})" + re.escape(LOG_SUFFIX))
 
 
 def parse_base_offset(name: str) -> int | None:
-    """The first offset of the segment whose `.log` file has this name; None for other files."""
+    """The base offset in the name of a `.log` file; None for other files."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
 
@@ -28,7 +28,7 @@ def parse_base_offset(name: str) -> int | None:
 class Segment:
     """Batches from `base_offset` to `end_offset` in the first `size` bytes of a file.
 
-    The file may be longer: blocks allocated ahead, which read as zeros. Methods raise OSError as files do.
+    The file may be longer, with preallocated blocks that read as zeros. Methods raise the file's OSError.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Segment:
         return f"<segment {self.base_offset}..{self.end_offset}, {self.size} bytes>"
 
     def add(self, headers: Sequence[BatchHeader], position: int, size: int) -> None:
-        """Take note of batches that are in the file from `position`, `size` bytes in all."""
+        """Index batches that are in the file at `position`, `size` bytes in total."""
         if self.size == 0:
             self.first_timestamp_ms = headers[0].max_timestamp_ms
         for header in headers:
@@ -74,9 +74,9 @@ class Segment:
         self.size = position + size
 
     def append(self, data: bytes, headers: Sequence[BatchHeader], allocate_up_to: int) -> None:
-        """Write whole batches behind the last one. On an error the segment is as before, `trim` apart.
+        """Write whole batches after the last one. After an error the segment is unchanged once it is trimmed.
 
-        `allocate_up_to`: where the allocated blocks shall end if they are used up now.
+        `allocate_up_to`: preallocate to this position if the allocated blocks are used up.
         """
         end = self.size + len(data)
         if end > self._allocated:
@@ -87,7 +87,7 @@ class Segment:
         self.add(headers, self.size, len(data))
 
     def trim(self) -> None:
-        """Make the file end with the last batch: no allocated blocks, nothing left of a failed write."""
+        """Truncate the file after the last batch: removes preallocated blocks and partial writes."""
         self.file.truncate(self.size)
         self._allocated = self.size
 
@@ -97,9 +97,9 @@ class Segment:
         return self._allocated > self.size
 
     def read(self, offset: int, limit: int, max_offset: int) -> bytes:
-        """As `SegmentedLog.read`, for an offset of this segment. Raises CorruptLog for what is not sound.
+        """Like `SegmentedLog.read`, for an offset in this segment. Raises CorruptLog for an invalid batch.
 
-        Batches that come from the disk are looked at again: a disk may forget what it once had.
+        Batches read from disk are verified again, since the disk may have lost or changed them.
         """
         try:
             position, base_offset, end_offset, size = self._locate(offset)
@@ -147,7 +147,7 @@ class Segment:
                     raise
 
     def remove(self) -> None:
-        """Remove the files; the open one can still be read and flushed until it is closed."""
+        """Remove the files; the open file can still be read and flushed until it is closed."""
         for suffix in (*_INDEX_SUFFIXES, LOG_SUFFIX):
             if self._disk.exists(self._stem + suffix):
                 self._disk.remove(self._stem + suffix)
@@ -168,6 +168,6 @@ class Segment:
 
     def _changed_error(self, offset: int, fault: CorruptLog) -> CorruptLog:
         return CorruptLog(
-            f"{self.path}, reading from offset {offset}: {fault}. The file was sound when it was opened: "
+            f"{self.path}, reading from offset {offset}: {fault}. The file was valid when it was opened: "
             f"check the disk; then, {REFORMAT_REMEDY}"
         )

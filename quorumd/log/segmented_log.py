@@ -1,4 +1,4 @@
-"""The log that a node writes and reads: segments, one after the other, the last one active."""
+"""The metadata log as a sequence of segments, the last of which is active."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _MAX_SEGMENT_OFFSETS = 2**31 - 1
 
 
 class SegmentedLog:
-    """See the package docstring. All methods belong to the event thread; only what `begin_flush` returns runs
-    beside it, one at a time: begin the next flush when the result of the last one has arrived."""
+    """The log of one partition; see the package docstring.
+
+    All methods run on the event thread. Only the Flush that `begin_flush` returns runs on another thread, one at a
+    time: begin the next one once its result has arrived.
+    """
 
     def __init__(
         self,
@@ -40,9 +43,9 @@ class SegmentedLog:
         self._settings = settings
         self._segments = recovered.segments
         self.end_offset = recovered.segments[-1].end_offset
-        """Last offset + 1, whether durable or not."""
+        """Last offset + 1, flushed or not."""
         self.start_offset = recovered.start_offset
-        """The first offset that is there."""
+        """The log start offset."""
         self.snapshots = snapshots
         self._base_offsets = [segment.base_offset for segment in recovered.segments]
         self._epochs = recovered.epochs
@@ -60,10 +63,10 @@ class SegmentedLog:
     def open(
         cls, disk: Disk, directory: str, settings: LogSettings, known_high_watermark: int = 0
     ) -> tuple[SegmentedLog, RecoveryReport]:
-        """Recover the log of a folder, or begin an empty one there. Blocks. What is in it then is durable.
+        """Recover the log in a folder, or create an empty one. Blocks. The log is durable afterwards.
 
-        Raises CorruptLog for a log that is damaged below `known_high_watermark`, with the files untouched,
-        FlushFailed and DiskFull where repairing fails.
+        Raises CorruptLog, with the files unchanged, for a log that is damaged below `known_high_watermark`;
+        FlushFailed or DiskFull if the repair fails.
         """
         try:
             disk.make_directory(directory)
@@ -78,7 +81,7 @@ class SegmentedLog:
                 disk.sync_directory(directory)
         except OSError as cause:
             if is_disk_full(cause):
-                raise DiskFull(f"no room to open the log in {directory}: {cause}") from cause
+                raise DiskFull(f"disk full: the log in {directory} cannot be opened: {cause}") from cause
             raise StorageError(f"the log in {directory} cannot be opened: {cause}") from cause
         return cls(disk, directory, settings, recovered, snapshots), recovered.report
 
@@ -90,16 +93,16 @@ class SegmentedLog:
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        """The newest snapshot of this log, by the position it ends at."""
+        """End offset and epoch of the newest snapshot, None if there is none."""
         return self.snapshots.latest
 
     def fetched_bytes(self, snapshot: OffsetAndEpoch) -> int:
-        """How many bytes of a snapshot that is being fetched are here already."""
+        """Number of bytes already stored of a snapshot that is being fetched."""
         return self.snapshots.part_size(snapshot)
 
     @property
     def active_base_offset(self) -> int:
-        """Where the segment begins that is written to; all before it are sealed."""
+        """Base offset of the active segment; earlier segments are sealed."""
         return self._base_offsets[-1]
 
     @property
@@ -108,15 +111,14 @@ class SegmentedLog:
         return self._epochs.last_epoch
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch <= `epoch` in this log with its end offset; (start offset, 0): none."""
+        """The end offset of the largest epoch <= `epoch` in this log, with that epoch; (start offset, 0) if none."""
         found = self._epochs.end_of_epoch(epoch, self.end_offset)
         return OffsetAndEpoch(self.start_offset, 0) if found is None else found
 
     def append(self, data: bytes, end_offset: int) -> None:
-        """Append whole batches from `self.end_offset` to `end_offset`; whoever got them from outside has
-        validated them.
+        """Append whole batches from `self.end_offset` to `end_offset`. The caller has validated fetched batches.
 
-        Raises DiskFull with the log unchanged and `has_room` False; FlushFailed when a write fails otherwise;
+        Raises DiskFull with the log unchanged and `has_room` False, FlushFailed for any other failed write, and
         ValueError for batches that do not continue the log.
         """
         batches = self._batches(data, end_offset)
@@ -144,10 +146,10 @@ class SegmentedLog:
                 self._checkpoint_is_old = True
 
     def truncate(self, end_offset: int) -> None:
-        """Cut to the batch boundary at or below `end_offset`; harmless if the log ends there or before.
+        """Truncate to the batch boundary at or below `end_offset`; no effect if the log ends there or before.
 
-        Blocks until the cut is durable: bytes of the old log that came back behind a new, shorter tail would
-        be a log that never was. Raises FlushFailed.
+        Blocks until that is durable: otherwise a crash could restore old bytes behind newly appended ones. Raises
+        FlushFailed.
         """
         if end_offset >= self.end_offset:
             return
@@ -167,15 +169,14 @@ class SegmentedLog:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
 
     def reset_to_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """Replace the log by a snapshot that is in place: it is empty then and begins at its end; older ones go.
+        """Empty the log, which then starts at the end of a stored snapshot, and remove older snapshots.
 
-        Blocks until that is durable; a crash before leaves the old log, and opening it finishes this. Raises
-        FlushFailed.
+        Blocks until that is durable. After a crash in between, opening the log completes it. Raises FlushFailed.
         """
         path = self._directory
         try:
             path = self._remove_last_segments(snapshot.offset)
-            # Its name says that the log was being replaced, and not damaged, should the rest of this not be done.
+            # After a crash here, this segment's name shows recovery that the log was being replaced, not damaged.
             segment = Segment(
                 self._disk, self._directory, snapshot.offset, self._settings.index_interval_bytes
             )
@@ -194,7 +195,7 @@ class SegmentedLog:
             self._flush.end_offset = min(self._flush.end_offset, self.end_offset)
 
     def _remove_last_segments(self, offset: int) -> str:
-        """Remove the segments that begin at `offset` or above, durably; returns what was removed last."""
+        """Durably remove the segments that start at or above `offset`; returns the path removed last."""
         path = self._directory
         while self._segments and self._segments[-1].base_offset >= offset:
             segment = self._segments.pop()
@@ -205,10 +206,11 @@ class SegmentedLog:
         return path
 
     def delete_before(self, snapshot: OffsetAndEpoch) -> None:
-        """Begin the log at the end of a snapshot that is in place: whole segments and older snapshots are removed.
+        """Start the log at the end of a stored snapshot: remove segments entirely below it and older snapshots.
 
-        A log whose first segment cannot go still begins where it began. Blocks. The oldest segment goes first, each
-        durably before the next: a crash leaves no gap. Raises FlushFailed; ValueError above the end of the log.
+        If the first segment has to stay, the log start offset is unchanged. Blocks. Segments are removed oldest
+        first, each durably before the next, so that a crash leaves no gap. Raises FlushFailed, and ValueError for a
+        snapshot above the log end.
         """
         if snapshot.offset > self.end_offset:
             raise ValueError(f"{snapshot} is above the log's end {self.end_offset}")
@@ -217,7 +219,7 @@ class SegmentedLog:
         self.snapshots.make_durable(snapshot)
         path = self._directory
         try:
-            # Whoever put the snapshot there may have been killed before this.
+            # The process that built the snapshot may have been killed before it synced the folder.
             self._disk.sync_directory(self._directory)
             while len(self._segments) > 1 and self._segments[0].end_offset <= snapshot.offset:
                 segment = self._segments.pop(0)
@@ -235,12 +237,12 @@ class SegmentedLog:
         self.snapshots.remove_before(snapshot.offset)
 
     def seek_hint(self, offset: int) -> tuple[int, int]:
-        """Where to begin to look for an offset: the base offset of its segment, and a position in that."""
+        """The base offset of the segment with `offset`, and a position in its file at or before that offset."""
         segment = self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
         return segment.base_offset, segment.indexes.position_before(offset)
 
     def bytes_after(self, offset: int) -> int:
-        """How many bytes of batches there are from `offset` on, an index interval more or less."""
+        """Number of bytes in batches from `offset` on, accurate to one index interval."""
         total = 0
         for segment in reversed(self._segments):
             if segment.base_offset >= offset:
@@ -252,7 +254,7 @@ class SegmentedLog:
         return total
 
     def segments(self) -> list[SegmentSummary]:
-        """The segments, the oldest first, the active one last."""
+        """The segments, oldest first; the last one is active."""
         return [
             SegmentSummary(segment.base_offset, segment.end_offset, segment.size, segment.last_timestamp_ms)
             for segment in self._segments
@@ -263,16 +265,16 @@ class SegmentedLog:
         self._checkpoint_is_old = True
 
     def read(self, offset: int, limit: int, max_offset: int | None = None) -> bytes:
-        """Whole batches from the one that contains `offset`: at least one, as many as fit `limit` bytes, none
-        that ends above `below`. Fewer at the end of a segment, b"" at the end of the log.
+        """Read whole batches from the one that contains `offset`: at least one, at most `limit` bytes, none that ends
+        above `max_offset`. Stops at the end of a segment; b"" at the end of the log.
 
-        Raises ValueError below the start offset; StorageError when the disk fails to read.
+        Raises ValueError below the log start offset, StorageError if the read fails.
         """
         end = self.end_offset if max_offset is None else min(max_offset, self.end_offset)
         if offset >= end:
             return b""
         if offset < self.start_offset:
-            raise ValueError(f"offset {offset} is below the log's start {self.start_offset}")
+            raise ValueError(f"offset {offset} is below the log start offset {self.start_offset}")
         data = self._tail.read(offset, limit, end)
         if data is not None:
             return data
@@ -283,10 +285,10 @@ class SegmentedLog:
             raise StorageError(f"{segment.path} cannot be read: {cause}; check the disk") from cause
 
     def begin_flush(self) -> Flush:
-        """Take what was appended so far; the call of the result makes it durable. See `Flush`."""
+        """Return a Flush of everything appended so far; calling it makes that durable."""
         if self._flush is not None:
             if self._flush.is_running:
-                raise RuntimeError("a flush is running: begin the next one when its result has arrived")
+                raise RuntimeError("a flush is already running; wait for its result first")
             self._failure = self._failure or self._flush.failure
         self._close_retired()
         checkpoint = (self._checkpoint_path, self._epochs.encode()) if self._checkpoint_is_old else None
@@ -304,19 +306,19 @@ class SegmentedLog:
         return self._flush
 
     def free_bytes(self) -> int:
-        """Room left on the file system of the log."""
+        """Free space on the log's file system."""
         return self._disk.free_bytes(self._directory)
 
     def has_room(self) -> bool:
-        """False from DiskFull on until the file system has `reserve_bytes` free again."""
+        """Whether appends are accepted: False after DiskFull until `reserve_bytes` are free again."""
         if self._is_full:
             self._is_full = self._disk.free_bytes(self._directory) < self._settings.reserve_bytes
         return not self._is_full
 
     def close(self) -> None:
-        """Flush, and leave the folder as a stock reader expects it. Not while a flush runs. Blocks.
+        """Flush, trim the files, write the indexes and close. Not while a flush is running. Blocks.
 
-        After a failed flush it only closes the files. Raises FlushFailed.
+        After a failed flush, only close the files. Raises FlushFailed.
         """
         try:
             if self._failure is None and (self._flush is None or self._flush.failure is None):
@@ -344,8 +346,8 @@ class SegmentedLog:
         batches = (first,) if first.size == len(data) else tuple(headers(data))
         if first.base_offset != self.end_offset or batches[-1].end_offset != end_offset:
             raise ValueError(
-                f"batches {first.base_offset}..{batches[-1].end_offset}, said to end at {end_offset}, "
-                f"do not continue a log that ends at {self.end_offset}"
+                f"batches {first.base_offset}..{batches[-1].end_offset}, expected to end at {end_offset}, "
+                f"do not continue the log, which ends at offset {self.end_offset}"
             )
         return batches
 
@@ -354,7 +356,7 @@ class SegmentedLog:
             self._dirty.append(segment)
 
     def _roll(self) -> Segment:
-        """Seal the active segment and begin the next one. Raises DiskFull with the log unchanged."""
+        """Seal the active segment and create the next one. Raises DiskFull with the log unchanged."""
         sealed = self._segments[-1]
         base_offset = sealed.end_offset
         try:
@@ -372,13 +374,13 @@ class SegmentedLog:
         return segment
 
     def _append_error(self, segment: Segment, cause: OSError) -> StorageError:
-        """The error for a write that failed, once nothing is left of it.
+        """Undo a failed write and return its error.
 
-        Its allocated blocks are given back too: quorum-state needs some room even on a full disk.
+        Also frees the allocated blocks: quorum-state needs some space even on a full disk.
         """
         try:
             segment.trim()
-            # What was written in part must not come back in a crash behind what is appended later.
+            # Otherwise a crash could restore the partial write behind later appends.
             segment.file.sync()
         except OSError as another:
             return self._fail(segment.path, another)
@@ -389,7 +391,7 @@ class SegmentedLog:
 
     def _disk_full_message(self) -> str:
         return (
-            f"no room for the log in {self._directory}: appends are refused until "
+            f"disk full: no space for the log in {self._directory}; appends fail until "
             f"{self._settings.reserve_bytes} bytes are free there"
         )
 
@@ -398,7 +400,7 @@ class SegmentedLog:
         return self._failure
 
     def _remove_segments_above(self, end_offset: int) -> None:
-        """The last one first, and durably before anything else is cut: no gap can appear in a crash."""
+        """Remove segments last first, durably before any other truncation, so that a crash leaves no gap."""
         removed = False
         while self._base_offsets[-1] > end_offset:
             segment = self._segments.pop()
@@ -411,7 +413,7 @@ class SegmentedLog:
             self._disk.sync_directory(self._directory)
 
     def _close_retired(self) -> None:
-        """Files of removed segments stay open as long as a flush may be busy with them."""
+        """Close the files of removed segments, which stay open while a flush may use them."""
         for segment in self._retired:
             segment.file.close()
         self._retired.clear()

@@ -1,10 +1,10 @@
-"""One snapshot: what the log below an offset adds up to, in Kafka's checkpoint format (KIP-630).
+"""Snapshot files: the state at an offset of the log, in Kafka's checkpoint format (KIP-630).
 
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint
 
-Batches with offsets from 0 and the epoch of the name: a control batch with SnapshotHeader and, of a quorum whose
-voters are in the log, KRaftVersion and KRaftVoters; data batches; a control batch with SnapshotFooter. A snapshot
-need not fit into memory: it is written and read piece by piece.
+Batches have offsets from 0 and the epoch in the name: a control batch with SnapshotHeader and, if the log has the
+voters, KRaftVersion and KRaftVoters; data batches; a control batch with SnapshotFooter. A snapshot need not fit into
+memory: it is read and written batch by batch.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from quorumd.protocol.record_batch import (
 
 SUFFIX = ".checkpoint"
 PART = ".part"
-"""Added to the name while it is fetched,"""
+"""Suffix of a snapshot being fetched."""
 BUILDING = ".building"
-"""with a token before it while it is built,"""
+"""Suffix of a snapshot being built, after the builder's token."""
 QUARANTINE_SUFFIX = ".corrupt"
-"""and when it was found to be damaged."""
+"""Suffix of a damaged snapshot."""
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})" + re.escape(SUFFIX))
 _WINDOW = 1024 * 1024
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""Twice what any writer of snapshots makes: a larger length is damage, not a reason to read it."""
+"""Twice the largest batch that a snapshot writer creates: a larger length field is damage."""
 _SYNC_BYTES = 4 * 1024 * 1024
-"""Never more than that is written without a sync: a flush of the log beside it must not wait for all of it."""
+"""Sync after this many bytes, so that a concurrent flush of the log does not wait for the whole snapshot."""
 
 
 def file_name(snapshot: OffsetAndEpoch) -> str:
@@ -61,14 +61,14 @@ def file_name(snapshot: OffsetAndEpoch) -> str:
 
 
 def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
-    """Which snapshot a file of that name is; None for other files, and for parts of snapshots."""
+    """The snapshot id in a file name; None for other files and for unfinished snapshots."""
     match = _NAME.fullmatch(name)
     return OffsetAndEpoch(int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSummary:
-    """A snapshot that was read whole and found sound."""
+    """A snapshot that was read completely and verified."""
 
     snapshot: OffsetAndEpoch
     size: int
@@ -76,15 +76,16 @@ class SnapshotSummary:
     records: int
     """Data records."""
     timestamp_ms: int
-    """Of the last batch of the log that is in it, Unix milliseconds."""
+    """Timestamp of the last log batch in the snapshot, Unix milliseconds."""
     voters: VotersRecord | None
-    """None in a quorum whose voters are not in the log (kraft.version 0)."""
+    """None for kraft.version 0, where the log has no voters."""
 
 
 def read_batches(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[bytes, BatchHeader]]:
-    """The batches of a snapshot, each as (data that holds it whole, header), with CRC, offsets and epoch checked.
+    """Yield the batches of a snapshot as (data that contains the whole batch, header), with CRC, offsets and epoch
+    verified.
 
-    Raises CorruptSnapshot for anything else, StorageError where the file cannot be read.
+    Raises CorruptSnapshot for an invalid batch, StorageError if the file cannot be read.
     """
     try:
         file = disk.open(path)
@@ -118,9 +119,9 @@ def _batches(file: File, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[
 
 
 def read_timestamp(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> int:
-    """Of the last batch of the log that is in a snapshot, Unix milliseconds, as its header says.
+    """The timestamp of the last log batch in a snapshot, from its header, in Unix milliseconds.
 
-    Raises CorruptSnapshot, StorageError where the file cannot be read.
+    Raises CorruptSnapshot, or StorageError if the file cannot be read.
     """
     for data, batch in read_batches(disk, path, snapshot):
         for message in _control_messages(path, 0, data, batch) if batch.is_control else ():
@@ -133,15 +134,17 @@ def read_timestamp(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> int:
 def check_snapshot(
     disk: Disk, path: str, snapshot: OffsetAndEpoch, with_records: bool = False
 ) -> SnapshotSummary:
-    """Read a snapshot whole. Blocks. Raises CorruptSnapshot, StorageError where the file cannot be read, and
-    `with_records` UnknownRecord."""
+    """Read and verify a whole snapshot. Blocks.
+
+    Raises CorruptSnapshot, StorageError if the file cannot be read, and with `with_records` UnknownRecord.
+    """
     header: SnapshotHeaderRecord | None = None
     voters: VotersRecord | None = None
     ended = False
     count = size = 0
     for data, batch in read_batches(disk, path, snapshot):
         if ended:
-            raise _corrupt(path, size, "a batch follows on the footer")
+            raise _corrupt(path, size, "a batch follows the footer")
         if batch.is_control:
             for message in _control_messages(path, size, data, batch):
                 if isinstance(message, SnapshotHeaderRecord) and header is None and size == 0:
@@ -168,7 +171,7 @@ def _check_records(path: str, position: int, data: bytes, batch: BatchHeader) ->
         raise _corrupt(path, position, str(fault)) from None
     except UnsupportedVersion as fault:
         raise UnknownRecord(
-            f"{path} cannot be used {fault}; run the version that wrote it here too. Nothing was changed"
+            f"{path} cannot be used {fault}; run the version that wrote it. Nothing was changed"
         ) from None
 
 
@@ -181,13 +184,13 @@ def _control_messages(path: str, position: int, data: bytes, batch: BatchHeader)
 
 
 def _corrupt(path: str, position: int, fault: str) -> CorruptSnapshot:
-    return CorruptSnapshot(f"{path}, position {position}: {fault}. The snapshot is not sound and is not used")
+    return CorruptSnapshot(f"{path}, position {position}: {fault}. The snapshot is corrupt and is not used")
 
 
 class SnapshotWriter:
-    """Writes a snapshot beside its name and puts it there when it is whole. Blocks.
+    """Writes a snapshot to a temporary file and renames it into place when it is complete. Blocks.
 
-    `token` tells the files of several builders apart. Methods raise DiskFull, StorageError or FlushFailed, with the
+    `token` distinguishes the files of several builders. Methods raise DiskFull, StorageError or FlushFailed, with the
     file removed.
     """
 
@@ -221,7 +224,7 @@ class SnapshotWriter:
         self._append(data, len(values))
 
     def finish(self) -> SnapshotSummary:
-        """Write the footer, make all of it durable, read it back, and put it in place, durably."""
+        """Write the footer, sync, verify the file and durably rename it into place."""
         self._write_control([SnapshotFooterRecord(0)])
         try:
             self._file.truncate(self._position)
@@ -238,7 +241,7 @@ class SnapshotWriter:
         return summary
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove the temporary file."""
         with suppress(OSError):
             self._file.close()
         remove_best_effort(self._disk, self._path)
@@ -265,12 +268,12 @@ class SnapshotWriter:
 
     def _error(self, cause: OSError) -> StorageError:
         if is_disk_full(cause):
-            return DiskFull(f"no room for the snapshot {self._target}: {cause}")
+            return DiskFull(f"disk full: the snapshot {self._target} cannot be written: {cause}")
         return StorageError(f"the snapshot {self._target} was not written: {cause}")
 
 
 def publish_snapshot(disk: Disk, path: str, target: str) -> None:
-    """Give a whole, durable snapshot its name, durably. Raises StorageError, FlushFailed."""
+    """Durably rename a complete, synced snapshot into place. Raises StorageError, FlushFailed."""
     try:
         disk.rename(path, target)
     except OSError as cause:
@@ -283,6 +286,6 @@ def publish_snapshot(disk: Disk, path: str, target: str) -> None:
 
 
 def remove_best_effort(disk: Disk, path: str) -> None:
-    """Remove a file that nobody needs; if that fails it is tried again at the next start."""
+    """Remove an obsolete file; a failure is ignored, and the next start retries."""
     with suppress(OSError):
         disk.remove(path)

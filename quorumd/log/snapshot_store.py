@@ -1,8 +1,7 @@
-"""The snapshots of a data folder: what is there, pieces of them for others, pieces of those that are fetched.
+"""The snapshots of a data folder: list and read them, and store those being fetched.
 
-A snapshot that is fetched grows in `<name>.part` and keeps what it has over a restart: it is checked whole before it
-gets its name. Those that are built have names of their own (`snapshot_file.SnapshotWriter`), and what a crash leaves
-of them is removed.
+A snapshot being fetched is written to `<name>.part`, which survives a restart, and is renamed once it is complete and
+verified. One being built has a name of its own (`snapshot_file.SnapshotWriter`) and is removed after a crash.
 """
 
 from __future__ import annotations
@@ -31,16 +30,19 @@ from quorumd.ports import Disk
 
 
 class SnapshotStore:
-    """See the package docstring. All methods belong to the event thread but `finish_part`, which blocks."""
+    """The snapshots of one log; see the package docstring.
+
+    All methods run on the event thread, except the blocking `finish_part`.
+    """
 
     def __init__(self, disk: Disk, directory: str) -> None:
         """Raises OSError for a folder that cannot be read."""
         self._disk = disk
         self._directory = directory
         self.ids: list[OffsetAndEpoch] = []
-        """The whole snapshots, ascending."""
+        """The complete snapshots, ascending."""
         self.set_aside_count = 0
-        """Those that turned out to be damaged."""
+        """Number of snapshots that were renamed because they were damaged."""
         self._known: dict[OffsetAndEpoch, StoredSnapshot] = {}
         self._scan()
 
@@ -52,7 +54,7 @@ class SnapshotStore:
         return self.ids[-1] if self.ids else None
 
     def rescan(self) -> None:
-        """Look what is in the folder: others may have put a snapshot there. Raises StorageError."""
+        """List the folder again, as another process may have added a snapshot. Raises StorageError."""
         try:
             self._scan()
         except OSError as cause:
@@ -60,12 +62,12 @@ class SnapshotStore:
 
     def _scan(self) -> None:
         found = (parse_snapshot_name(name) for name in self._disk.list_directory(self._directory))
-        # A stock folder has one that ends at 0: what its controller was formatted with.
+        # Kafka 4.4's kafka-storage writes one that ends at offset 0, with the bootstrap records.
         self.ids = sorted(snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0)
         self._known = {snapshot: known for snapshot, known in self._known.items() if snapshot in self.ids}
 
     def remove_leftovers(self, token: str = "") -> None:
-        """Remove what builders left that are gone: at a start of all, later of the one whose token it is."""
+        """Remove unfinished snapshots of terminated builders: all, or those with the given token."""
         for name in self._disk.list_directory(self._directory):
             if SUFFIX in name and name.endswith(token + BUILDING):
                 remove_best_effort(self._disk, f"{self._directory}/{name}")
@@ -74,7 +76,7 @@ class SnapshotStore:
         return f"{self._directory}/{file_name(snapshot)}"
 
     def stored(self) -> list[StoredSnapshot]:
-        """The whole snapshots with what retention asks for, ascending. Raises StorageError."""
+        """The complete snapshots with size and timestamp, ascending. Raises StorageError."""
         found = [self._stat(snapshot) for snapshot in self.ids]
         return [stored for stored in found if stored is not None]
 
@@ -105,14 +107,14 @@ class SnapshotStore:
         return self._known[snapshot]
 
     def _timestamp(self, snapshot: OffsetAndEpoch) -> int:
-        """0 where the header of a snapshot is damaged: nobody needs that one for long."""
+        """The snapshot's timestamp; 0 if its header is damaged, so that retention removes it first."""
         try:
             return read_timestamp(self._disk, self.path(snapshot), snapshot)
         except CorruptSnapshot:
             return 0
 
     def read(self, snapshot: OffsetAndEpoch, position: int, limit: int) -> bytes | None:
-        """Up to `limit` bytes from `position`; None if the snapshot is not here. Raises StorageError."""
+        """Read up to `limit` bytes from `position`; None if the snapshot does not exist. Raises StorageError."""
         if snapshot not in self.ids:
             return None
         path = self.path(snapshot)
@@ -128,11 +130,11 @@ class SnapshotStore:
             raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
 
     def check(self, snapshot: OffsetAndEpoch, with_records: bool = False) -> SnapshotSummary:
-        """As `check_snapshot`."""
+        """Verify a stored snapshot, see `check_snapshot`."""
         return check_snapshot(self._disk, self.path(snapshot), snapshot, with_records)
 
     def make_durable(self, snapshot: OffsetAndEpoch) -> None:
-        """See to it that no crash takes a snapshot away. Blocks. Raises FlushFailed."""
+        """Sync a snapshot and the folder. Blocks. Raises FlushFailed."""
         path = self.path(snapshot)
         try:
             file = self._disk.open(path)
@@ -145,7 +147,7 @@ class SnapshotStore:
             raise flush_failed(path, cause) from cause
 
     def quarantine(self, snapshot: OffsetAndEpoch) -> str:
-        """A snapshot turned out to be damaged: keep it under another name, which is returned."""
+        """Rename a damaged snapshot and return its new path."""
         path = self.path(snapshot)
         try:
             self._disk.rename(path, path + QUARANTINE_SUFFIX)
@@ -161,12 +163,11 @@ class SnapshotStore:
             self.ids.remove(snapshot)
             remove_best_effort(self._disk, self.path(snapshot))
 
-    # ---- fetched ones
-
-    # The file is opened anew for every piece: `finish_part` removes or renames it on another thread.
+    # Snapshots being fetched. The file is opened for every chunk, since `finish_part` removes or renames it on
+    # another thread.
 
     def part_size(self, snapshot: OffsetAndEpoch) -> int:
-        """How many bytes of a snapshot that is being fetched are here."""
+        """Number of bytes already stored of a snapshot that is being fetched."""
         try:
             file = self._disk.open(self.path(snapshot) + PART)
             try:
@@ -177,9 +178,9 @@ class SnapshotStore:
             return 0
 
     def write_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
-        """Keep bytes of a snapshot that is fetched; what is there of others, or behind these, is removed.
+        """Store fetched bytes at `position`; removes bytes after them and parts of other snapshots.
 
-        Raises DiskFull or StorageError with nothing of it kept, also for a position behind what is here.
+        Raises DiskFull, or StorageError also for a position above the stored size; the part is then removed.
         """
         path = self.path(snapshot) + PART
         try:
@@ -196,7 +197,7 @@ class SnapshotStore:
         except OSError as cause:
             remove_best_effort(self._disk, path)
             if is_disk_full(cause):
-                raise DiskFull(f"no room for the snapshot {path}: {cause}") from cause
+                raise DiskFull(f"disk full: the snapshot {path} cannot be written: {cause}") from cause
             raise StorageError(f"{path} was not written: {cause}") from cause
 
     def _remove_parts(self) -> None:
@@ -205,10 +206,10 @@ class SnapshotStore:
                 remove_best_effort(self._disk, f"{self._directory}/{name}")
 
     def finish_part(self, snapshot: OffsetAndEpoch) -> SnapshotSummary:
-        """Check a snapshot that has come whole and put it in place, durably. Blocks.
+        """Verify a completely fetched snapshot and durably rename it into place. Blocks.
 
-        `rescan` on the event thread shows it then. Raises CorruptSnapshot, UnknownRecord or StorageError with the
-        part removed, FlushFailed.
+        Call `rescan` on the event thread afterwards. Raises CorruptSnapshot, UnknownRecord or StorageError with the
+        part removed; FlushFailed.
         """
         path = self.path(snapshot) + PART
         try:
@@ -223,9 +224,7 @@ class SnapshotStore:
         try:
             summary = check_snapshot(self._disk, path, snapshot, with_records=True)
             if summary.voters is None:
-                raise CorruptSnapshot(
-                    f"{path} does not say who votes: a quorum of kraft.version 0 is not joined"
-                )
+                raise CorruptSnapshot(f"{path} has no voters; a quorum with kraft.version 0 is not supported")
         except StorageError:
             remove_best_effort(self._disk, path)
             raise

@@ -1,4 +1,4 @@
-"""The bytes appended last, kept in memory: what followers fetch in the normal case."""
+"""The last appended bytes in memory, which is what followers normally fetch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_CAPACITY = 512 * 1024
 
 
 class TailCache:
-    """The last appends, each as it came. Holds between `capacity` and twice as many bytes."""
+    """The last appends as separate chunks. Holds between `capacity` and twice that many bytes."""
 
     __slots__ = ("_base_offsets", "_bytes", "_capacity", "_chunks", "_end_offset")
 
@@ -22,7 +22,7 @@ class TailCache:
         self._end_offset = -1
 
     def append(self, base_offset: int, data: bytes, end_offset: int) -> None:
-        """Whole batches from `base_offset`, where the append before ended, to `end_offset`."""
+        """Add whole batches from `base_offset`, where the previous append ended, to `end_offset`."""
         self._base_offsets.append(base_offset)
         self._chunks.append(data)
         self._end_offset = end_offset
@@ -31,14 +31,14 @@ class TailCache:
             self._shrink()
 
     def clear(self) -> None:
-        """Forget everything: the log was cut."""
+        """Remove everything, when the log is truncated."""
         self._base_offsets.clear()
         self._chunks.clear()
         self._bytes = 0
         self._end_offset = -1
 
     def read(self, offset: int, limit: int, max_offset: int) -> bytes | None:
-        """As `SegmentedLog.read`; None if `offset` is older than what is here."""
+        """Like `SegmentedLog.read`; None if `offset` is not in the cache."""
         offsets = self._base_offsets
         index = bisect_right(offsets, offset) - 1
         if index < 0 or offset >= self._end_offset:
@@ -55,7 +55,7 @@ class TailCache:
             data = self._chunks[following]
             if len(data) > room or self._end_of(following) > max_offset:
                 stop = whole_batches(data, 0, room, max_offset)
-                # `whole_batches` gives at least one batch; here there is one already.
+                # `whole_batches` returns at least one batch, even a larger one; it is not needed here.
                 if stop <= room:
                     parts.append(data[:stop])
                 break

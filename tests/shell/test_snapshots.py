@@ -174,7 +174,7 @@ def test_a_disk_without_room_for_it(tmp_path: Path) -> None:
         with without_traceback(cluster):
             write(daemon, 0, 60)
             full.touch()
-            wait_for("the failure to be told", lambda: "no room for the snapshot" in daemon.said(), PATIENT_S)
+            wait_for("the failure to be told", lambda: "disk full: the snapshot" in daemon.said(), PATIENT_S)
             assert snapshots(daemon) == []
             full.unlink()
             wait_for("the next try", lambda: snapshots(daemon), PATIENT_S)

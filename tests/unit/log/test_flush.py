@@ -115,7 +115,7 @@ class TestFlush:
     def test_one_at_a_time(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         flush = log.begin_flush()
-        with pytest.raises(RuntimeError, match="a flush is running"):
+        with pytest.raises(RuntimeError, match="a flush is already running"):
             log.begin_flush()
         flush()
         log.close()

@@ -92,7 +92,7 @@ def test_log_that_is_too_short_is_reported(disk: SimulatedDisk) -> None:
     with pytest.raises(StorageError, match="ends at offset 11, and"):
         offsets(disk, 0, 30)
     disk.remove("log/00000000000000000000.log")
-    with pytest.raises(StorageError, match="begins at offset 22, and no snapshot"):
+    with pytest.raises(StorageError, match="starts at offset 22, above the newest snapshot"):
         offsets(disk, 0, 30)
     assert offsets(disk, 22, 30) == list(range(22, 30))
 
@@ -101,7 +101,7 @@ def test_no_batch_begins_within_another() -> None:
     disk = fresh_disk(1)
     log = open_log(disk, "log")
     log.append(batch(0, count=3), 3)
-    with pytest.raises(CorruptLog, match="no batch begins there"):
+    with pytest.raises(CorruptLog, match="no batch starts there"):
         offsets(disk, 1, 3)
 
 

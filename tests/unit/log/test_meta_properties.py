@@ -109,5 +109,5 @@ def test_folder_of_another_node_or_cluster_is_left_alone(
 
 def test_folder_that_cannot_be_made_is_named(disk: Disk, folder: str) -> None:
     write_atomically(disk, f"{folder}/file", b"")
-    with pytest.raises(StorageError, match=f"{folder}/file/node cannot be made"):
+    with pytest.raises(StorageError, match=f"{folder}/file/node cannot be created"):
         format_folder(disk, f"{folder}/file/node", node_id=1, directory_id=ONE)

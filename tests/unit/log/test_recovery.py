@@ -114,7 +114,7 @@ def test_batches_behind_a_bad_one_go_too(disk: Disk, folder: str) -> None:
     content, report = kept(disk, folder, high_watermark=1)
     assert content == WHOLE[: POSITIONS[1]]
     assert str(report) == (
-        f"log ends at offset 1; {path}: cut {len(WHOLE) - POSITIONS[1] - 1} bytes at position {POSITIONS[1]} "
+        f"log ends at offset 1; {path}: truncated {len(WHOLE) - POSITIONS[1] - 1} bytes at position {POSITIONS[1]} "
         f"(offset 1): batch at position {POSITIONS[1]} (offset 1): the CRC does not match"
     )
 
@@ -123,7 +123,7 @@ def test_bytes_behind_zeros_go_and_are_reported(disk: Disk, folder: str) -> None
     path = put(disk, folder, 0, WHOLE + bytes(200) + encode_batch(8, 9, 0, [b"v"]) + bytes(50))
     content, report = kept(disk, folder)
     assert content == WHOLE
-    assert "bytes that are no batch follow after zeros" in str(report)
+    assert "not a batch" in str(report)
     assert read_whole(disk, path) == WHOLE
 
 
@@ -157,7 +157,7 @@ class TestHighWatermark:
         path = put(disk, folder, 0, bytes(damaged))
         expected = (
             f"{path} is damaged at position {POSITIONS[1]}: .*CRC does not match. Its log ends there at offset 1, "
-            "and records up to offset 3 are known to be committed. Nothing was changed. Restore .* format it anew.*"
+            "and records up to offset 3 are known to be committed. Nothing was changed. Restore .* format it again.*"
         )
         with pytest.raises(CorruptLog, match=expected):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=3)
@@ -166,7 +166,7 @@ class TestHighWatermark:
 
     def test_sound_log_that_is_too_short_is_refused(self, disk: Disk, folder: str) -> None:
         put(disk, folder, 0, WHOLE[: POSITIONS[3]] + bytes(100))
-        with pytest.raises(CorruptLog, match=f"The log in {folder} is sound, but ends at offset 4, and"):
+        with pytest.raises(CorruptLog, match=f"The log in {folder} is valid, but ends at offset 4, and"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
         content, report = kept(disk, folder, high_watermark=4)
         assert (content, report.truncations) == (WHOLE[: POSITIONS[3]], ())
@@ -204,7 +204,7 @@ class TestSegments:
         names = self.three(disk, folder)
         disk.remove(names[0])
         before = disk.list_directory(folder)
-        with pytest.raises(CorruptLog, match="begins at offset 3, and no snapshot"):
+        with pytest.raises(CorruptLog, match="starts at offset 3, and the snapshot"):
             SegmentedLog.open(disk, folder, SETTINGS)
         assert disk.list_directory(folder) == before
 
@@ -219,7 +219,7 @@ class TestSegments:
     def test_gap_ends_the_log(self, disk: Disk, folder: str) -> None:
         first, second, third = self.three(disk, folder)
         disk.remove(second)
-        with pytest.raises(CorruptLog, match=f"{third} is damaged at position 0: its name says offset 7"):
+        with pytest.raises(CorruptLog, match=f"{third} is damaged at position 0: its base offset 7"):
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=8)
         content, report = kept(disk, folder, high_watermark=3)
         assert content == WHOLE[: POSITIONS[2]]
@@ -233,7 +233,7 @@ class TestSegments:
         content, report = kept(disk, folder, high_watermark=3)
         assert content == WHOLE[: POSITIONS[2]]
         assert report.truncations[0].path == overlap
-        assert report.truncations[0].reason == "its name says offset 1, and that is not where the log ends"
+        assert "its base offset 1 is not the end offset" in report.truncations[0].reason
         assert not disk.exists(overlap)
         assert not disk.exists(third)
 
@@ -246,7 +246,9 @@ class TestSegments:
             SegmentedLog.open(disk, folder, SETTINGS, known_high_watermark=5)
         content, report = kept(disk, folder, high_watermark=4)
         assert content == WHOLE[: POSITIONS[3]]
-        assert [(cut.path, cut.reason) for cut in report.truncations][1:] == [(third, "it follows a cut")]
+        assert [(cut.path, cut.reason) for cut in report.truncations][1:] == [
+            (third, "it follows a truncation")
+        ]
         # Zeros at the end of a file are never counted, and a record ends with one.
         assert report.truncated_bytes == len(WHOLE) - POSITIONS[3] - 1
 

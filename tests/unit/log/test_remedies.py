@@ -12,7 +12,7 @@ SOURCES = Path(__file__).resolve().parents[3] / "quorumd"
 
 
 def test_the_advice_names_the_vote_and_commands_that_exist() -> None:
-    assert "The vote is gone with the folder" in REFORMAT_REMEDY
+    assert "rejoins as an observer" in REFORMAT_REMEDY
     named = re.findall(r"`quorumd quorum ([a-z-]+)`", REFORMAT_REMEDY)
     assert named == ["remove-voter", "add-voter"]
     assert set(named) <= command.commands["quorum"].commands.keys()  # type: ignore[attr-defined]  # a group

@@ -97,7 +97,7 @@ class TestAppendAndRead:
     def test_below_the_start_is_the_callers_mistake(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         fill(log, 1)
-        with pytest.raises(ValueError, match="offset -1 is below the log's start 0"):
+        with pytest.raises(ValueError, match="offset -1 is below the log start offset 0"):
             log.read(-1, 100)
         log.close()
 
@@ -109,7 +109,7 @@ class TestAppendAndRead:
     ) -> None:
         log = open_log(disk, folder)
         before = fill(log, 3)
-        with pytest.raises(ValueError, match="do not continue a log that ends at 3"):
+        with pytest.raises(ValueError, match="do not continue the log, which ends at offset 3"):
             log.append(data, end)
         assert log.end_offset == 3
         assert read_all(log) == b"".join(before)
@@ -129,7 +129,7 @@ class TestAppendAndRead:
         file = memory_disk.open(f"{folder}/{0:020d}.log")
         file.write_at(BATCH_SIZE, bytes(BATCH_SIZE))
         for offset in (0, 1):
-            with pytest.raises(CorruptLog, match=rf"0\.log, reading from offset {offset}: .*format it anew"):
+            with pytest.raises(CorruptLog, match=rf"0\.log, reading from offset {offset}: .*format it again"):
                 log.read(offset, NO_LIMIT)
         with pytest.raises(CorruptLog, match=r"0\.log, reading from offset 1"):
             log.truncate(1)

@@ -23,7 +23,7 @@ def test_partition_metadata_is_written_once(disk: Disk, folder: str) -> None:
 
 def test_partition_metadata_of_another_topic_is_refused(disk: Disk, folder: str) -> None:
     write_atomically(disk, f"{folder}/partition.metadata", b"version: 0\ntopic_id: J8aAPcfLQt2bqs1JT_rMgQ")
-    with pytest.raises(CorruptLog, match="not that of the metadata partition"):
+    with pytest.raises(CorruptLog, match="belongs to another partition"):
         ensure_partition_metadata(disk, folder)
 
 

@@ -382,7 +382,7 @@ def test_a_leader_that_reads_damaged_batches_ends_and_sends_nothing_of_them() ->
     cluster.run_until(lambda: cluster.exits)
     ((ended, code, reason),) = cluster.exits
     assert (ended, code) == (node_id, ExitCode.DATA_FOLDER)
-    assert "the CRC does not match. The file was sound when it was opened" in reason
+    assert "the CRC does not match. The file was valid when it was opened" in reason
     assert cluster.nodes[3].log.end_offset == 0
 
 

@@ -206,7 +206,7 @@ def test_after_a_failure_it_waits_longer_and_longer(caplog: pytest.LogCaptureFix
     assert waits[0] == 1
     assert waits[-1] == waits[-2]
     assert waits[-1] * (BACKOFF_MS / 4) <= BACKOFF_MAX_MS + BACKOFF_MS
-    assert "no snapshot was built, in 5 s it is tried again: no room for the snapshot" in caplog.text
+    assert "no snapshot was built, in 5 s it is tried again: disk full" in caplog.text
     world.disk.capacity = 1 << 40
     world.time.pass_ms(BACKOFF_MAX_MS)
     assert world.maintain() == 1
@@ -251,7 +251,7 @@ def test_a_damaged_one_is_told_when_the_next_is_built(caplog: pytest.LogCaptureF
     file.write_at(200, b"???")
     world.grow(11)
     assert world.maintain() == 2
-    assert "is not sound" in caplog.text
+    assert "is corrupt" in caplog.text
 
 
 def test_the_folder_is_durable_before_segments_go() -> None:

@@ -143,7 +143,7 @@ def test_a_node_without_the_beginning_of_its_log_does_not_start() -> None:
     cluster.kill(1)
     for snapshot in snapshots:
         cluster.disks[1].open(f"{DIRECTORY}/{file_name(snapshot)}").write_at(300, b"???")
-    with pytest.raises(StorageError, match=r"no sound snapshot .* format it anew"):
+    with pytest.raises(StorageError, match=r"no sound snapshot .* format it again"):
         cluster.make(1).start()
 
 

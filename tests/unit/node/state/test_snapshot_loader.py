@@ -82,7 +82,7 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_is_taken(
     with caplog.at_level(logging.WARNING):
         assert find_start_snapshot(world.configs.log).snapshot == world.older.snapshot
     set_aside = file_name(world.newer.snapshot) + ".corrupt"
-    assert "is not sound" in caplog.text
+    assert "is corrupt" in caplog.text
     assert set_aside in caplog.text
     assert world.names() == [file_name(world.older.snapshot), set_aside]
 
