@@ -40,6 +40,8 @@ _DESCRIPTION = 8
 """Partitions that are changed while the configs of one resource are described."""
 
 Numbers = dict[str, list[int]]
+_Run = tuple[tuple[Any, ...], list[Any]]
+"""A list, behind the items that it is in."""
 
 
 class Division(NamedTuple):
@@ -150,53 +152,61 @@ def _nested(
     message: Message, path: Sequence[str], items: Sequence[Any], max_partitions: int
 ) -> Iterator[RequestPart]:
     """Items of items."""
-    group: list[tuple[Any, ...]] = []
+    group: list[_Run] = []
     before: tuple[Any, ...] = ()
-    for leaf in _leaves(items, path[1:]):
-        if len(group) == max_partitions:
-            yield RequestPart(_with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0]))
-            before, group = group[-1], []
-        group.append(leaf)
-    yield RequestPart(_with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0]))
+    budget = max_partitions
+    for above, inner in _runs(items, path[1:]):
+        begin = 0
+        while begin < len(inner):
+            if not budget:
+                yield RequestPart(
+                    _with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0][0])
+                )
+                before, group, budget = group[-1][0], [], max_partitions
+            taken = inner[begin : begin + budget]
+            group.append((above, taken))
+            begin += len(taken)
+            budget -= len(taken)
+    yield RequestPart(_with(message, path[0], _rebuilt(group, path[1:])), _shared(before, group[0][0]))
 
 
-def _leaves(
-    items: Iterable[Any], path: Sequence[str], above: tuple[Any, ...] = ()
-) -> Iterator[tuple[Any, ...]]:
-    """Each item at the end of the path, or one on the way that is empty, behind those that it is in."""
+def _runs(items: Iterable[Any], path: Sequence[str], above: tuple[Any, ...] = ()) -> Iterator[_Run]:
+    """The lists at the end of the path, and each item on the way whose list is empty, as a list of its own."""
     for item in items:
-        inner = getattr(item, path[0]) if path else ()
-        if inner:
-            yield from _leaves(inner, path[1:], (*above, item))
+        inner = getattr(item, path[0])
+        if not inner:
+            yield above, [item]
+        elif len(path) == 1:
+            yield (*above, item), inner
         else:
-            yield (*above, item)
+            yield from _runs(inner, path[1:], (*above, item))
 
 
-def _shared(before: tuple[Any, ...], first: tuple[Any, ...]) -> int:
-    """How many items both are in."""
+def _shared(before: tuple[Any, ...], above: tuple[Any, ...]) -> int:
+    """The number of items that both lists are in."""
     count = 0
-    for one, other in zip(before[:-1], first[:-1], strict=False):
+    for one, other in zip(before, above, strict=False):
         if one is not other:
             break
         count += 1
     return count
 
 
-def _rebuilt(leaves: Sequence[tuple[Any, ...]], path: Sequence[str]) -> list[Any]:
-    """Items with these alone in them."""
+def _rebuilt(runs: Iterable[_Run], path: Sequence[str]) -> list[Any]:
+    """Items with these lists alone in them."""
     whole: list[Any] = []
     before: tuple[Any, ...] = ()
-    for leaf in leaves:
-        shared = _shared(before, leaf)
+    for above, taken in runs:
+        shared = _shared(before, above)
         inner = whole
-        for depth, item in enumerate(leaf[:-1]):
+        for depth, item in enumerate(above):
             if depth >= shared:
                 piece = copy(item)
                 setattr(piece, path[depth], [])
                 inner.append(piece)
             inner = getattr(inner[-1], path[depth])
-        inner.append(leaf[-1])
-        before = leaf
+        inner += taken
+        before = above
     return whole
 
 
