@@ -74,6 +74,6 @@ async def _propose(
     leader, data = proposal
     where = (topic.name or "", data.partition_index)
     request = AlterPartitionRequest(leader, brokers[leader].epoch, [TopicData("", topic.topic_id, [data])])
-    answer = await admin.ask(request, AlterPartitionResponse, "leader")
+    answer = await admin.request(request, AlterPartitionResponse, "leader")
     (told,) = answer.topics[0].partitions
     epochs[where] = told.partition_epoch if told.error_code == 0 else data.partition_epoch + 1
