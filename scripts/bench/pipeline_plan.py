@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from quorumd.pipeline.plan.arrays import Ints, Rows, not_in
-from quorumd.pipeline.plan.making import make_plan
-from quorumd.pipeline.plan.planning import Changes, cast_of
+from quorumd.pipeline.plan.planner import make_plan
+from quorumd.pipeline.plan.planning import Changes, broker_index_of
 from quorumd.pipeline.plan.state import ClusterState
 from scripts.bench.summary import print_missed, update_json
 from scripts.skewed_states import skewed_state
@@ -157,12 +157,12 @@ def _measure(case: Case, rounds: int, echo: Callable[[str], None]) -> PlanFigure
 
 def generated(state: ClusterState, changes: Changes) -> Generated:
     """All partitions laid out anew over the brokers that stay and come."""
-    cast = cast_of(state, changes)
-    alive = cast.alive
-    ring = _alternating(alive, cast.rack_of[alive])
-    rows = _laid_out(ring, cast.rack_of, state.topics, state.partitions, state.replicas.shape[1])
-    moves = int(not_in(cast.ids[rows].astype(np.int32), state.replicas).sum())
-    held = np.bincount(rows.ravel(), minlength=len(cast.ids))[alive]
+    broker_index = broker_index_of(state, changes)
+    alive = broker_index.alive
+    ring = _alternating(alive, broker_index.rack_of[alive])
+    rows = _laid_out(ring, broker_index.rack_of, state.topics, state.partitions, state.replicas.shape[1])
+    moves = int(not_in(broker_index.ids[rows].astype(np.int32), state.replicas).sum())
+    held = np.bincount(rows.ravel(), minlength=len(broker_index.ids))[alive]
     return Generated(moves, round(float(held.max() / held.mean()), 4))
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from quorumd.pipeline.history import writer
 from quorumd.pipeline.history.build import Summary, build
 from quorumd.pipeline.history.history import History, open_history, register_views
-from quorumd.pipeline.history.questions import isr_churn, leader_flaps, under_min_isr
+from quorumd.pipeline.history.queries import isr_churn, leader_flaps, under_min_isr
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, read_manifest
 from scripts.log_generator import GeneratedLog, LogShape, generate
 from tests.support.history_content import by, content
@@ -140,7 +140,7 @@ def test_of_several_copies_a_damaged_one_is_left_out_and_told(spark: SparkSessio
     damage_middle(folders[1])
     told = list[str]()
     path = ",".join(f"{node}={folder}" for node, folder in folders.items())
-    summary = build(spark, {"path": path}, tmp_path / "history", tell=told.append)
+    summary = build(spark, {"path": path}, tmp_path / "history", report=told.append)
     assert (summary.records, summary.end) == (120, log[-1].offset + 1)
     (warning,) = told
     assert warning.startswith(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from quorumd.pipeline.plan.making import make_plan
+from quorumd.pipeline.plan.planner import make_plan
 from quorumd.pipeline.plan.planning import Changes
 from quorumd.pipeline.plan.spark_shards import on_spark
 from scripts.skewed_states import skewed_state

@@ -40,7 +40,7 @@ def drawn(seed: int, *, most: int = 120) -> tuple[ClusterState, Changes, Random]
 
 
 def is_in_bands(outcome: Outcome) -> bool:
-    held, alive = loads(outcome), outcome.cast.alive
+    held, alive = loads(outcome), outcome.broker_index.alive
     return bool((held <= outcome.within.high)[alive].all() and (held >= outcome.within.low)[alive].all())
 
 
@@ -88,7 +88,7 @@ def test_moves_are_the_bound_where_there_are_many_partitions(seed: int, shards: 
     outcome = make_outcome(state, Changes(leaving, coming), shards=shards)
     check(outcome)
     assert moves(outcome) == outcome.bound
-    held, led = loads(outcome)[outcome.cast.alive], leads(outcome)[outcome.cast.alive]
+    held, led = loads(outcome)[outcome.broker_index.alive], leads(outcome)[outcome.broker_index.alive]
     assert held.max() - held.min() <= 1
     assert led.max() - led.min() <= 1
 
@@ -110,7 +110,7 @@ def test_tiny_plans_need_exactly_what_is_told(hundred: int) -> None:
         outcome = make_outcome(*tiny_cluster(seed))
         check(outcome)
         assert is_in_bands(outcome)
-        reachable, alive = every_placement(outcome), outcome.cast.alive
+        reachable, alive = every_placement(outcome), outcome.broker_index.alive
         even = (reachable.loads >= outcome.within.low[alive]) & (
             reachable.loads <= outcome.within.high[alive]
         )

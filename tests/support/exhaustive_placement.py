@@ -26,7 +26,7 @@ class Reachable:
 
 def every_placement(outcome: Outcome) -> Reachable:
     """Of the cluster that a plan is for."""
-    alive, rack_of = outcome.cast.alive.tolist(), outcome.cast.rack_of
+    alive, rack_of = outcome.broker_index.alive.tolist(), outcome.broker_index.rack_of
     base = len(outcome.old) + 1
     digit = {broker: base**place for place, broker in enumerate(alive)}
     # By loads as one number: a digit for each broker.

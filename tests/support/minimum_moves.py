@@ -78,10 +78,10 @@ def fewest_moves(outcome: Outcome) -> int:
     """What any plan for the same state, rules and bands needs, or a little less."""
     flow = Flow()
     source, sink = flow.node(), flow.node()
-    brokers = [flow.node() for _ in outcome.cast.ids]
+    brokers = [flow.node() for _ in outcome.broker_index.ids]
     pools = [flow.node() for _ in range(outcome.rules.most.shape[1])]
     rewards = 0
-    for broker, rack in enumerate(outcome.cast.rack_of.tolist()):
+    for broker, rack in enumerate(outcome.broker_index.rack_of.tolist()):
         low, high = int(outcome.within.low[broker]), int(outcome.within.high[broker])
         flow.at_least(brokers[broker], sink, low, high)
         rewards += low
@@ -98,7 +98,7 @@ def fewest_moves(outcome: Outcome) -> int:
                 rewards += low
                 flow.edge(place, pool, high, 1)
                 for broker in row:
-                    if broker >= 0 and outcome.cast.rack_of[broker] == rack:
+                    if broker >= 0 and outcome.broker_index.rack_of[broker] == rack:
                         flow.edge(place, brokers[broker], 1)
     amount, cost = flow.cheapest(source, sink)
     assert amount == int(outcome.wanted.sum()), "all replicas find a place"

@@ -12,7 +12,7 @@ from quorumd.pipeline.plan.state import ClusterState
 
 def loads(outcome: Outcome) -> Ints:
     """What each broker of the cast holds afterwards."""
-    found = np.zeros(len(outcome.cast.ids), np.int64)
+    found = np.zeros(len(outcome.broker_index.ids), np.int64)
     for row, weight in zip(outcome.new.tolist(), outcome.weights.tolist(), strict=True):
         for broker in row:
             if broker >= 0:
@@ -22,7 +22,7 @@ def loads(outcome: Outcome) -> Ints:
 
 def leads(outcome: Outcome) -> Ints:
     """How many partitions each broker of the cast leads afterwards."""
-    return np.bincount(outcome.new[:, 0], minlength=len(outcome.cast.ids))
+    return np.bincount(outcome.new[:, 0], minlength=len(outcome.broker_index.ids))
 
 
 def moves(outcome: Outcome) -> int:
@@ -33,7 +33,7 @@ def moves(outcome: Outcome) -> int:
 def rack_counts(outcome: Outcome) -> Ints:
     zeros = np.zeros(len(outcome.new), np.int64)
     placement = Placement(
-        outcome.new.copy(), outcome.wanted, zeros, zeros, outcome.cast.rack_of, outcome.rules
+        outcome.new.copy(), outcome.wanted, zeros, zeros, outcome.broker_index.rack_of, outcome.rules
     )
     return placement.rack_counts(np.arange(len(outcome.new)))
 
@@ -44,7 +44,7 @@ def check(outcome: Outcome) -> None:
         replicas = [broker for broker in row if broker >= 0]
         assert replicas == row[: len(replicas)], "full from the left"
         assert len(set(replicas)) == len(replicas) == wanted
-        assert all(outcome.cast.rack_of[broker] >= 0 for broker in replicas)
+        assert all(outcome.broker_index.rack_of[broker] >= 0 for broker in replicas)
     counts = rack_counts(outcome)
     assert (counts <= outcome.rules.most[outcome.wanted]).all(), "a rack has too many of a partition"
     assert (counts >= outcome.rules.fewest[outcome.wanted]).all(), "a rack has too few of a partition"
@@ -52,7 +52,7 @@ def check(outcome: Outcome) -> None:
 
 def after(outcome: Outcome) -> ClusterState:
     """The state once the plan is carried out."""
-    state, ids = outcome.state, outcome.cast.ids
+    state, ids = outcome.state, outcome.broker_index.ids
     rows = np.where(outcome.new >= 0, ids[outcome.new], -1).astype(np.int32)
     width = max(rows.shape[1], state.replicas.shape[1])
     replicas = np.full((len(state), width), -1, np.int32)

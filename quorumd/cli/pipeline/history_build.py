@@ -61,7 +61,7 @@ def build(
         read_folders(parse_folders(path))
     with spark.session("thin") as session:
         summary = build_history(
-            session, source, folder, follow, tell=lambda text: click.echo(f"warning: {text}", err=True)
+            session, source, folder, follow, report=lambda text: click.echo(f"warning: {text}", err=True)
         )
     if summary.orphans:
         click.echo(

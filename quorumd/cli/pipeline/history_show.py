@@ -50,7 +50,7 @@ def partitions(
     Example:
       quorumd pipeline history show partitions --topic orders --partition 3 --since 1h
     """
-    from quorumd.pipeline.history.questions import STATE_COLUMNS, partition_rows
+    from quorumd.pipeline.history.queries import STATE_COLUMNS, partition_rows
 
     history = opened(folder)
     rows = partition_rows(history, topic, partition, moment(history, since), moment(history, until))
@@ -64,7 +64,7 @@ def _show_table(table: str) -> click.Command:
     @history_option
     @pipeline_options.output
     def command(since: str | None, folder: Path, output: str) -> None:
-        from quorumd.pipeline.history.questions import table_rows
+        from quorumd.pipeline.history.queries import table_rows
         from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
         history = opened(folder)

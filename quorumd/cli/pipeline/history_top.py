@@ -39,12 +39,12 @@ def top(what: str, window: str | None, limit: int, folder: Path, output: str) ->
     Example:
       quorumd pipeline history top isr-churn --window 24h --limit 5
     """
-    from quorumd.pipeline.history import questions
+    from quorumd.pipeline.history import queries
 
     history = opened(folder)
     query = {
-        "isr-churn": questions.isr_churn,
-        "leader-flaps": questions.leader_flaps,
-        "under-min-isr": questions.under_min_isr,
+        "isr-churn": queries.isr_churn,
+        "leader-flaps": queries.leader_flaps,
+        "under-min-isr": queries.under_min_isr,
     }[what]
     print_rows(query(history, moment(history, window), limit), output)

@@ -190,7 +190,7 @@ def _make(
     spark: SparkOptions,
     made_from: dict[str, Any],
 ) -> Plan:
-    from quorumd.pipeline.plan.making import make_plan
+    from quorumd.pipeline.plan.planner import make_plan
     from quorumd.pipeline.spark.settings import is_local
 
     if len(state) < SPARK_FROM and is_local(spark.master):
@@ -207,7 +207,7 @@ def _make(
 
 
 def _check_brokers(state: ClusterState, changes: Changes, include_fenced: bool) -> None:
-    from quorumd.pipeline.plan.making import cordoned_brokers, fenced_brokers
+    from quorumd.pipeline.plan.planner import cordoned_brokers, fenced_brokers
 
     if cordoned := cordoned_brokers(state, changes):
         ids = ",".join(map(str, cordoned))

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.audit.beside import Beside, read_beside
 from quorumd.pipeline.audit.commitment import Claim, Commitment, Pair, majority_claim
 from quorumd.pipeline.audit.compare import compare_all, findings_of_pairs
+from quorumd.pipeline.audit.continuity import add_boundary_faults, findings_of_copy
 from quorumd.pipeline.audit.control_batches import read_controls
 from quorumd.pipeline.audit.copies import Copy, read_copies
 from quorumd.pipeline.audit.findings import Finding, Severity, in_order
 from quorumd.pipeline.audit.quorum_states import findings_of_states, voters_of
 from quorumd.pipeline.audit.rereading import FolderReader
-from quorumd.pipeline.audit.seams import add_seams, findings_of_copy
+from quorumd.pipeline.audit.sidecar_files import SidecarFiles, read_sidecar_files
 from quorumd.pipeline.audit.snapshot_fold import Log, fold_snapshots
 from quorumd.pipeline.audit.snapshots import SoundSnapshot, check_snapshots, compare_snapshots
 from quorumd.pipeline.audit.torn_tails import cut_torn_tail
@@ -106,23 +106,23 @@ def _segment_rows(node: int, name: str, path: str, base_offset: int) -> pa.Recor
 def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -> AuditReport:
     """What rows of the level `audit` say, with the files beside the log. Raises InputIncomplete."""
     copies, reader = read_copies(rows, folders), FolderReader(folders)
-    besides = {node: read_beside(folder) for node, folder in folders.items()}
+    sidecar_files = {node: read_sidecar_files(folder) for node, folder in folders.items()}
     checked = {node: check_snapshots(folder) for node, folder in folders.items()}
     sound = [snapshot for snapshots, _ in checked.values() for snapshot in snapshots]
     for node, copy in copies.items():
-        add_seams(copy)
+        add_boundary_faults(copy)
         ends = [snapshot.file.end_offset for snapshot in checked[node][0]]
-        flushed = [besides[node].high_watermark, *(end for end in ends if end <= copy.end_offset)]
+        flushed = [sidecar_files[node].high_watermark, *(end for end in ends if end <= copy.end_offset)]
         cut_torn_tail(copy, max(flushed), reader)
     controls = {node: read_controls(copy, reader) for node, copy in copies.items()}
     pairs = compare_all(copies, reader.bucket)
-    voters, voters_from = voters_of(controls, besides, tuple(folders))
-    commitment = Commitment(list(_claims(copies, besides, checked, voters, pairs)), pairs)
-    findings = [*findings_of_states(copies, besides, controls)]
+    voters, voters_from = voters_of(controls, sidecar_files, tuple(folders))
+    commitment = Commitment(list(_claims(copies, sidecar_files, checked, voters, pairs)), pairs)
+    findings = [*findings_of_states(copies, sidecar_files, controls)]
     findings += findings_of_pairs(copies, pairs, commitment, set(voters))
     for node, (snapshots, of_files) in checked.items():
         ends = [snapshot.file.end_offset for snapshot in snapshots]
-        findings += findings_of_copy(copies[node], commitment, besides[node].high_watermark, ends)
+        findings += findings_of_copy(copies[node], commitment, sidecar_files[node].high_watermark, ends)
         findings += of_files
     findings += compare_snapshots(sound)
     findings += fold_snapshots(Log(folders, copies, pairs), sound, fold_records)
@@ -133,7 +133,7 @@ def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -
 
 def _claims(
     copies: Mapping[int, Copy],
-    besides: Mapping[int, Beside],
+    sidecar_files: Mapping[int, SidecarFiles],
     checked: Mapping[int, tuple[list[SoundSnapshot], list[Finding]]],
     voters: tuple[int, ...],
     pairs: Mapping[tuple[int, int], Pair],
@@ -142,9 +142,9 @@ def _claims(
     if claim is not None:
         yield claim
     for node, copy in copies.items():
-        state = besides[node].state
+        state = sidecar_files[node].state
         epoch = max(copy.last_epoch, state.leader_epoch if state is not None else -1)
-        known = [(besides[node].high_watermark, "its high-watermark checkpoint")]
+        known = [(sidecar_files[node].high_watermark, "its high-watermark checkpoint")]
         known += [(snapshot.file.end_offset, f"its {snapshot.file.name}") for snapshot in checked[node][0]]
         for offset, why in known:
             if copy.start_offset < offset <= copy.end_offset:

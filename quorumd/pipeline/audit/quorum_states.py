@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from quorumd.ids import NO_NODE
-from quorumd.pipeline.audit.beside import Beside
 from quorumd.pipeline.audit.control_batches import Controls
 from quorumd.pipeline.audit.copies import Copy
 from quorumd.pipeline.audit.findings import Finding, Severity
+from quorumd.pipeline.audit.sidecar_files import SidecarFiles
 
 
 def findings_of_states(
-    copies: Mapping[int, Copy], besides: Mapping[int, Beside], controls: Mapping[int, Controls]
+    copies: Mapping[int, Copy], sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]
 ) -> Iterator[Finding]:
     """All contradictions, each once."""
-    yield from _folders(besides)
-    yield from _leaders(besides, controls)
-    yield from _votes(besides, controls)
-    for node, beside in besides.items():
-        yield from beside.findings
-        if beside.state is None:
-            if not beside.findings:
+    yield from _folders(sidecar_files)
+    yield from _leaders(sidecar_files, controls)
+    yield from _votes(sidecar_files, controls)
+    for node, files in sidecar_files.items():
+        yield from files.findings
+        if files.state is None:
+            if not files.findings:
                 detail = "there is no quorum-state: its vote is not checked"
                 yield Finding(Severity.INFO, "NO_STATE", detail, node)
             continue
-        yield from _epoch(copies[node], beside.state.leader_epoch, controls[node])
-        yield from _voters(node, beside, controls[node])
+        yield from _epoch(copies[node], files.state.leader_epoch, controls[node])
+        yield from _voters(node, files, controls[node])
 
 
 def _epoch(copy: Copy, epoch: int, controls: Controls) -> Iterator[Finding]:
@@ -43,14 +43,14 @@ def _epoch(copy: Copy, epoch: int, controls: Controls) -> Iterator[Finding]:
     yield Finding(severity, "STATE_BEHIND_LOG", detail, copy.node, epoch_lo=epoch, epoch_hi=last_epoch)
 
 
-def _folders(besides: Mapping[int, Beside]) -> Iterator[Finding]:
+def _folders(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]:
     clusters: dict[str, int] = {}
-    for node, beside in besides.items():
-        meta = beside.meta
+    for node, files in sidecar_files.items():
+        meta = files.meta
         if meta is None:
             continue
         # A folder that was given without an ID is node 0.
-        if meta.node_id != node and (len(besides) > 1 or node != 0):
+        if meta.node_id != node and (len(sidecar_files) > 1 or node != 0):
             detail = f"meta.properties says node.id={meta.node_id}: the folder is that of another node"
             yield Finding(Severity.WARNING, "WRONG_FOLDER", detail, node)
         if meta.cluster_id is not None:
@@ -61,11 +61,13 @@ def _folders(besides: Mapping[int, Beside]) -> Iterator[Finding]:
                 yield Finding(Severity.CRITICAL, "OTHER_CLUSTER", detail, node, clusters[first])
 
 
-def _leaders(besides: Mapping[int, Beside], controls: Mapping[int, Controls]) -> Iterator[Finding]:
+def _leaders(
+    sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]
+) -> Iterator[Finding]:
     """Election safety: at most one leader per epoch."""
     known: dict[int, tuple[int, str, int]] = {}
     told: set[tuple[int, int]] = set()
-    for epoch, leader, node, source, offset in _leader_sources(besides, controls):
+    for epoch, leader, node, source, offset in _leader_sources(sidecar_files, controls):
         first, first_source, first_node = known.setdefault(epoch, (leader, source, node))
         if leader == first or (epoch, leader) in told:
             continue
@@ -78,30 +80,30 @@ def _leaders(besides: Mapping[int, Beside], controls: Mapping[int, Controls]) ->
 
 
 def _leader_sources(
-    besides: Mapping[int, Beside], controls: Mapping[int, Controls]
+    sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]
 ) -> Iterator[tuple[int, int, int, str, int | None]]:
     """(epoch, leader, node that says so, where, offset): logs first."""
     for node, found in controls.items():
         for each in found.leaderships:
             yield each.epoch, each.leader, node, f"log of node {node} at offset {each.offset}", each.offset
-    for node, beside in besides.items():
-        if beside.state is not None and beside.state.leader_id != NO_NODE:
+    for node, files in sidecar_files.items():
+        if files.state is not None and files.state.leader_id != NO_NODE:
             yield (
-                beside.state.leader_epoch,
-                beside.state.leader_id,
+                files.state.leader_epoch,
+                files.state.leader_id,
                 node,
                 f"quorum-state of node {node}",
                 None,
             )
 
 
-def _votes(besides: Mapping[int, Beside], controls: Mapping[int, Controls]) -> Iterator[Finding]:
+def _votes(sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]) -> Iterator[Finding]:
     """A node votes once in an epoch: whoever a leader names as its voter has no other vote of that epoch."""
     told: set[tuple[int, int, int]] = set()
     for found in controls.values():
         for each in found.leaderships:
             for node in each.granting:
-                state = besides[node].state if node in besides else None
+                state = sidecar_files[node].state if node in sidecar_files else None
                 key = (node, each.epoch, each.leader)
                 if state is None or state.leader_epoch != each.epoch or key in told:
                     continue
@@ -118,9 +120,9 @@ def _votes(besides: Mapping[int, Beside], controls: Mapping[int, Controls]) -> I
                 )
 
 
-def _voters(node: int, beside: Beside, controls: Controls) -> Iterator[Finding]:
+def _voters(node: int, files: SidecarFiles, controls: Controls) -> Iterator[Finding]:
     """Voters in quorum-state are those of the last record that it has applied; shipped Kafka keeps none there."""
-    state = beside.state
+    state = files.state
     if state is None or not state.current_voters:
         return
     applied = [each for each in controls.voter_sets if each.offset < state.applied_offset]
@@ -132,7 +134,7 @@ def _voters(node: int, beside: Beside, controls: Controls) -> Iterator[Finding]:
 
 
 def voters_of(
-    controls: Mapping[int, Controls], besides: Mapping[int, Beside], folders: Sequence[int]
+    controls: Mapping[int, Controls], sidecar_files: Mapping[int, SidecarFiles], folders: Sequence[int]
 ) -> tuple[tuple[int, ...], str]:
     """Who votes, and what says so: the log, quorum-state, or nothing better than which folders are given."""
     sets = [each for found in controls.values() for each in found.voter_sets[-1:]]
@@ -143,7 +145,7 @@ def voters_of(
         last = max(leaderships, key=lambda each: (each.epoch, each.offset))
         if last.voters:
             return last.voters, f"the leader's record of epoch {last.epoch}"
-    states = [b.state for b in besides.values() if b.state is not None and b.state.current_voters]
+    states = [b.state for b in sidecar_files.values() if b.state is not None and b.state.current_voters]
     if states:
         newest = max(states, key=lambda state: (state.leader_epoch, state.applied_offset))
         return tuple(sorted(newest.current_voters)), "quorum-state"

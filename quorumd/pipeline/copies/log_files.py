@@ -108,7 +108,7 @@ def _read_folder(node: int, folder: str) -> LogFolder:
             snapshots.append(SnapshotFile(node, file, *snapshot, size))
     if not segments and not snapshots:
         raise InputIncomplete(
-            f"{path} of node {node} holds no log: expected segments such as {0:020d}.log, "
+            f"{path} of node {node} has no log: expected segments such as {0:020d}.log, "
             f"or a data folder with {PARTITION_FOLDER} in it"
         )
     return LogFolder(node, str(path), tuple(segments), tuple(snapshots))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from quorumd.errors import ConfigError
-from quorumd.pipeline.history.copies import what_is_read, without_damaged
+from quorumd.pipeline.history.copies import describe_input, without_damaged
 from quorumd.pipeline.history.lag import lag_of
 from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
 from quorumd.pipeline.history.staging_source import NAME, Staging, StagingSource, staging_options
@@ -55,7 +55,7 @@ def build(
     folder: Path,
     follow: bool = False,
     stop: threading.Event | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> Summary:
     """Add to the history in `folder` what is in the log and not in it yet; with `follow` go on until the process is
     told to end (SIGINT, SIGTERM), or until `stop` is set.
@@ -72,24 +72,24 @@ def build(
         cluster_id = cluster_id_of(source)
         if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
             raise ConfigError(
-                f"{folder} has the history of cluster {manifest.cluster_id}, and this log is of {cluster_id}"
+                f"{folder} has the history of cluster {manifest.cluster_id}, but this log is of cluster {cluster_id}"
             )
         manifest.cluster_id = manifest.cluster_id or cluster_id
         session.dataSource.register(StagingSource)
         records, orphans = 0, 0
         stop = stop or threading.Event()
-        found, is_behind = find_seed(session, source, manifest.end, tell), True
+        found, is_behind = find_seed(session, source, manifest.end, report), True
         while is_behind:
-            writer = _begin(session, folder, manifest, found, tell)
+            writer = _begin(session, folder, manifest, found, report)
             try:
                 _stream(session, source, writer, follow, stop)
                 is_behind = False
             except PySparkException:
                 manifest = read_manifest(folder) or Manifest()
                 # Deleted while it was read, or since the last look at it.
-                found = find_seed(session, source, manifest.end, tell)
+                found = find_seed(session, source, manifest.end, report)
                 if found is None:
-                    whole = without_damaged(source, manifest.end, tell)
+                    whole = without_damaged(source, manifest.end, report)
                     if whole is None:
                         raise
                     source = whole
@@ -115,14 +115,14 @@ def _begin(
     folder: Path,
     manifest: Manifest,
     found: tuple[Seed, dict[str, str]] | None,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> HistoryWriter:
     """A writer that has all up to where the log is to be read from."""
     writer = HistoryWriter(folder, manifest)
     if found:
         seed, source = found
         if manifest.end:
-            tell(
+            report(
                 f"offsets {manifest.end} to {seed.end - 1} were deleted from the log before they were read: the "
                 "history goes on from the snapshot behind them, see the table gaps"
             )
@@ -143,7 +143,7 @@ def _stream(
     end, epoch = writer.manifest.end, writer.manifest.end_epoch
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
     options |= {"startingOffset": str(end)} | staging_options(Staging(writer.staging, end, epoch))
-    doing(what_is_read(source))
+    doing(describe_input(source))
     frame = session.readStream.format(NAME).options(**options).load()
     adding = threading.Lock()
     lag = lag_of(source)
@@ -165,22 +165,22 @@ def _stream(
         raise KeyboardInterrupt
 
 
-def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, told: threading.Event) -> bool:
+def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, reported: threading.Event) -> bool:
     """Wait until the stream ends, or until the process is told to end: then the micro-batch under way is finished.
 
     Neither signal may strike within a conversation with Java.
     """
     is_main = threading.current_thread() is threading.main_thread()
     signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    before = {number: signal.signal(number, lambda number, frame: told.set()) for number in signals}
+    before = {number: signal.signal(number, lambda number, frame: reported.set()) for number in signals}
     try:
-        while query.isActive and not told.wait(_LOOK_S):
+        while query.isActive and not reported.wait(_LOOK_S):
             pass
         with adding:
             query.stop()
         # Raises what the stream failed of.
         query.awaitTermination()
-        return not told.is_set()
+        return not reported.is_set()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -8,20 +8,20 @@ from quorumd.errors import InputIncomplete
 from quorumd.pipeline.copies.log_files import parse_folders
 from quorumd.pipeline.source.followed import FollowedFolders, most_up_to_date
 from quorumd.pipeline.source.options import Interval, Selection
-from quorumd.pipeline.source.pieces import Wanted, read_piece, what_and_where
+from quorumd.pipeline.source.pieces import Wanted, code_and_place, read_piece
 from quorumd.pipeline.source.tasks import File, Piece, may_hold
 
 Tell = Callable[[str], None]
 
 
-def what_is_read(source: Mapping[str, str]) -> str:
+def describe_input(source: Mapping[str, str]) -> str:
     """For people: of several copies the one that is most up to date."""
     folders = parse_folders(source["path"]) if "path" in source else {}
     node = FollowedFolders(folders).look().node if len(folders) > 1 else None
     return "reading the log" if node is None else f"reading the copy of node {node}"
 
 
-def without_damaged(source: Mapping[str, str], known: int, tell: Tell) -> dict[str, str] | None:
+def without_damaged(source: Mapping[str, str], known: int, report: Tell) -> dict[str, str] | None:
     """The source without the copies that are damaged at or behind offset `known`; None where none is.
 
     Raises InputIncomplete where all of several are.
@@ -41,12 +41,12 @@ def without_damaged(source: Mapping[str, str], known: int, tell: Tell) -> dict[s
         return None
     if not whole:
         raise InputIncomplete(
-            f"all copies are damaged behind offset {known}, where the history ends: {'; '.join(damaged.values())}. "
-            "Name the folder of one more copy"
+            f"all copies are damaged after offset {known}, where the history ends: {'; '.join(damaged.values())}; "
+            "add the folder of another copy"
         )
     next_best = most_up_to_date(reached[node] for node in whole)
     for node, text in damaged.items():
-        tell(
+        report(
             f"the copy of node {node} is damaged, that of node {next_best.node} is read, to offset "
             f"{next_best.offset}: {text}"
         )
@@ -56,10 +56,10 @@ def without_damaged(source: Mapping[str, str], known: int, tell: Tell) -> dict[s
 def first_damage(files: Iterable[File], offsets: Interval) -> str | None:
     """What is damaged first in the files of a copy, as far as it is about these offsets, and where; None if nothing
     is. Raises InputIncomplete where a file cannot be read."""
-    asked = Selection(offsets=offsets)
+    requested = Selection(offsets=offsets)
     for file in files:
-        if may_hold(file, asked, None):
-            for read in read_piece(Piece(file, 0, file.size), Wanted(asked)):
+        if may_hold(file, requested, None):
+            for read in read_piece(Piece(file, 0, file.size), Wanted(requested)):
                 if read.faults:
-                    return what_and_where(read.origin, read.faults[0])
+                    return code_and_place(read.origin, read.faults[0])
     return None

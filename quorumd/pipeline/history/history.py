@@ -54,7 +54,7 @@ class History:
             moment = datetime.fromisoformat(text.strip())
         except ValueError:
             raise ConfigError(
-                f"{text!r} is no time: expected an age such as 30m, 24h or 7d, counted from the last record of the "
+                f"{text!r} is not a time: expected an age such as 30m, 24h or 7d before the last record of the "
                 "history, or a time such as 2026-01-31T14:03"
             ) from None
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

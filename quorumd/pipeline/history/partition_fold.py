@@ -60,7 +60,7 @@ def fold(states: Any, records: Any, surroundings: ReplicaContext) -> Folded:
     rows = arrange(states, records, surroundings)
     orphans = len(records) - int(((rows.kind == CREATE) | (rows.kind == CHANGE)).sum())
     timeline = _Timeline(states, records, rows, surroundings)
-    timeline.drop_what_changes_nothing()
+    timeline.drop_no_ops()
     return Folded(*timeline.states(states), orphans, _partition_counts(rows))
 
 
@@ -99,7 +99,7 @@ class _Timeline:
             self.lists[name] = PackedLists.of(pa.concat_arrays([column, empty]))
         self.empty = len(rows.inputs)
 
-    def last_said(self, name: str) -> Ints:
+    def last_reported(self, name: str) -> Ints:
         """For each row the row of `inputs` with the list of that name that holds there."""
         rows = self.rows
         said = (rows.kind <= CREATE) | (rows.kind == REMOVE)
@@ -116,25 +116,25 @@ class _Timeline:
         required = np.minimum(min_isr(self.rows, self.surroundings), replica_count)
         return self.lists["isr"].lengths[isr] < required
 
-    def drop_what_changes_nothing(self) -> None:
+    def drop_no_ops(self) -> None:
         """An ELR that was empty was not cleared; most partitions have enough in sync whatever the minimum is; and a
         snapshot may say what is known."""
         rows = self.rows
         keep = np.ones(len(rows), np.bool_)
         cleared, minimum = rows.kind == CLEAR_ELR, rows.kind == MIN_ISR
         if cleared.any():
-            eligible = self.lists["elr"].lengths[self.last_said("elr")]
-            eligible = eligible + self.lists["last_known_elr"].lengths[self.last_said("last_known_elr")]
+            eligible = self.lists["elr"].lengths[self.last_reported("elr")]
+            eligible = eligible + self.lists["last_known_elr"].lengths[self.last_reported("last_known_elr")]
             keep &= ~cleared | (_before(eligible) > 0)
         if minimum.any():
-            under = self.under_min_isr(self.last_said("isr"), self.last_said("replicas"))
+            under = self.under_min_isr(self.last_reported("isr"), self.last_reported("replicas"))
             keep &= ~minimum | (_before(under) != under)
         if self.surroundings.snapshot_offset is not None:
-            keep &= ~self._said_again()
+            keep &= ~self._reported_again()
         if not keep.all():
             self.rows = rows.keep(keep)
 
-    def _said_again(self) -> Flags:
+    def _reported_again(self) -> Flags:
         """What a snapshot says of partitions that are known, and that have not changed since."""
         rows = self.rows
         of_snapshot = (rows.kind == CREATE) & (rows.offset == self.surroundings.snapshot_offset) & ~rows.first
@@ -153,7 +153,7 @@ class _Timeline:
         """Tables of STATES: those that ended and those that last, a row for each row."""
         rows = self.rows
         first = rows.first
-        said = {name: self.last_said(name) for name in LISTS}
+        said = {name: self.last_reported(name) for name in LISTS}
         leader, leader_epoch, partition_epoch, recovering = self._numbers()
         under = self.under_min_isr(said["isr"], said["replicas"])
         causes = causes_of(

@@ -27,7 +27,7 @@ class Seed:
 
 
 def find_seed(
-    session: SparkSession, source: Mapping[str, str], known: int, tell: Callable[[str], None]
+    session: SparkSession, source: Mapping[str, str], known: int, report: Callable[[str], None]
 ) -> tuple[Seed, dict[str, str]] | None:
     """The snapshot that the log goes on from, and the source that has it, for who has all below offset `known`; None
     where the log has what comes next, and where no snapshot reaches the beginning of the log. One that is damaged is
@@ -35,7 +35,7 @@ def find_seed(
     source = dict(source)
     end = None
     if "path" in source:
-        found = _snapshot_of_folders(source["path"], known, tell)
+        found = _snapshot_of_folders(source["path"], known, report)
         if found is None:
             return None
         source["path"], end = found
@@ -52,7 +52,7 @@ def find_seed(
     return Seed(header.snapshot_offset, header.snapshot_epoch, ts), source
 
 
-def _snapshot_of_folders(path: str, known: int, tell: Callable[[str], None]) -> tuple[str, int] | None:
+def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -> tuple[str, int] | None:
     """(ID=FOLDER of a node, end offset) of the oldest snapshot that reaches the log that is followed."""
     # Where Spark plans, Arrow and numpy are not needed: half a second of imports.
     from quorumd.pipeline.history.copies import first_damage
@@ -75,11 +75,11 @@ def _snapshot_of_folders(path: str, known: int, tell: Callable[[str], None]) -> 
         damage = first_damage([file], EVERY_OFFSET)
         if damage is None:
             return f"{node}={folders[node]}", end
-        tell(f"a snapshot is damaged, another one is looked for: {damage}")
+        report(f"a snapshot is damaged, another one is looked for: {damage}")
     if reaching:
         raise InputIncomplete(
-            f"the log begins at offset {start}, and all snapshots that reach it are damaged. Name the folder of one "
-            "more copy"
+            f"the log begins at offset {start}, and all snapshots up to it are damaged; add the folder of another "
+            "copy"
         )
     return None
 

@@ -169,8 +169,8 @@ def _check_all_known(chunk: Any) -> None:
     for row in unread.to_pylist():
         if row["type"] in (CONTROL_TYPES if row["control"] else FOLDED_TYPES):
             raise InputIncomplete(
-                f"the record at offset {row['offset']} is a {row['type_name']} of version {row['version']}, which is "
-                "not known here: without it the history would be wrong. Build it with a newer quorumd"
+                f"the record at offset {row['offset']} is a {row['type_name']} of unknown version {row['version']}; "
+                "build the history with a newer quorumd"
             )
 
 

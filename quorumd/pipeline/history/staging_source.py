@@ -75,7 +75,7 @@ class StagingSource(DataSource):
             seed = Seed(end, epoch, datetime.fromisoformat(ts))
         options = parse_options(given | {"level": level, "lists": "packed"})
         if options.on_corrupt == REPORT:
-            raise ConfigError("a history has no rows for damage: onCorrupt may be fail or skip")
+            raise ConfigError("a history has no rows for damage: use onCorrupt fail or skip")
         columns = RECORD_COLUMNS if seed is None else ("snapshot_offset", *RECORD_COLUMNS)
         return options, options.table.select(columns), Staging(Path(folder), int(start), int(epoch), seed)
 

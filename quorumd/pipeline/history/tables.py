@@ -78,7 +78,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         version = document.pop("format")
         if version != FORMAT:
             raise ConfigError(
-                f"{folder / MANIFEST} has format {version}, only {FORMAT} is known: build the history anew, in "
+                f"{folder / MANIFEST} has format {version}, only {FORMAT} is supported; build the history again in "
                 "another folder"
             )
         return Manifest(**document)
@@ -253,6 +253,6 @@ def read_files(
         ]
     except FileNotFoundError as error:
         raise InputIncomplete(
-            f"{error} is not there any more: ask again where the history is being built, else build it anew"
+            f"{error} no longer exists; retry if the history is being built, otherwise build it again"
         ) from None
     return pa.concat_tables(parts).select(schema.names) if parts else schema.empty_table()

@@ -118,8 +118,8 @@ class HistoryWriter:
         """Begin, or go on behind a gap, with what tasks put aside of a snapshot; nothing of one that is gone."""
         if not staged:
             raise InputIncomplete(
-                f"the snapshot {seed.end}-{seed.epoch} was deleted before it was read: a newer one took its place. "
-                "Build again"
+                f"the snapshot {seed.end}-{seed.epoch} was replaced by a newer one before it was read; "
+                "build again"
             )
         around = self._fold_cluster(staged, seed)
         around.snapshot_offset = seed.end - 1
@@ -155,7 +155,7 @@ class HistoryWriter:
             if part.low > expected and expected:
                 raise InputIncomplete(
                     f"offsets {expected} to {part.low - 1} are missing: the history in {self.folder} ends at "
-                    f"{expected}, and what was read goes on at {part.low}"
+                    f"{expected}, but the next record read is at {part.low}"
                 )
             expected = part.high
 

@@ -115,7 +115,7 @@ class _NodeConnection:
         if version is None:
             host, port = self.address
             raise RequestFailed(
-                f"{host}:{port} does not speak {api(api_key).name}; is that a listener of a controller?"
+                f"{host}:{port} does not speak {api(api_key).name}; check that it is the listener of a controller"
             )
         return version
 
@@ -252,8 +252,8 @@ class Observer:
             return self._fetch(1, max_bytes)
         if partition.snapshot_id.end_offset >= 0 or partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise InputIncomplete(
-                f"offset {offset} is not to be had from node {node}: its log begins above, or ends below. "
-                "What is below the beginning is in the snapshot (level snapshot)"
+                f"offset {offset} is not in the log of node {node}; "
+                "records before its start are in the snapshot (level snapshot)"
             )
         self._check(partition.error_code, "Fetch")
         if partition.diverging_epoch.epoch >= 0 or partition.high_watermark < 0:
@@ -270,12 +270,12 @@ class Observer:
 
     def _snapshot_piece(self, snapshot: OffsetAndEpoch, position: int) -> tuple[bytes, int]:
         wire = fetch_snapshot_request
-        asked = wire.PartitionSnapshot(
+        requested = wire.PartitionSnapshot(
             METADATA_PARTITION, self._epoch, wire.SnapshotId(snapshot.offset, snapshot.epoch), position
         )
         answer = self._ask(
             wire.FetchSnapshotRequest(
-                None, NO_NODE, FETCH_BYTES, [wire.TopicSnapshot(METADATA_TOPIC, [asked])]
+                None, NO_NODE, FETCH_BYTES, [wire.TopicSnapshot(METADATA_TOPIC, [requested])]
             )
         )
         assert isinstance(answer, fetch_snapshot_response.FetchSnapshotResponse)
@@ -286,8 +286,7 @@ class Observer:
             self._moved(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
         if partition.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
             raise InputIncomplete(
-                f"snapshot {snapshot.offset}-{snapshot.epoch} is no longer there: a newer one took its place; "
-                "read again"
+                f"snapshot {snapshot.offset}-{snapshot.epoch} was replaced by a newer one; read again"
             )
         self._check(partition.error_code, "FetchSnapshot")
         if not partition.unaligned_records:
@@ -368,7 +367,7 @@ class Observer:
                 if time.monotonic() + wait > deadline:
                     break
                 time.sleep(wait)
-        raise RequestFailed(f"{what} could not be had within {self._timeout_s:g} s: {reason}")
+        raise RequestFailed(f"{what} was not received within {self._timeout_s:g} s: {reason}")
 
     def _check(self, error_code: int, api_name: str) -> None:
         if error_code != ErrorCode.NONE:

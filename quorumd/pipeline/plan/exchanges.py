@@ -55,7 +55,7 @@ class Exchanges:
             over = np.flatnonzero((placement.loads > high) & (placement.rack_of >= 0))
             if not len(over):
                 return
-            self._look()
+            self._update_costs()
             _, onward = _prices(self._costs)
             done = [self._carry_out(circle) for circle in _circles(onward)]
             for broker in over.tolist():
@@ -74,7 +74,7 @@ class Exchanges:
         """Carry out circles that save moves, all that are found in reasonable time; then the price of a place on each
         broker, in moves. Loads stay in their bands, and racks in their bounds."""
         work = self._placement.rows.size * (self._placement.racks + self._original.shape[1])
-        self._look()
+        self._update_costs()
         for _ in range(min(_ROUNDS, 1 + _WORK // max(work, 1))):
             prices, onward = _prices(self._costs)
             circles = list(_circles(onward))
@@ -84,12 +84,12 @@ class Exchanges:
             # All of them: they have no broker in common.
             carried_out = [self._carry_out(circle) for circle in circles]
             if any(carried_out):
-                self._look()
+                self._update_costs()
             elif (self._costs == before).all():
                 break
         return prices[: self._outside]
 
-    def _look(self) -> None:
+    def _update_costs(self) -> None:
         """The least that each exchange could cost. It may be more where the replicas that could go have another one
         there, which is only looked at when it matters."""
         placement = self._placement
@@ -97,7 +97,7 @@ class Exchanges:
         to_racks = np.full((self._outside, placement.racks), _FAR, np.int32)
         block = max(1, _BLOCK_CELLS // max(placement.racks, 1))
         for start in range(0, len(placement.rows), block):
-            self._look_at(np.arange(start, min(start + block, len(placement.rows))), to_racks)
+            self._update_costs_for(np.arange(start, min(start + block, len(placement.rows))), to_racks)
         alive = np.flatnonzero(placement.rack_of >= 0)
         self._costs[: self._outside, alive] = np.minimum(
             self._costs[: self._outside, alive], to_racks[:, placement.rack_of[alive]]
@@ -106,7 +106,7 @@ class Exchanges:
         self._costs[alive[placement.loads[alive] < self._within.low[alive]], self._outside] = -_LONGEST
         self._costs[self._outside, alive[placement.loads[alive] > self._within.low[alive]]] = 0
 
-    def _look_at(self, part: Ints, to_racks: Rows) -> None:
+    def _update_costs_for(self, part: Ints, to_racks: Rows) -> None:
         """The replicas of these partitions: what takes them to a rack, and to brokers that had one."""
         placement = self._placement
         rows, before = placement.rows[part], self._original[part]

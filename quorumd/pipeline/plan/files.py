@@ -89,7 +89,7 @@ def write_plan(plan: Plan, folder: Path) -> None:
 def check_new(folder: Path) -> None:
     """Raises ConfigError where something is in the folder already."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already: a plan goes into a new folder")
+        raise ConfigError(f"{folder} already exists: give a new folder for the plan")
 
 
 def read_plan_folder(folder: Path) -> Plan:
@@ -97,20 +97,22 @@ def read_plan_folder(folder: Path) -> Plan:
     try:
         document = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         if document.pop("version", None) != VERSION:
-            raise InputIncomplete(f"{folder} holds no plan of version {VERSION}: another quorumd wrote it")
+            raise InputIncomplete(
+                f"{folder} is not a plan of version {VERSION}: another version of quorumd wrote it"
+            )
         _Summary.model_validate(document)
         moves = pq.read_table(folder / MOVES, schema=PLAN_MOVES.arrow())
         brokers = pq.read_table(folder / BROKERS, schema=PLAN_BROKERS.arrow())
     except FileNotFoundError as error:
         raise InputIncomplete(
-            f"{error.filename or folder}: no such file: {folder} holds no plan of `quorumd pipeline plan make`"
+            f"{error.filename or folder}: no such file: {folder} is not a plan of `quorumd pipeline plan make`"
         ) from None
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"]))
         raise InputIncomplete(f"{folder / SUMMARY}: {place}: {problem['msg']}") from None
     except (ValueError, AttributeError, TypeError, pa.ArrowException) as error:
-        raise InputIncomplete(f"{folder} holds no plan that can be read: {error}") from None
+        raise InputIncomplete(f"{folder} has no readable plan: {error}") from None
     return Plan(moves, brokers, document, document.pop("made_from"))
 
 

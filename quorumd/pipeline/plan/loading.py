@@ -106,7 +106,7 @@ def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
         except UnsupportedVersion as error:
             # Another Kafka's. Behind the frame's version, one byte, is the type.
             if read_uvarint(value, 1)[0] in _PLANNED_FROM:
-                raise InputIncomplete(f"{place}: {error}; it takes a newer quorumd") from None
+                raise InputIncomplete(f"{place}: {error}; use a newer quorumd") from None
         except MalformedMessage as error:
             raise InputIncomplete(f"{place}: {error}") from None
     return state_of_image(image)
@@ -130,8 +130,8 @@ def _values(folder: LogFolder) -> Iterator[tuple[bytes, str]]:
     ]
     if segments and segments[0].expected_offset > start:
         raise InputIncomplete(
-            f"{folder.path} begins at offset {segments[0].expected_offset}, "
-            "and there is no snapshot of what was before"
+            f"{folder.path} starts at offset {segments[0].expected_offset}, "
+            "and there is no snapshot of older records"
         )
     for segment in segments:
         yield from _values_of_file(segment, start)
@@ -215,7 +215,7 @@ def sizes_of_file(path: Path, state: ClusterState) -> Ints:
     topics = table["topic"].cast(pa.string()).combine_chunks()
     known = pc.index_in(topics, pa.array(state.names, pa.string())).fill_null(-1).to_numpy().astype(np.int64)
     if len(sizes) and int(sizes.min()) < 0:
-        raise ConfigError(f"{path}: bytes below zero")
+        raise ConfigError(f"{path}: bytes must not be negative")
     width = 1 + int(max(state.partitions.max(initial=0), numbers.max(initial=0)))
     ours = state.topics * width + state.partitions
     theirs = known * width + numbers
@@ -227,7 +227,7 @@ def sizes_of_file(path: Path, state: ClusterState) -> Ints:
     if not found.all():
         lacking = int(np.flatnonzero(~found)[0])
         where = f"{state.names[state.topics[lacking]]}-{state.partitions[lacking]}"
-        raise ConfigError(f"{path}: {int((~found).sum())} partitions have no size in it, such as {where}")
+        raise ConfigError(f"{path}: {int((~found).sum())} partitions have no size, such as {where}")
     return np.asarray(values[at])
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from quorumd.errors import ConfigError
 from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
 from quorumd.pipeline.plan.bound import lower_bound, priced_bound
+from quorumd.pipeline.plan.drain import release
 from quorumd.pipeline.plan.exchanges import Exchanges
 from quorumd.pipeline.plan.leaders import balanced_leaders, packed
-from quorumd.pipeline.plan.leaving import release
 from quorumd.pipeline.plan.moves import fill
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.repair import Repair
@@ -53,7 +53,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class BrokerIndex:
     """The brokers of a plan by index. `rack_of` is NONE for those that shall be empty."""
 
     ids: Ints
@@ -73,7 +73,7 @@ class Outcome:
     even can avoid, in the unit of `weights`."""
 
     state: ClusterState
-    cast: Cast
+    broker_index: BrokerIndex
     index: Ints
     old: Rows
     new: Rows
@@ -90,37 +90,46 @@ def make_outcome(
     state: ClusterState, changes: Changes, *, shards: int = 1, runner: Runner = in_process
 ) -> Outcome:
     """The new replicas of all partitions. Raises ConfigError for changes that cannot be."""
-    cast = cast_of(state, changes)
+    broker_index = broker_index_of(state, changes)
     index = _planned(state, changes)
-    old = _indexed(state.replicas[index], cast.ids)
+    old = _indexed(state.replicas[index], broker_index.ids)
     wanted = _wanted(state, changes, index, old)
     whole = changes.sizes is None
     weights = np.ones(len(index), np.int64) if changes.sizes is None else np.maximum(changes.sizes[index], 1)
-    sizes = np.bincount(cast.rack_of[cast.alive], minlength=int(cast.rack_of.max(initial=0)) + 1)
+    sizes = np.bincount(
+        broker_index.rack_of[broker_index.alive], minlength=int(broker_index.rack_of.max(initial=0)) + 1
+    )
     rules = RackRules.of(sizes, wanted)
     tolerance = changes.tolerance if changes.tolerance is not None else 0.0 if whole else BYTES_TOLERANCE
     totals = np.bincount(wanted, weights.astype(np.float64)) if len(wanted) else np.zeros(1)
     by_factor = {int(factor): int(totals[factor]) for factor in np.unique(wanted)}
-    within = bands(cast.rack_of, rules, by_factor, tolerance, whole=whole)
+    within = bands(broker_index.rack_of, rules, by_factor, tolerance, whole=whole)
     _, topics = np.unique(state.topics[index], return_inverse=True)
     placement = Placement(
-        _without_leaving(old, wanted, cast), wanted, weights, topics.astype(np.int64), cast.rack_of, rules
+        _without_leaving(old, wanted, broker_index),
+        wanted,
+        weights,
+        topics.astype(np.int64),
+        broker_index.rack_of,
+        rules,
     )
     _respect_present_spread(placement, old)
     start = placement.copy()
-    goal = targets(placement.loads, cast.rack_of, within)
+    goal = targets(placement.loads, broker_index.rack_of, within)
     release(placement, goal)
-    _put_successors(placement, old, cast, goal)
+    _put_successors(placement, old, broker_index, goal)
     if shards > 1:
         shard_of = shard_of_topics(state.names, shards)[state.topics[index]]
         for part, rows in runner(split(placement, shard_of, shards, goal)):
             placement.rows[part] = rows
         placement = Placement(
-            placement.rows, wanted, weights, placement.topics, cast.rack_of, rules, placement.limits
+            placement.rows, wanted, weights, placement.topics, broker_index.rack_of, rules, placement.limits
         )
-    bound = _finish(placement, start, old, goal, within, cast.successors)
-    new = balanced_leaders(packed(placement.rows), cast.alive)
-    return Outcome(state, cast, index, old, new, weights, within, goal, rules, wanted, bound, not whole)
+    bound = _finish(placement, start, old, goal, within, broker_index.successors)
+    new = balanced_leaders(packed(placement.rows), broker_index.alive)
+    return Outcome(
+        state, broker_index, index, old, new, weights, within, goal, rules, wanted, bound, not whole
+    )
 
 
 def _respect_present_spread(placement: Placement, old: Rows) -> None:
@@ -177,7 +186,7 @@ def _save_moves(placement: Placement, start: Placement, old: Rows, within: Bands
     return max(bound, priced_bound(start, reached, prices))
 
 
-def cast_of(state: ClusterState, changes: Changes) -> Cast:
+def broker_index_of(state: ClusterState, changes: Changes) -> BrokerIndex:
     """The brokers that there are, come and go. Raises ConfigError."""
     registered = {id for id, broker in state.brokers.items() if broker.registered}
     leaving = changes.remove | changes.replace.keys()
@@ -202,7 +211,7 @@ def cast_of(state: ClusterState, changes: Changes) -> Cast:
     successors = {
         int(np.searchsorted(ids, old)): int(np.searchsorted(ids, new)) for old, new in changes.replace.items()
     }
-    return Cast(ids, tuple(racks), rack_of, successors)
+    return BrokerIndex(ids, tuple(racks), rack_of, successors)
 
 
 def _check_brokers(
@@ -211,27 +220,29 @@ def _check_brokers(
     unknown = sorted(leaving - state.brokers.keys())
     if unknown:
         raise ConfigError(
-            f"broker {unknown[0]} shall leave, but there is none; known are {_listed(registered)}"
+            f"broker {unknown[0]} cannot be removed, since it does not exist; known brokers are {_listed(registered)}"
         )
     back = sorted(leaving & (changes.add.keys() | set(changes.replace.values())))
     if back:
-        raise ConfigError(f"broker {back[0]} shall leave and come at once")
+        raise ConfigError(f"broker {back[0]} cannot be both removed and added")
     there = sorted(changes.add.keys() & registered)
     if there:
-        raise ConfigError(f"broker {there[0]} shall come, but it is there; its rack is said by --rack")
+        raise ConfigError(
+            f"broker {there[0]} cannot be added, since it exists; use --rack to change its rack"
+        )
     nowhere = sorted(changes.racks.keys() - registered - changes.add.keys() - set(changes.replace.values()))
     if nowhere:
         raise ConfigError(
-            f"broker {nowhere[0]} is given a rack, but there is none; known are {_listed(registered)}"
+            f"broker {nowhere[0]} cannot get a rack, since it does not exist; known brokers are {_listed(registered)}"
         )
     alone = _without_a_rack(state, changes, registered - leaving)
     if alone is not None:
         raise ConfigError(
-            f"broker {alone} shall come without a rack, and would be a rack of its own, as all others say theirs: "
+            f"broker {alone} is added without a rack, but all other brokers have one; "
             f"name it with --add {alone}:RACK"
         )
     if not (registered | changes.add.keys() | set(changes.replace.values())) - leaving:
-        raise ConfigError("no broker is left that could hold a replica")
+        raise ConfigError("no broker that can hold a replica remains")
 
 
 def _without_a_rack(state: ClusterState, changes: Changes, staying: set[int]) -> int | None:
@@ -275,18 +286,18 @@ def _wanted(state: ClusterState, changes: Changes, index: Ints, old: Rows) -> In
     return np.asarray(wanted)
 
 
-def _without_leaving(old: Rows, wanted: Ints, cast: Cast) -> Rows:
+def _without_leaving(old: Rows, wanted: Ints, broker_index: BrokerIndex) -> Rows:
     """What may stay, in rows wide enough for what shall be."""
     width = max(old.shape[1], int(wanted.max(initial=0)))
     rows = np.full((len(old), width), NONE, np.int32)
-    gone = np.r_[cast.rack_of < 0, True]
+    gone = np.r_[broker_index.rack_of < 0, True]
     rows[:, : old.shape[1]] = np.where(gone[old], NONE, old)
     return rows
 
 
-def _put_successors(placement: Placement, old: Rows, cast: Cast, goal: Ints) -> None:
+def _put_successors(placement: Placement, old: Rows, broker_index: BrokerIndex, goal: Ints) -> None:
     """Let successors have what those before them had, as far as racks and targets allow."""
-    for before, after in cast.successors.items():
+    for before, after in broker_index.successors.items():
         partitions, columns = np.nonzero(old == before)
         lacking = placement.wanted[partitions] > (placement.rows[partitions] >= 0).sum(1)
         allowed = placement.allowed_racks(partitions, columns)[:, placement.rack_of[after]]

@@ -19,7 +19,7 @@ REASONS = ("leaders", "balance", "rack", "replication factor", "broker leaves")
 
 def moves_table(outcome: Outcome, limit: int | None) -> pa.Table:
     """The partitions that change, by wave, topic and partition."""
-    old, new, ids = outcome.old, outcome.new, outcome.cast.ids
+    old, new, ids = outcome.old, outcome.new, outcome.broker_index.ids
     leaving = _leaving(outcome)
     leaders = _leader_indexes(outcome)
     wave = waves(old, new, leaders, leaving, limit)
@@ -48,17 +48,20 @@ def moves_table(outcome: Outcome, limit: int | None) -> pa.Table:
 
 def brokers_table(outcome: Outcome) -> pa.Table:
     """What all brokers have before and after."""
-    cast = outcome.cast
-    counts = [_held(rows, np.ones(len(rows), np.int64), cast.ids) for rows in (outcome.old, outcome.new)]
-    sizes = [_held(rows, outcome.weights, cast.ids) for rows in (outcome.old, outcome.new)]
-    leads = [
-        _held(rows[:, :1], np.ones(len(rows), np.int64), cast.ids) for rows in (outcome.old, outcome.new)
+    broker_index = outcome.broker_index
+    counts = [
+        _held(rows, np.ones(len(rows), np.int64), broker_index.ids) for rows in (outcome.old, outcome.new)
     ]
-    none = pa.nulls(len(cast.ids), pa.int64())
+    sizes = [_held(rows, outcome.weights, broker_index.ids) for rows in (outcome.old, outcome.new)]
+    leads = [
+        _held(rows[:, :1], np.ones(len(rows), np.int64), broker_index.ids)
+        for rows in (outcome.old, outcome.new)
+    ]
+    none = pa.nulls(len(broker_index.ids), pa.int64())
     target = outcome.targets if not outcome.by_bytes else counts[1]
     columns = [
-        pa.array(cast.ids, pa.int32()),
-        pa.array(cast.racks, pa.string()),
+        pa.array(broker_index.ids, pa.int32()),
+        pa.array(broker_index.racks, pa.string()),
         *(pa.array(values, pa.int32()) for values in (*counts, target, *leads)),
         *(pa.array(values, pa.int64()) if outcome.by_bytes else none for values in sizes),
     ]
@@ -67,7 +70,7 @@ def brokers_table(outcome: Outcome) -> pa.Table:
 
 def figures(outcome: Outcome, moves: pa.Table) -> dict[str, Any]:
     """How much is moved, and how even it is before and after."""
-    alive = outcome.cast.alive
+    alive = outcome.broker_index.alive
     gets = not_in(outcome.new, outcome.old)
     found: dict[str, Any] = {
         "partitions": len(outcome.old),
@@ -82,8 +85,8 @@ def figures(outcome: Outcome, moves: pa.Table) -> dict[str, Any]:
     }
     for name, rows in (("before", outcome.old), ("after", outcome.new)):
         ones = np.ones(len(rows), np.int64)
-        held = _held(rows, ones, outcome.cast.ids)[alive]
-        leads = _held(rows[:, :1], ones, outcome.cast.ids)[alive]
+        held = _held(rows, ones, outcome.broker_index.ids)[alive]
+        leads = _held(rows[:, :1], ones, outcome.broker_index.ids)[alive]
         found[name] = {
             "replicas_min": int(held.min()),
             "replicas_max": int(held.max()),
@@ -95,7 +98,9 @@ def figures(outcome: Outcome, moves: pa.Table) -> dict[str, Any]:
             "most_of_a_topic": _most_of_a_topic(outcome, rows),
         }
         if outcome.by_bytes:
-            found[name]["bytes_max_to_mean"] = _ratio(_held(rows, outcome.weights, outcome.cast.ids)[alive])
+            found[name]["bytes_max_to_mean"] = _ratio(
+                _held(rows, outcome.weights, outcome.broker_index.ids)[alive]
+            )
     return found
 
 
@@ -115,11 +120,11 @@ def _violations(outcome: Outcome, rows: Rows) -> int:
     """Partitions with more replicas in a rack than an even spread has, or fewer; those that lack some anyway by the
     plan's replication factor are seen with the replicas they have."""
     here = rows >= 0
-    gone = np.r_[outcome.cast.rack_of < 0, True]
+    gone = np.r_[outcome.broker_index.rack_of < 0, True]
     counted = np.where(here & ~gone[rows], rows, NONE).astype(np.int32)
     zeros = np.zeros(len(rows), np.int64)
     placement = Placement(
-        counted, outcome.wanted, zeros, zeros, outcome.cast.rack_of, outcome.rules, zeros[:1]
+        counted, outcome.wanted, zeros, zeros, outcome.broker_index.rack_of, outcome.rules, zeros[:1]
     )
     found = 0
     for start in range(0, len(rows), 65_536):
@@ -133,25 +138,25 @@ def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
     """Of all topics and brokers: replicas of one topic on one broker above an even share of the topic."""
     topics = outcome.state.topics[outcome.index]
     here = rows >= 0
-    brokers = len(outcome.cast.ids)
+    brokers = len(outcome.broker_index.ids)
     keys = np.broadcast_to(topics[:, None], rows.shape)[here] * brokers + rows[here]
     if not len(keys):
         return 0
     pairs, counts = np.unique(keys, return_counts=True)
     totals = np.bincount(topics, here.sum(1))
-    shares = np.ceil(totals / len(outcome.cast.alive)).astype(np.int64)
+    shares = np.ceil(totals / len(outcome.broker_index.alive)).astype(np.int64)
     return int(np.max(counts - shares[pairs // brokers], initial=0))
 
 
 def _leaving(outcome: Outcome) -> Mask:
     """Partitions with a replica on a broker that shall be empty or is not there any more."""
-    gone = np.r_[outcome.cast.rack_of < 0, False]
+    gone = np.r_[outcome.broker_index.rack_of < 0, False]
     return np.asarray(gone[outcome.old].any(1))
 
 
 def _leader_indexes(outcome: Outcome) -> Ints:
     leaders = outcome.state.leaders[outcome.index]
-    ids = outcome.cast.ids
+    ids = outcome.broker_index.ids
     found = np.minimum(np.searchsorted(ids, leaders), len(ids) - 1)
     return np.where(ids[found] == leaders, found, NONE)
 
@@ -161,8 +166,8 @@ def _reasons(outcome: Outcome, leaving: Mask) -> Ints:
     old, new = outcome.old, outcome.new
     reasons = np.where(not_in(new, old).any(1) | not_in(old, new).any(1), 1, 0)
     crowded = np.zeros(len(old), bool)
-    gone = np.r_[outcome.cast.rack_of < 0, True]
-    racks = np.where((old >= 0) & ~gone[old], outcome.cast.rack_of[old], NONE)
+    gone = np.r_[outcome.broker_index.rack_of < 0, True]
+    racks = np.where((old >= 0) & ~gone[old], outcome.broker_index.rack_of[old], NONE)
     most = outcome.rules.most[outcome.wanted]
     for column in range(racks.shape[1]):
         of = racks[:, column]

@@ -31,7 +31,7 @@ def rack_bounds(sizes: Ints, replication_factor: int) -> tuple[Ints, Ints]:
     """
     if replication_factor > int(sizes.sum()):
         raise ConfigError(
-            f"{replication_factor} replicas of a partition need as many brokers, {int(sizes.sum())} are left"
+            f"{replication_factor} replicas of a partition need as many brokers, but only {int(sizes.sum())} remain"
         )
     level = 0
     while level < int(sizes.max()) and int(np.minimum(sizes, level + 1).sum()) <= replication_factor:

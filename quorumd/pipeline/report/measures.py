@@ -156,8 +156,8 @@ def top_partitions(states: pa.Table, end_s: float, limit: int) -> list[dict[str,
         }
     )
     names = ["leader_changes", "unclean", "left", "joined", "under_s"]
-    casted = [pc.cast(rows[name], pa.float64()) for name in names]
-    rows = pa.table([rows["topic"], rows["partition"], *casted], names=["topic", "partition", *names])
+    converted = [pc.cast(rows[name], pa.float64()) for name in names]
+    rows = pa.table([rows["topic"], rows["partition"], *converted], names=["topic", "partition", *names])
     found = rows.group_by(["topic", "partition"]).aggregate([(name, "sum") for name in names])
     found = found.select(["topic", "partition", *(f"{name}_sum" for name in names)])
     found = found.rename_columns(["topic", "partition", *names])

@@ -171,7 +171,7 @@ def scan(data: Data, place: Place = START, is_last: bool = True, with_crc: bool 
     Without `with_crc` the CRCs are believed: twice as fast, and good for nothing but a first look.
     """
     piece = _Piece(data, place, is_last, with_crc)
-    while piece.goes_on():
+    while piece.continues():
         pass
     return piece.scanned()
 
@@ -258,7 +258,7 @@ class _Piece:
         place = Place(self._origin + self._at, self._expected, self._epoch, self._lost, self._is_aligned)
         return Scanned(_joined(self._parts), self._faults, self._at, place)
 
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """One step; False when the rest, if there is any, is for the next piece."""
         if self._lost is not None:
             return self._find(self._lost)

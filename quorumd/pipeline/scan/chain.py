@@ -120,10 +120,10 @@ def _walks(view: memoryview, starts: Positions, size: int) -> tuple[Positions, P
     for _ in range(2 * _STEPS):
         length = lengths[at].byteswap()
         ends = at + (length + np.int64(LENGTH_END))
-        goes_on = (at < stops) & (length >= LEAST_LENGTH) & (ends < len(lengths))
-        if np.count_nonzero(goes_on) < _LEAST_WALKS:
+        continues = (at < stops) & (length >= LEAST_LENGTH) & (ends < len(lengths))
+        if np.count_nonzero(continues) < _LEAST_WALKS:
             break
-        at = np.where(goes_on, ends, at)
+        at = np.where(continues, ends, at)
         steps.append(at)
     ways = np.array(steps).T
     # A walk stands still where it ended.

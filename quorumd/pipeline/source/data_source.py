@@ -41,7 +41,7 @@ class QuorumdSource(DataSource):
         options = parse_options(self.options)
         if options.level in ("audit", "snapshot"):
             raise ConfigError(
-                f"level {options.level} is no stream; read it as a batch, or stream records or batches"
+                f"level {options.level} cannot be streamed; read it as a batch, or stream level records or batches"
             )
         return StreamReader(options, self._table(schema))
 

@@ -136,17 +136,17 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     for name, value in given.items():
         if name.lower() not in _NAMES:
             raise ConfigError(
-                f"{name!r} is no option of the source; options are {', '.join(_NAMES.values())}"
+                f"{name!r} is not an option of the source; options are {', '.join(_NAMES.values())}"
             )
         values[_NAMES[name.lower()]] = value
     if ("path" in values) == ("bootstrap" in values):
         raise ConfigError("give either path=ID=FOLDER,... or bootstrap=HOST:PORT,... to the source")
     level = _choice(values, "level", tuple(schemas.LEVELS))
     if level == schemas.AUDIT.name and "bootstrap" in values:
-        raise ConfigError("level audit looks at segments as they are in folders: give path, not bootstrap")
+        raise ConfigError("level audit reads segments in folders: give path instead of bootstrap")
     offsets = Interval(_number(values, "startingOffset", 0), _number(values, "endingOffset", MAX_OFFSET))
     if level == schemas.SNAPSHOT.name and offsets != EVERY_OFFSET:
-        raise ConfigError("startingOffset and endingOffset are of the log; level snapshot takes neither")
+        raise ConfigError("startingOffset and endingOffset cannot be combined with level snapshot")
     times = Interval(
         _number(values, "startingTimestamp", EVERY_TIME.low),
         _number(values, "endingTimestamp", EVERY_TIME.high),

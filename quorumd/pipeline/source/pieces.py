@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
     """What a task gives. `asked` is exact, `pushed` prunes: Spark filters what it leaves once more. `part` is the
     task's own part of the offsets, where tasks share them."""
 
-    asked: Selection = Selection()
+    requested: Selection = Selection()
     pushed: Selection = Selection()
     part: Interval = EVERY_OFFSET
     by_base_offset: bool = False
@@ -54,27 +54,27 @@ class Wanted(NamedTuple):
     """What is behind the last whole batch of a copy is told too."""
 
     def mask(self, batches: Batches) -> npt.NDArray[np.bool_]:
-        asked, pushed = self.asked, self.pushed
+        requested, pushed = self.requested, self.pushed
         low, high = self.offsets.low, self.offsets.high
         # As if no batch went below its beginning.
         ends = batches.base_offset + 1 if self.by_base_offset else batches.end_offset
         mask = (ends > low) & (batches.base_offset < high)
-        mask &= within(batches.epoch, asked.epochs & pushed.epochs)
-        mask &= within(batches.max_timestamp, asked.times)
+        mask &= within(batches.epoch, requested.epochs & pushed.epochs)
+        mask &= within(batches.max_timestamp, requested.times)
         mask &= batches.max_timestamp >= pushed.times.low
         mask &= batches.base_timestamp < pushed.times.high
         return mask
 
     @property
     def offsets(self) -> Interval:
-        return self.asked.offsets & self.pushed.offsets & self.part
+        return self.requested.offsets & self.pushed.offsets & self.part
 
     def matters(self, fault: Fault) -> bool:
         """Whether this task has the first offset that a fault is about, of those that are asked for."""
         first = fault.offset
         if first < 0:
             return True
-        low = max(self.asked.offsets.low, self.pushed.offsets.low)
+        low = max(self.requested.offsets.low, self.pushed.offsets.low)
         if fault.end_offset > low:
             first = max(first, low)
         return self.offsets.low <= first < self.offsets.high
@@ -109,7 +109,7 @@ def read_piece(piece: Piece, wanted: Wanted) -> Iterator[Read]:
         is_told = not file.may_be_torn or wanted.with_torn_tail
         faults = [fault for fault in scanned.faults if is_told or fault.code != "TORN_TAIL"]
         yield _selected(origin, data, position, scanned.batches, faults, wanted)
-    wrong = _seam(file, place) if file.snapshot is None else lacking_footer(place, is_finished)
+    wrong = _boundary_fault(file, place) if file.snapshot is None else lacking_footer(place, is_finished)
     if wrong is not None:
         yield _selected(origin, b"", place.position, scan(b"").batches, [wrong], wanted)
 
@@ -133,7 +133,7 @@ def lacking_footer(place: Place, is_finished: bool) -> Fault | None:
     return Fault("TORN_TAIL", place.position, place.expected_offset, "the snapshot ends without its footer")
 
 
-def _seam(file: File, place: Place) -> Fault | None:
+def _boundary_fault(file: File, place: Place) -> Fault | None:
     """What is wrong between the end of a segment and the next one."""
     expected, following = place.expected_offset, file.next_offset
     if following is None or expected < 0 or expected == following:
@@ -172,12 +172,12 @@ def _selected(
 def describe(origin: Origin, fault: Fault) -> str:
     """What is wrong, where, and what to do, in one line."""
     return (
-        f"{what_and_where(origin, fault)} (name the folder of another copy, which may be sound; the data source's "
+        f"{code_and_place(origin, fault)} (name the folder of another copy, which may be sound; the data source's "
         "option onCorrupt=skip reads on behind it)"
     )
 
 
-def what_and_where(origin: Origin, fault: Fault) -> str:
+def code_and_place(origin: Origin, fault: Fault) -> str:
     """File, position and offset, and what is wrong there; what was fetched has no position."""
     places = [f"position {fault.position}"] if origin.segment is not None else []
     places += [f"offset {fault.offset}"] if fault.offset >= 0 else []

@@ -63,11 +63,11 @@ def plan_live(options: SourceOptions, wanted: Selection) -> list[tuple[int, int]
     """Ranges of offsets that the cluster has, one for each task. Raises InputIncomplete, RequestFailed."""
     with Observer(options.bootstrap, committed_only=options.committed_only) as observer:
         extent = observer.extent()
-    asked = options.selection.offsets
-    if 0 < asked.low < extent.start:
+    requested = options.selection.offsets
+    if 0 < requested.low < extent.start:
         raise InputIncomplete(
-            f"startingOffset is {asked.low}, and the log of the cluster begins at {extent.start}; "
-            "what is below is in its snapshot (level snapshot)"
+            f"startingOffset is {requested.low}, but the log of the cluster starts at {extent.start}; "
+            "older records are in its snapshot (level snapshot)"
         )
     start, end = max(wanted.offsets.low, extent.start), min(wanted.offsets.high, extent.end)
     return live_ranges(start, end)

@@ -77,7 +77,7 @@ class TaskReader:
         else:
             # Spark makes a task of its own where there is none.
             return
-        exact = wanted.asked.offsets & wanted.part
+        exact = wanted.requested.offsets & wanted.part
         shape = RowShape(self.table, options.packed, options.on_corrupt, exact)
         make = batch_rows if options.level == "batches" else record_rows
         yield from make(reads, shape)

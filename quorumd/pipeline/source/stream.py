@@ -116,8 +116,8 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
         first = self.log.start_offset()
         if began.offset < first:
             raise InputIncomplete(
-                f"the stream is at offset {began.offset}, and the log begins at {first}: what is between is only in "
-                "the snapshot by now (level snapshot); begin a new stream there"
+                f"the stream is at offset {began.offset}, but the log starts at {first}: older records are only in "
+                "the snapshot (level snapshot); start a new stream"
             )
         if began.epoch < 0 or began.offset > reached.offset:
             return
@@ -125,9 +125,9 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
         if epoch not in (-1, began.epoch):
             raise InputIncomplete(
                 f"the record before offset {began.offset} was of epoch {began.epoch} when it was streamed, and is of "
-                f"epoch {epoch} in the copy of node {reached.node}: it was not committed then, and is lost. Begin a "
-                "new stream, or build the history anew in another folder; a live cluster (bootstrap) is streamed as "
-                "far as it is committed"
+                f"epoch {epoch} in the copy of node {reached.node}: it was not committed and is lost; start a "
+                "new stream, or build the history again in another folder; of a live cluster (bootstrap) only "
+                "committed records are streamed"
             )
 
 
@@ -176,8 +176,8 @@ class FolderLog:
             if copy.epoch_before(end.offset) == end.epoch:
                 return copy
         raise InputIncomplete(
-            f"no folder has the record before offset {end.offset} in epoch {end.epoch} any longer: the log was cut, "
-            "or a folder is missing. Begin a new stream"
+            f"no folder has the record before offset {end.offset} in epoch {end.epoch} any longer: the log was "
+            "truncated, or a folder is missing; start a new stream"
         )
 
 

@@ -77,7 +77,7 @@ def checked_query(session: SparkSession, query: str) -> DataFrame:
     try:
         return session.sql(query)
     except AnalysisException as error:
-        raise ConfigError(f"this cannot be asked: {first_line(str(error))}") from None
+        raise ConfigError(f"invalid query: {first_line(str(error))}") from None
 
 
 def _cause_of_death(log: Path | None) -> str:

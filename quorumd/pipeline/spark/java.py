@@ -61,7 +61,7 @@ def read_java(home: str) -> Java | None:
     try:
         text = Path(home, "release").read_text(encoding="utf-8")
     except OSError:
-        text = _asked_version(home)
+        text = _reported_version(home)
     match = re.search(r'(?:JAVA_VERSION=|version )"([^"]*\d[^"]*)"', text)
     if match is None:
         return None
@@ -107,7 +107,7 @@ def _candidates(environment: Mapping[str, str], system_folders: tuple[str, ...])
     yield from (java.home for java in sorted(found, key=lambda java: java.feature))
 
 
-def _asked_version(home: str) -> str:
+def _reported_version(home: str) -> str:
     command = [str(Path(home, "bin", "java")), "-version"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stderr

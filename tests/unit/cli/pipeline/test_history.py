@@ -134,10 +134,10 @@ def test_mistakes_get_one_line(
     assert f"there is no history in {tmp_path}" in text
     there = "--history", str(built[0])
     code, text = failure(capsys, "show", "partitions", "--topic", "never", *there)
-    assert (code, text) == (2, "error: the history knows no topic 'never'\n")
+    assert (code, text) == (2, "error: the history has no topic 'never'\n")
     code, text = failure(capsys, "show", "partitions", "--since", "yesterday", *there)
     assert code == 2
-    assert "'yesterday' is no time" in text
+    assert "'yesterday' is not a time" in text
     assert failure(capsys, "build", "--to", str(tmp_path))[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--bootstrap", "y:1")[0] == 2
     assert failure(capsys, "build", "--to", str(tmp_path), "--from", "x", "--follow", "--once")[0] == 2
@@ -153,7 +153,7 @@ def test_sql_that_is_none_is_a_wrong_command_line(
     monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext(Session()))
     monkeypatch.setattr("quorumd.pipeline.history.history.register_views", lambda session, opened: None)
     told = failure(capsys, "sql", "selec 1", "--history", str(built[0]))
-    assert told == (2, "error: this cannot be asked: [PARSE_SYNTAX_ERROR] near 'selec 1'\n")
+    assert told == (2, "error: invalid query: [PARSE_SYNTAX_ERROR] near 'selec 1'\n")
 
 
 def test_a_damaged_table_is_one_line_and_incomplete_input(

@@ -101,7 +101,7 @@ def test_a_plan_by_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("--remove", "99"), 2, "broker 99 shall leave, but there is none"),
+        (("--remove", "99"), 2, "broker 99 cannot be removed, since it does not exist"),
         (("--add", "6:"), 2, "'6:' is not BROKER or BROKER:RACK"),
         (("--add", "6,6"), 2, "broker 6 is given twice"),
         (("--replace", "7"), 2, "'7' is not OLD=NEW"),
@@ -141,7 +141,7 @@ def test_a_folder_that_is_there_is_not_written_over(
     history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("make", "--state", history, "--out", history, exits=2)
-    assert "is there already: a plan goes into a new folder" in capsys.readouterr().err
+    assert "already exists: give a new folder for the plan" in capsys.readouterr().err
 
 
 def test_what_shall_be_with_a_fenced_broker_must_be_said(

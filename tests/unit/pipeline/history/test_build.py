@@ -36,7 +36,7 @@ def test_the_history_of_another_cluster_is_left_alone(tmp_path: Path) -> None:
     (folder / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=1\n")
     (tmp_path / "history").mkdir()
     write_manifest(tmp_path / "history", Manifest(cluster_id="one"))
-    with pytest.raises(ConfigError, match="the history of cluster one, and this log is of another"):
+    with pytest.raises(ConfigError, match="the history of cluster one, but this log is of cluster another"):
         build(NO_SPARK, {"path": f"1={folder}"}, tmp_path / "history")
 
 
@@ -56,5 +56,5 @@ def test_a_history_never_goes_on_with_a_log_that_lost_what_it_has(tmp_path: Path
 
     assert look(write_segment(tmp_path / "same", log)) == log[-1].offset + 1
     led_by_another = [each._replace(epoch=each.epoch + 1) for each in log[50:]]
-    with pytest.raises(InputIncomplete, match=r"is lost\..*build the history anew"):
+    with pytest.raises(InputIncomplete, match=r"is lost;.*build the history again"):
         look(write_segment(tmp_path / "other", log[:50] + led_by_another))

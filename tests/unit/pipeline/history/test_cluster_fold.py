@@ -54,8 +54,8 @@ def test_min_insync_replicas_of_a_topic_go_with_it_and_the_default_stays() -> No
     )
     around = surroundings(state, log)
     assert state.min_isr == {}
-    told = [(setting.offset, setting.topic, setting.value) for setting in around.settings]
-    assert told == [(0, "", 2), (2, "t", 3), (5, "t", None), (6, "", None)]
+    reported = [(setting.offset, setting.topic, setting.value) for setting in around.settings]
+    assert reported == [(0, "", 2), (2, "t", 3), (5, "t", None), (6, "", None)]
     assert around.moments.kind == [MIN_ISR, MIN_ISR, REMOVE, MIN_ISR]
     assert around.moments.topic_id == [None, ONE, ONE, None]
 
@@ -77,8 +77,8 @@ def test_what_becomes_of_a_broker() -> None:
         *(UnregisterBrokerRecord(7, 10), FenceBrokerRecord(8, 1)),
     )
     state.apply(cluster_rows(log), state.surroundings())
-    told = [(row["event"], row["fenced"], row["from_offset"], row["to_offset"]) for row in state.brokers]
-    assert told == [
+    reported = [(row["event"], row["fenced"], row["from_offset"], row["to_offset"]) for row in state.brokers]
+    assert reported == [
         *(
             ("register", True, 0, 1),
             ("unfence", False, 1, 2),
@@ -122,11 +122,11 @@ def test_epochs_with_their_leaders_and_voters_of_a_quorum_that_cannot_change() -
     for row in rows:
         state.count_epoch(row["epoch"], row, 1, 1)
     state.apply(rows, state.surroundings())
-    told = [
+    reported = [
         (row["epoch"], row["leader_id"], row["start_offset"], row["end_offset"], row["granting"])
         for row in state.epochs.values()
     ]
-    assert told == [(4, 2, 0, 9, [1, 2]), (6, 3, 9, None, [2, 3])]
+    assert reported == [(4, 2, 0, 9, [1, 2]), (6, 3, 9, None, [2, 3])]
     assert [(row["change"], row["voters"]) for row in state.voters] == [("+1 +2 +3", [1, 2, 3])]
 
 
@@ -136,7 +136,7 @@ def test_voters_that_change_and_towards_whom() -> None:
     towards.target_voters = [TargetVoter(2), TargetVoter(3)]
     log = log_of(KRaftVersionRecord(0, 1), voters_record(1, 2), towards, voters_record(2, 3))
     state.apply(cluster_rows(log), state.surroundings())
-    told = [(row["change"], row["voters"], row["from_offset"], row["to_offset"]) for row in state.voters]
-    assert told == [("+1 +2", [1, 2], 1, 2), ("towards 2,3", [1, 2], 2, 3), ("+3 -1", [2, 3], 3, None)]
+    reported = [(row["change"], row["voters"], row["from_offset"], row["to_offset"]) for row in state.voters]
+    assert reported == [("+1 +2", [1, 2], 1, 2), ("towards 2,3", [1, 2], 2, 3), ("+3 -1", [2, 3], 3, None)]
     assert state.cluster_id == CLUSTER_ID
     assert {row["kraft_version"] for row in state.voters} == {1}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.history.copies import what_is_read, without_damaged
+from quorumd.pipeline.history.copies import describe_input, without_damaged
 from quorumd.pipeline.history.seed import _snapshot_of_folders
 from tests.support.history_logs import damage_middle, history, write_segment, write_snapshot_of
 
@@ -25,12 +25,12 @@ def write_copies(folder: Path, *damaged: int) -> dict[str, str]:
 
 
 def test_a_damaged_copy_is_left_out_and_told_with_the_place(tmp_path: Path) -> None:
-    source, told = write_copies(tmp_path, 1), list[str]()
-    assert what_is_read(source) == "reading the copy of node 1"
-    found = without_damaged(source, 0, told.append)
+    source, reported = write_copies(tmp_path, 1), list[str]()
+    assert describe_input(source) == "reading the copy of node 1"
+    found = without_damaged(source, 0, reported.append)
     assert found == {"path": f"2={tmp_path / '2'},3={tmp_path / '3'}", "onCorrupt": "fail"}
-    assert what_is_read(found) == "reading the copy of node 2"
-    (text,) = told
+    assert describe_input(found) == "reading the copy of node 2"
+    (text,) = reported
     assert text.startswith(
         f"the copy of node 1 is damaged, that of node 2 is read, to offset {END}: {tmp_path}/1/"
     )
@@ -38,20 +38,20 @@ def test_a_damaged_copy_is_left_out_and_told_with_the_place(tmp_path: Path) -> N
 
 
 def test_the_next_best_copy_may_have_less(tmp_path: Path) -> None:
-    source, told = write_copies(tmp_path, 1, 2), list[str]()
-    found = without_damaged(source, 0, told.append)
+    source, reported = write_copies(tmp_path, 1, 2), list[str]()
+    found = without_damaged(source, 0, reported.append)
     assert found is not None
     assert found["path"] == f"3={tmp_path / '3'}"
-    assert [text.partition(":")[0] for text in told] == [
+    assert [text.partition(":")[0] for text in reported] == [
         f"the copy of node {node} is damaged, that of node 3 is read, to offset {LOG[99].offset + 1}"
         for node in (1, 2)
     ]
 
 
 def test_damage_below_what_is_known_does_not_matter(tmp_path: Path) -> None:
-    told = list[str]()
-    assert without_damaged(write_copies(tmp_path, 1, 2, 3), LOG[90].offset, told.append) is None
-    assert not told
+    reported = list[str]()
+    assert without_damaged(write_copies(tmp_path, 1, 2, 3), LOG[90].offset, reported.append) is None
+    assert not reported
 
 
 def test_where_all_copies_are_damaged_all_of_it_is_said(tmp_path: Path) -> None:
@@ -66,7 +66,11 @@ def test_what_is_sound_or_alone_is_not_left_out(tmp_path: Path) -> None:
     assert without_damaged({"path": alone}, 0, print) is None
     assert without_damaged({"path": source["path"].partition(",")[2]}, 0, print) is None
     assert without_damaged({"bootstrap": "127.0.0.1:9192"}, 0, print) is None
-    assert what_is_read({"path": alone}) == what_is_read({"bootstrap": "127.0.0.1:9192"}) == "reading the log"
+    assert (
+        describe_input({"path": alone})
+        == describe_input({"bootstrap": "127.0.0.1:9192"})
+        == "reading the log"
+    )
 
 
 def test_a_damaged_snapshot_is_left_out_and_told(tmp_path: Path) -> None:
@@ -74,13 +78,13 @@ def test_a_damaged_snapshot_is_left_out_and_told(tmp_path: Path) -> None:
     for node in (1, 2):
         folder = write_segment(tmp_path / str(node), LOG[60:])
         write_snapshot_of(folder, image, LOG[59])
-    path, told = f"1={tmp_path / '1'},2={tmp_path / '2'}", list[str]()
+    path, reported = f"1={tmp_path / '1'},2={tmp_path / '2'}", list[str]()
     end = LOG[59].offset + 1
-    assert _snapshot_of_folders(path, 0, told.append) == (f"1={tmp_path / '1'}", end)
+    assert _snapshot_of_folders(path, 0, reported.append) == (f"1={tmp_path / '1'}", end)
     damage_middle(tmp_path / "1", ".checkpoint")
-    assert not told
-    assert _snapshot_of_folders(path, 0, told.append) == (f"2={tmp_path / '2'}", end)
-    assert len(told) == 1
+    assert not reported
+    assert _snapshot_of_folders(path, 0, reported.append) == (f"2={tmp_path / '2'}", end)
+    assert len(reported) == 1
     damage_middle(tmp_path / "2", ".checkpoint")
-    with pytest.raises(InputIncomplete, match="all snapshots that reach it are damaged"):
-        _snapshot_of_folders(path, 0, told.append)
+    with pytest.raises(InputIncomplete, match="all snapshots up to it are damaged"):
+        _snapshot_of_folders(path, 0, reported.append)

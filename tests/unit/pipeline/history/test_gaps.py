@@ -129,6 +129,6 @@ def test_a_snapshot_that_is_gone_before_it_is_read_does_not_empty_the_history(tm
     write(tmp_path, log)
     before = current(tmp_path)
     writer = HistoryWriter(tmp_path, open_history(tmp_path).manifest)
-    with pytest.raises(InputIncomplete, match="the snapshot 900-7 was deleted before it was read"):
+    with pytest.raises(InputIncomplete, match="the snapshot 900-7 was replaced by a newer one"):
         writer.add_seed([], lambda jobs: map(run_job, jobs), Seed(900, 7, as_time(0)))
     assert current(tmp_path) == before

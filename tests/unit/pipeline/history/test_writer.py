@@ -180,8 +180,8 @@ def stage_values(folder: Path, values: list[bytes]) -> None:
 def test_a_record_of_a_version_yet_to_come_is_never_left_out_of_a_history(tmp_path: Path, name: str) -> None:
     number = {name: number for number, name in messages.RECORDS.items()}[name]
     known = encode_record(TopicRecord("t", KafkaUuid(bytes(15) + b"\1")), 0)
-    told = f"offset 1 is a {name} of version 99, which is not known"
-    with pytest.raises(InputIncomplete, match=told):
+    reported = f"offset 1 is a {name} of unknown version 99"
+    with pytest.raises(InputIncomplete, match=reported):
         stage_values(tmp_path, [known, bytes([1, number, 99]) + b"what it says"])
 
 

@@ -184,7 +184,7 @@ async def test_it_gives_up_in_one_line_that_says_where_it_stood(waits: None) -> 
     async with FakeNode(script({})) as gone:
         pass
     with pytest.raises(
-        RequestFailed, match=r"records from offset 0 could not be had within 300 s: 127\.0\.0\.1:"
+        RequestFailed, match=r"records from offset 0 was not received within 300 s: 127\.0\.0\.1:"
     ):
         await asyncio.to_thread(ask(gone, lambda observer: observer.fetch(0)))
     denied = fetched(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -193,7 +193,7 @@ async def test_it_gives_up_in_one_line_that_says_where_it_stood(waits: None) -> 
             await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
     broker = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.FETCH}
     async with FakeNode(script({}), broker) as node:
-        with pytest.raises(RequestFailed, match="does not speak Fetch; is that a listener of a controller"):
+        with pytest.raises(RequestFailed, match="does not speak Fetch; check that it is the listener"):
             await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
 
 
@@ -225,7 +225,7 @@ async def test_where_the_quorum_is_not_described_a_fetch_says_who_leads() -> Non
 )
 async def test_what_only_the_snapshot_has_is_told(answer: Message) -> None:
     async with FakeNode(script({ApiKey.FETCH: [answer]})) as node:
-        with pytest.raises(InputIncomplete, match=r"offset 0 is not to be had from node 1: .*level snapshot"):
+        with pytest.raises(InputIncomplete, match=r"offset 0 is not in the log of node 1; .*level snapshot"):
             await asyncio.to_thread(ask(node, lambda observer: observer.fetch(0)))
 
 
@@ -273,7 +273,7 @@ async def test_a_snapshot_is_fetched_piece_by_piece() -> None:
         assert await asyncio.to_thread(ask(node, lambda observer: observer.newest_snapshot())) is None
     gone = piece(b"", 0, 0, ErrorCode.SNAPSHOT_NOT_FOUND)
     async with FakeNode(script({ApiKey.FETCH_SNAPSHOT: [gone]})) as node:
-        with pytest.raises(InputIncomplete, match="snapshot 9-4 is no longer there"):
+        with pytest.raises(InputIncomplete, match="snapshot 9-4 was replaced"):
             await asyncio.to_thread(
                 ask(node, lambda observer: list(observer.read_snapshot(OffsetAndEpoch(9, 4))))
             )

@@ -102,7 +102,7 @@ def test_no_history_is_told(tmp_path: Path) -> None:
 
 
 def test_no_log_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputIncomplete, match="of node 4 holds no log"):
+    with pytest.raises(InputIncomplete, match="of node 4 has no log"):
         state_of_logs({4: str(tmp_path)})
 
 
@@ -166,7 +166,7 @@ def test_a_copy_of_a_newer_epoch_is_more_up_to_date_than_a_longer_one(tmp_path: 
         ),
         (
             lambda segments, snapshot: [each.unlink() for each in segments[:3]],
-            "there is no snapshot of what was before",
+            "there is no snapshot of older records",
         ),
     ],
 )
@@ -231,8 +231,8 @@ def test_sizes_of_each_kind_of_file(tmp_path: Path, kind: str) -> None:
     [
         ("topic,partition\na,1\n", "no column 'bytes'; expected topic, partition, bytes"),
         ("topic,partition,bytes\na,1,many\n", "partition and bytes must be whole numbers"),
-        ("topic,partition,bytes\na,1,-5\n", "bytes below zero"),
-        ("topic,partition,bytes\na,1,5\n", "30 partitions have no size in it, such as topic-0-0"),
+        ("topic,partition,bytes\na,1,-5\n", "bytes must not be negative"),
+        ("topic,partition,bytes\na,1,5\n", "30 partitions have no size, such as topic-0-0"),
         ("", "cannot be read"),
     ],
 )

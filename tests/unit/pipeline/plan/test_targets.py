@@ -37,7 +37,9 @@ def test_a_partition_is_spread_over_racks_as_evenly_as_it_goes(
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
-    with pytest.raises(ConfigError, match="4 replicas of a partition need as many brokers, 3 are left"):
+    with pytest.raises(
+        ConfigError, match="4 replicas of a partition need as many brokers, but only 3 remain"
+    ):
         rack_bounds(array(2, 1), 4)
 
 

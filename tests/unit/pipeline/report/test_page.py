@@ -278,7 +278,7 @@ def test_nothing_to_report_is_wrong_usage(capsys: pytest.CaptureFixture[str]) ->
 def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="there is no history in"):
         read_history(tmp_path)
-    with pytest.raises(InputIncomplete, match="holds no plan of"):
+    with pytest.raises(InputIncomplete, match="is not a plan of"):
         read_plan(tmp_path)
     for damage in ([], {}, {"findings": 5}, {"findings": [5]}, {**AUDIT, "pairs": [{"nodes": [1, 2]}]}):
         (tmp_path / "audit.json").write_text(json.dumps(damage))
@@ -290,7 +290,7 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="a file of this history cannot be read"):
         read_history(folder)
     damaged.unlink()
-    with pytest.raises(InputIncomplete, match="is not there any more"):
+    with pytest.raises(InputIncomplete, match="no longer exists"):
         read_history(folder)
 
 

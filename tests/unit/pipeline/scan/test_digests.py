@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from quorumd.pipeline.audit.continuity import add_boundary_faults
 from quorumd.pipeline.audit.copies import Copy, read_copies
-from quorumd.pipeline.audit.seams import add_seams
 from quorumd.pipeline.copies.log_files import LogFolder, SegmentFile
 from quorumd.pipeline.scan.batches import START, Batches, scan
 from quorumd.pipeline.scan.digests import SegmentDigests, batch_hashes
@@ -34,7 +34,7 @@ def copy_of(*parts: pa.RecordBatch, names: Sequence[str] = ("a",), bases: Sequen
     segments = tuple(SegmentFile(1, name, base, 0) for name, base in zip(names, bases, strict=True))
     table = pa.Table.from_batches(parts, schema=schemas.AUDIT.arrow())
     copy = read_copies(table, {1: LogFolder(1, "", segments, ())})[1]
-    add_seams(copy)
+    add_boundary_faults(copy)
     return copy
 
 

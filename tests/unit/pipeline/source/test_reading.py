@@ -231,9 +231,9 @@ def test_damage_that_reaches_into_what_is_asked_for_is_told_and_by_one_task_only
     }.items():
         segment.write_bytes(damage)
         for low, high in ((first - 1, last + 1), (first, last), (first + 1, last), (last - 1, last)):
-            asked = {"startingOffset": low, "endingOffset": high}
+            requested = {"startingOffset": low, "endingOffset": high}
             with pytest.raises(InputIncomplete, match=f"offset {first}: {code}"):
-                read_table(copy, ("offset",), **asked)
+                read_table(copy, ("offset",), **requested)
             with pytest.raises(InputIncomplete, match=code):
                 read_table(copy, ("offset",), [GreaterThanOrEqual(("offset",), low)], endingOffset=high)
         told = read_table(
@@ -309,18 +309,18 @@ def test_a_snapshot_that_is_cut_between_batches_is_told(tmp_path: Path) -> None:
         file.write_bytes(whole[:cut])
         offset = int(batches.base_offset[batches.position.tolist().index(cut)])
         for split_bytes in (1 << 20, 150):
-            asked = {"level": "snapshot", "splitBytes": split_bytes, "packBytes": 1}
+            requested = {"level": "snapshot", "splitBytes": split_bytes, "packBytes": 1}
             told = f"position {cut}, offset {offset}: TORN_TAIL: the snapshot ends without its footer"
             with pytest.raises(InputIncomplete, match=told):
-                read_table(tmp_path, ("offset",), **asked)
-            table = read_table(tmp_path, ("offset", "fault"), onCorrupt="report", **asked)
+                read_table(tmp_path, ("offset",), **requested)
+            table = read_table(tmp_path, ("offset", "fault"), onCorrupt="report", **requested)
             assert [row["offset"] for row in rows(table) if row["fault"]] == [offset]
     file.write_bytes(whole)
     assert read_table(tmp_path, ("offset",), level="snapshot", splitBytes=150, packBytes=1).num_rows > 9
 
 
 def test_an_empty_folder_and_a_log_without_snapshots_are_told(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputIncomplete, match="holds no log"):
+    with pytest.raises(InputIncomplete, match="has no log"):
         read_table(tmp_path)
     with pytest.raises(InputIncomplete, match="there is no snapshot in"):
         read_table(folder, level="snapshot")

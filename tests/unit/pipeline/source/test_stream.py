@@ -166,7 +166,7 @@ def test_records_that_went_before_they_were_streamed_are_told(tmp_path: Path) ->
     end = stream.latestOffset(stream.initialOffset(), ALL)
     append(tmp_path, batch(9), base=9)
     segment(tmp_path).unlink()
-    with pytest.raises(InputIncomplete, match="at offset 3, and the log begins at 9"):
+    with pytest.raises(InputIncomplete, match="at offset 3, but the log starts at 9"):
         stream.latestOffset(end, ALL)
     assert reader(tmp_path).initialOffset()["offset"] == 9
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Beside:
+class SidecarFiles:
     """What there is; None, or 0, for a file that is not there. `findings`: files that cannot be understood."""
 
     node: int
@@ -29,12 +29,12 @@ class Beside:
     findings: list[Finding] = field(default_factory=list)
 
 
-def read_beside(folder: LogFolder) -> Beside:
+def read_sidecar_files(folder: LogFolder) -> SidecarFiles:
     """Of a data folder, or of a folder with copied files; a copy need not have any."""
     disk = ReadOnlyDisk()
     path = Path(folder.path)
     data_folder = str(path.parent if path.name == PARTITION_FOLDER else path)
-    found = Beside(folder.node)
+    found = SidecarFiles(folder.node)
 
     def load(read: Callable[[], T]) -> T | None:
         try:

@@ -33,10 +33,12 @@ def partition_rows(
     if topic is not None:
         topics = history.read("topics", ["topic_id", "partitions"], pc.field("topic") == topic)
         if not len(topics):
-            raise ConfigError(f"the history knows no topic {topic!r}")
+            raise ConfigError(f"the history has no topic {topic!r}")
         count = pc.max(topics["partitions"]).as_py()
         if partition is not None and partition >= count:
-            raise ConfigError(f"the history knows {count} partitions of topic {topic!r}, and no {partition}")
+            raise ConfigError(
+                f"the history has {count} partitions of topic {topic!r}, but not partition {partition}"
+            )
         wanted = pc.field("topic") == topic
         if partition is not None and len(topics) == 1:
             bucket = int(bucket_of(topics["topic_id"], pa.array([partition], pa.int32()))[0])

@@ -9,7 +9,7 @@ import pytest
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.history.history import History, open_history
-from quorumd.pipeline.history.questions import isr_churn, partition_rows, table_rows
+from quorumd.pipeline.history.queries import isr_churn, partition_rows, table_rows
 from quorumd.pipeline.history.tables import as_time, read_files
 from tests.support.history_logs import reassigned
 from tests.support.history_writing import write, write_with_wrong_clock
@@ -83,9 +83,9 @@ def test_what_never_was_is_said(tmp_path: Path) -> None:
     write(tmp_path, reassigned())
     opened = open_history(tmp_path)
     assert partition_rows(opened, "u", 0, None, None)
-    with pytest.raises(ConfigError, match="knows no topic 'v'"):
+    with pytest.raises(ConfigError, match="has no topic 'v'"):
         partition_rows(opened, "v", 0, None, None)
-    with pytest.raises(ConfigError, match="knows 5 partitions of topic 't', and no 5"):
+    with pytest.raises(ConfigError, match="has 5 partitions of topic 't', but not partition 5"):
         partition_rows(opened, "t", 5, None, None)
 
 
@@ -94,5 +94,5 @@ def test_a_file_that_is_gone_is_named_with_what_to_do(tmp_path: Path) -> None:
     opened = open_history(tmp_path)
     gone = tmp_path / opened.manifest.paths("topics")[0]
     gone.unlink()
-    with pytest.raises(InputIncomplete, match=f"{gone} is not there any more: ask again"):
+    with pytest.raises(InputIncomplete, match=f"{gone} no longer exists; retry"):
         table_rows(opened, "topics", None)

@@ -10,12 +10,12 @@ from quorumd.pipeline.audit.copies import Copy, Damage, Part
 from quorumd.pipeline.audit.findings import Finding, Severity
 
 
-def add_seams(copy: Copy) -> None:
+def add_boundary_faults(copy: Copy) -> None:
     """Note as damage where a part of the log does not begin as the part before it ends."""
     before: Part | None = None
     for part in copy.parts:
         if before is not None:
-            _add_seam(copy, before, part)
+            _add_boundary_fault(copy, before, part)
         if part.batches or before is None:
             before = part
     first = {(part.segment, part.offset_lo) for part in copy.parts if part.batches}
@@ -28,7 +28,7 @@ def add_seams(copy: Copy) -> None:
     copy.damages.sort(key=lambda damage: damage.offset_lo)
 
 
-def _add_seam(copy: Copy, before: Part, part: Part) -> None:
+def _add_boundary_fault(copy: Copy, before: Part, part: Part) -> None:
     if part.segment == before.segment and not part.batches:
         return
     # A segment's first batch is compared with the name of the file when it is read.
