@@ -50,8 +50,8 @@ def test_prometheus_scrapes_the_three_nodes() -> None:
 
 
 def test_prometheus_scrapes_the_nodes_of_make_run_and_of_cluster_up(tmp_path: Path) -> None:
-    demo = LocalCluster.planned(tmp_path, run_demo.NODES, run_demo.BASE_PORTS[0])
-    for cluster in (demo, LocalCluster.planned(tmp_path)):
+    demo = LocalCluster.open_or_plan(tmp_path, run_demo.NODES, run_demo.BASE_PORTS[0])
+    for cluster in (demo, LocalCluster.open_or_plan(tmp_path)):
         assert scrape_targets() == [f"{HOST}:{node.metrics_port}" for node in cluster.nodes]
 
 
