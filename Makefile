@@ -39,10 +39,11 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # More for the benchmark: --interpreted measures the sources, --seconds 3 --rounds 1 is a quick look.
 BENCH ?=
 
-.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants run setup standalone stock-tools stream-kills test test-compiled
+.PHONY: audit-histories bench chaos chaos-reassign check clean compile fuzz help messages mutants quick run setup standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, show it at work; Ctrl-C stops it"
+	@echo "make quick     lint, types, unit and property tests of raft, log, controller and protocol; about a minute"
 	@echo "make test      set up, check, and run all tests"
 	@echo "make setup     create .venv and install everything into it"
 	@echo "make check     ruff, mypy, import contracts, house rules, generated code is fresh"
@@ -76,6 +77,16 @@ test: check
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
 	else $(MAKE) test-compiled; fi
 	$(MAKE) chaos CHAOS_SECONDS=$(TEST_CHAOS_SECONDS)
+
+# What is pure, for the loop of editing: no processes, no simulator, no Spark.
+QUICK_TESTS := $(addprefix tests/unit/,raft log controller protocol) $(addprefix tests/property/, \
+	test_raft_majority.py test_record_batch_properties.py test_cluster_image.py)
+
+quick: $(READY)
+	$(PYTHON_BIN)/ruff check .
+	$(PYTHON_BIN)/ruff format --check --quiet .
+	$(PYTHON_BIN)/mypy
+	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(QUICK_TESTS)
 
 # What needs no stand-ins inside: a compiled class takes no other class for its own.
 COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol unit/controller)
