@@ -39,7 +39,7 @@ class SegmentedLog:
         snapshots: SnapshotStore,
     ) -> None:
         self._disk = disk
-        self._directory = directory
+        self.directory = directory
         self._settings = settings
         self._segments = recovered.segments
         self.end_offset = recovered.segments[-1].end_offset
@@ -173,14 +173,14 @@ class SegmentedLog:
 
         Blocks until that is durable. After a crash in between, opening the log completes it. Raises FlushFailed.
         """
-        path = self._directory
+        path = self.directory
         try:
             path = self._remove_last_segments(snapshot.offset)
             # After a crash here, this segment's name shows recovery that the log was being replaced, not damaged.
             segment = Segment(
-                self._disk, self._directory, snapshot.offset, self._settings.index_interval_bytes
+                self._disk, self.directory, snapshot.offset, self._settings.index_interval_bytes
             )
-            self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self.directory)
             path = self._remove_last_segments(0)
         except OSError as cause:
             raise self._fail(path, cause) from cause
@@ -196,13 +196,13 @@ class SegmentedLog:
 
     def _remove_last_segments(self, offset: int) -> str:
         """Durably remove the segments that start at or above `offset`; returns the path removed last."""
-        path = self._directory
+        path = self.directory
         while self._segments and self._segments[-1].base_offset >= offset:
             segment = self._segments.pop()
             path = segment.path
             segment.remove()
             self._retired.append(segment)
-        self._disk.sync_directory(self._directory)
+        self._disk.sync_directory(self.directory)
         return path
 
     def delete_before(self, snapshot: OffsetAndEpoch) -> None:
@@ -217,10 +217,10 @@ class SegmentedLog:
         if snapshot.offset <= self.start_offset:
             return
         self.snapshots.make_durable(snapshot)
-        path = self._directory
+        path = self.directory
         try:
             # The process that built the snapshot may have been killed before it synced the folder.
-            self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self.directory)
             while len(self._segments) > 1 and self._segments[0].end_offset <= snapshot.offset:
                 segment = self._segments.pop(0)
                 self._base_offsets.pop(0)
@@ -228,7 +228,7 @@ class SegmentedLog:
                 segment.remove()
                 self._retired.append(segment)
                 self._dirty = [dirty for dirty in self._dirty if dirty is not segment]
-                self._disk.sync_directory(self._directory)
+                self._disk.sync_directory(self.directory)
         except OSError as cause:
             raise self._fail(path, cause) from cause
         if self._base_offsets[0] > 0:
@@ -296,7 +296,7 @@ class SegmentedLog:
             self._disk,
             self.end_offset,
             [(segment.path, segment.file) for segment in self._dirty],
-            self._directory if self._folder_is_dirty else None,
+            self.directory if self._folder_is_dirty else None,
             checkpoint,
             self._failure,
         )
@@ -307,12 +307,12 @@ class SegmentedLog:
 
     def free_bytes(self) -> int:
         """Free space on the log's file system."""
-        return self._disk.free_bytes(self._directory)
+        return self._disk.free_bytes(self.directory)
 
     def has_room(self) -> bool:
         """Whether appends are accepted: False after DiskFull until `reserve_bytes` are free again."""
         if self._is_full:
-            self._is_full = self._disk.free_bytes(self._directory) < self._settings.reserve_bytes
+            self._is_full = self._disk.free_bytes(self.directory) < self._settings.reserve_bytes
         return not self._is_full
 
     def close(self) -> None:
@@ -329,7 +329,7 @@ class SegmentedLog:
                 segment.file.close()
 
     def _finalize_files(self) -> None:
-        path = self._directory
+        path = self.directory
         try:
             for segment in self._segments:
                 path = segment.path
@@ -360,7 +360,7 @@ class SegmentedLog:
         sealed = self._segments[-1]
         base_offset = sealed.end_offset
         try:
-            segment = Segment(self._disk, self._directory, base_offset, self._settings.index_interval_bytes)
+            segment = Segment(self._disk, self.directory, base_offset, self._settings.index_interval_bytes)
         except OSError as cause:
             raise self._append_error(sealed, cause) from cause
         self._segments.append(segment)
@@ -391,7 +391,7 @@ class SegmentedLog:
 
     def _disk_full_message(self) -> str:
         return (
-            f"disk full: no space for the log in {self._directory}; appends fail until "
+            f"disk full: no space for the log in {self.directory}; appends fail until "
             f"{self._settings.reserve_bytes} bytes are free there"
         )
 
@@ -410,7 +410,7 @@ class SegmentedLog:
             removed = True
         if removed:
             self._dirty = [segment for segment in self._dirty if segment in self._segments]
-            self._disk.sync_directory(self._directory)
+            self._disk.sync_directory(self.directory)
 
     def _close_retired(self) -> None:
         """Close the files of removed segments, which stay open while a flush may use them."""

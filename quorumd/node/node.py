@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from quorumd.errors import ConfigError, StorageError
-from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
+from quorumd.errors import ConfigError
+from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
-from quorumd.log.meta_properties import MetaProperties, save_meta_properties
 from quorumd.node.api.forwarding import OF_NODES
+from quorumd.node.api.quorum import ResponseSender
+from quorumd.node.consensus.commit_listeners import CommitListeners
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 from quorumd.node.consensus.leader_role import LeaderRole
-from quorumd.node.consensus.raft_runner import RaftRunner
-from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
+from quorumd.node.consensus.quorum_state_store import QuorumStateStore
+from quorumd.node.consensus.raft_runner import RaftRunner, RunnerOutputs
+from quorumd.node.consensus.voter_log import VoterLog
 from quorumd.node.controller.leadership import Leadership
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.graceful_shutdown import GracefulShutdown
 from quorumd.node.health.quorum_monitor import QuorumMonitor
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
-from quorumd.node.identity.identity_files import next_boot_timestamp, to_saved_state
+from quorumd.node.identity.identity_files import next_boot_timestamp
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
@@ -38,13 +39,8 @@ from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import Clock, Disk, Entropy, Listener, Network
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.effects import ControlBatch, ReadReady, Respond, Send, VoterChangeResult, VoteRefused
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import ReplayCompleted, ReplayStarted
-from quorumd.raft.quorum_state import QuorumState
-from quorumd.raft.voters import VoterAssignment
-
-logger = logging.getLogger("quorumd.node")
 
 APPLY_DELAY_MS = 10.0
 
@@ -103,7 +99,7 @@ class Node:
         known = min(self._recovered.saved.known_high_watermark, self.log.end_offset)
         on_replayed = partial(self._runner.step, ReplayCompleted())
         is_replaying = self.state_machine.start(snapshot, known, self._disk, on_replayed)
-        self._runner.start()
+        self._runner.start(self._runner_outputs())
         if self._lifecycle.is_stopped:
             return
         if is_replaying:
@@ -112,7 +108,7 @@ class Node:
         seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
         self.founding.start(self._own_endpoint())
         self.discovery.start(own, seeds + self.founding.seeds())
-        self._update_discovery()
+        self._voter_log.update_addresses()
         self.watch.start()
         self.membership.start()
         clock.call_at(clock.now_ms() + settings.maintenance_interval_ms, self._maintain)
@@ -150,7 +146,6 @@ class Node:
 
     def _recover_data(self) -> None:
         self._recovered = recovered = recover_data(self._disk, self.settings)
-        self._meta: MetaProperties = recovered.saved.meta
         self.log, self.recovery_report = recovered.log, recovered.recovery_report
         self.identity = ClusterIdentity(recovered.saved.cluster_id, self._entropy)
         for record in recovered.voter_records:
@@ -158,7 +153,7 @@ class Node:
 
     def _wire(self) -> None:
         settings, clock, saved = self.settings, self._clock, self._recovered.saved
-        own = self._own = ReplicaKey(settings.node_id, self._meta.directory_id)
+        own = self._own = ReplicaKey(settings.node_id, saved.meta.directory_id)
         history = self._recovered.voter_history()
         self.engine = RaftEngine(
             settings.raft, own, saved.quorum_state, self.log, history, self._entropy.randrange
@@ -167,7 +162,7 @@ class Node:
         self._role = LeaderRole(self.engine, settings.node_id)
         call_later = partial(self._lifecycle.call_later, APPLY_DELAY_MS)
         self.state_machine = StateMachine(self.log, clock, call_later, self._lifecycle.call_soon)
-        self._runner = RaftRunner(self.engine, self.log, self._disk, clock, self.statistics, self._tick, self)
+        self._runner = self._make_runner()
         known, folder = saved.known_high_watermark, settings.data_directory
         self._high_watermark = HighWatermarkCheckpointer(
             self._disk, folder, known, self._durable_high_watermark, self._lifecycle.file_written
@@ -184,6 +179,13 @@ class Node:
             self.statistics.commit_latency_ms.observe,
         )
         self._wire_controller()
+        self._wire_peers()
+        self.watch = self._make_monitor()
+        self._add_handlers()
+        self._register_closers()
+
+    def _wire_peers(self) -> None:
+        settings, clock = self.settings, self._clock
         self._peers = PeerClient(
             f"{OF_NODES}{settings.node_id}",
             self._network,
@@ -192,13 +194,13 @@ class Node:
             self.identity,
             self.statistics,
             self._runner.step,
-            self._on_voter_records,
+            lambda records: self._voter_log.fetched(records),
             self._own_endpoint,
             settings.request_timeout_ms,
             settings.private_apis,
         )
         self.discovery = Discovery(
-            own,
+            self._own,
             settings.advertised.name,
             settings.bootstrap_servers,
             clock,
@@ -212,9 +214,17 @@ class Node:
             settings.request_timeout_ms,
         )
         self._peers.set_discovery(self.discovery)
-        self.watch = self._make_monitor()
-        self._add_handlers()
-        self._register_closers()
+        self._voter_log = VoterLog(
+            self.engine,
+            self.identity,
+            self.discovery,
+            self.state_machine,
+            clock,
+            self._disk,
+            settings.data_directory,
+            self._recovered.saved.meta,
+            self._lifecycle,
+        )
 
     def _register_closers(self) -> None:
         self._lifecycle.on_stop(
@@ -292,9 +302,50 @@ class Node:
             self._runner.step,
             self._role,
         )
-        self._quorum_requests = add_handlers(router, context)
+        add_handlers(router, context)
         self.membership = membership(context, self._own, self._entropy, self._own_endpoint)
         self._incoming = IncomingConnections(router, self.settings, self._clock, self.statistics, self._tick)
+
+    def _make_runner(self) -> RaftRunner:
+        states = QuorumStateStore(
+            self.settings.node_id,
+            self._recovered.state_file,
+            self.engine,
+            self.identity,
+            self.founding,
+            self.state_machine,
+        )
+        return RaftRunner(
+            self.engine,
+            self.log,
+            self._disk,
+            self._clock,
+            self.statistics,
+            self._tick,
+            states.save,
+            self._lifecycle.fail,
+        )
+
+    def _runner_outputs(self) -> RunnerOutputs:
+        listeners = CommitListeners(
+            self.engine,
+            self.log,
+            self.watch,
+            self.state_machine,
+            self._proposals,
+            self._voter_log,
+            self._high_watermark,
+            self._leadership,
+            self.discovery,
+        )
+        return RunnerOutputs(
+            self._peers,
+            ResponseSender(self.statistics, self._lifecycle.fail).respond,
+            self._voter_log,
+            listeners,
+            self.controller.writer.write_no_op,
+            self.watch.vote_refused,
+        )
 
     def _own_endpoint(self) -> Endpoint:
         advertised = self.settings.advertised
@@ -302,116 +353,6 @@ class Node:
 
     def _durable_high_watermark(self) -> int:
         return min(self.engine.high_watermark, self._runner.durable_offset)
-
-    # What the runner hands on
-
-    def respond(self, answer: Respond) -> None:
-        try:
-            self._quorum_requests.respond(answer)
-        except StorageError as error:
-            self._lifecycle.fail(error)
-
-    def send(self, send: Send) -> None:
-        self._peers.send(send)
-
-    def prepare(self, send: Send) -> None:
-        self._peers.prepare(send)
-
-    def save(self, state: QuorumState) -> Callable[[], None]:
-        """What is committed of voters and cluster id goes with epoch, leader and vote (hole 22)."""
-        offset = self.state_machine.committed_offset
-        saved = to_saved_state(
-            state,
-            self.identity.cluster_id,
-            self.settings.node_id,
-            offset,
-            self.engine.voters_before(offset),
-            self.founding.founders_to_save,
-        )
-        return lambda: self._recovered.state_file.save(saved)
-
-    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
-        cluster_id = self.identity.id_for_new_record()
-        for offset, record in enumerate(batch.records, base_offset):
-            if isinstance(record, VoterAssignment):
-                self.identity.appended(offset, cluster_id)
-                self._lifecycle.call_soon(self._update_discovery)
-        return encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
-
-    def truncated(self, end_offset: int) -> None:
-        self.identity.truncated(end_offset)
-        self.discovery.log_truncated(end_offset)
-        self._lifecycle.call_soon(self._update_discovery)
-
-    def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
-        self.identity.truncated(0)
-        self.discovery.log_truncated(0)
-        self.state_machine.load(snapshot, self._disk)
-        if voters is not None:
-            self._on_voter_records([voters])
-        logger.info("the log was replaced by the snapshot that ends at offset %d", snapshot.offset)
-
-    def committed(self, high_watermark: int) -> None:
-        self.watch.committed()
-        self.state_machine.committed(high_watermark)
-        self._proposals.committed(high_watermark)
-        self._adopt_cluster_id(high_watermark)
-        self._high_watermark.save_if_sealed(self.log.active_base_offset)
-        self._leadership.committed()
-
-    def _adopt_cluster_id(self, high_watermark: int) -> None:
-        """The first committed voter record says which cluster this is; every later one must say the same."""
-        adopted, contradiction = self.identity.committed(high_watermark)
-        if contradiction is not None:
-            self._lifecycle.fail(
-                StorageError(
-                    f"the log is of cluster {contradiction}, this folder of cluster {self.identity.cluster_id}; "
-                    "check bootstrap.servers and quorum.voters, or format another folder, a replica without a vote"
-                )
-            )
-        elif adopted:
-            self._meta = self._meta._replace(cluster_id=self.identity.cluster_id)
-            meta = self._meta
-            self._disk.submit(
-                lambda: save_meta_properties(self._disk, self.settings.data_directory, meta),
-                self._lifecycle.file_written,
-            )
-            logger.info("this node belongs to cluster %s", self.identity.cluster_id)
-
-    def on_flush_completed(self) -> None:
-        self._proposals.on_flush_completed()
-        self._high_watermark.save_if_sealed(self.log.active_base_offset)
-
-    def leadership_changed(self) -> None:
-        engine = self.engine
-        self._leadership.changed()
-        if engine.leader_id >= 0:
-            self.discovery.announce_to(engine.leader_id)
-        self.watch.leadership_changed()
-
-    def vote_refused(self, refused: VoteRefused) -> None:
-        self.watch.vote_refused(refused)
-
-    def record_needed(self) -> None:
-        self.controller.writer.write_no_op()
-
-    def read_ready(self, ready: ReadReady) -> None:
-        ready.token(True)
-
-    def read_failed(self, token: Callable[[bool], None]) -> None:
-        token(False)
-
-    def voter_change_results(self, answer: VoterChangeResult) -> None:
-        answer.token(answer)
-
-    def storage_full(self) -> None:
-        logger.error(
-            "no room on the disk of %s: no more is appended until there is", self.settings.data_directory
-        )
-
-    def on_fatal_error(self, error: BaseException | str) -> None:
-        """Stop at once."""
-        self._lifecycle.fail(error)
 
     # Proposing
 
@@ -427,17 +368,6 @@ class Node:
         self.state_machine.appended(end_offset)
         self.statistics.appended_records += len(values)
         return end_offset
-
-    # Voters
-
-    def _on_voter_records(self, found: list[VoterRecord]) -> None:
-        for record in found:
-            self.identity.appended(record.offset, record.cluster_id)
-        self._update_discovery()
-        self._adopt_cluster_id(self.engine.high_watermark)
-
-    def _update_discovery(self) -> None:
-        self.discovery.learn_voters(self.engine.voters.current.voters, self.engine.voters_offset)
 
     # Maintenance
 

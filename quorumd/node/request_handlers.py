@@ -70,8 +70,8 @@ class NodeContext:
         return self.peers.call_node(leader_id, call, Purpose.FORWARD)
 
 
-def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
-    """Add every API to the router. Returns those requests that the engine answers by itself."""
+def add_handlers(router: RequestRouter, context: NodeContext) -> None:
+    """Add every API to the router."""
     settings, role = context.settings, context.role
     forwarder = Forwarder(
         context.clock,
@@ -81,7 +81,6 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
         counted_error_responses(context.statistics),
         settings.request_timeout_ms,
     )
-    quorum = _quorum_requests(context, forwarder)
     responses = ResponsePurgatory(
         context.statistics,
         context.proposals,
@@ -115,7 +114,7 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
     )
     when_committed = CommittedImage(context.state_machine, context.proposals).when_committed
     topics = TopicApis(context.state_machine, when_committed, scheduler)
-    router.add(quorum.handlers())
+    router.add(_quorum_requests(context, forwarder).handlers())
     router.add(configs.handlers())
     router.add(controller.handlers())
     router.add(_voter_requests(context, forwarder).handlers())
@@ -124,7 +123,6 @@ def add_handlers(router: RequestRouter, context: NodeContext) -> QuorumApis:
     router.add([(ApiKey.ENVELOPE, _envelopes(context, router, scheduler).envelope)])
     router.add(topics.handlers())
     router.add(_cluster_requests(context, topics, when_committed, router).handlers())
-    return quorum
 
 
 def _envelopes(context: NodeContext, router: RequestRouter, scheduler: SliceScheduler) -> EnvelopeApis:

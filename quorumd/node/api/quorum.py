@@ -52,8 +52,28 @@ class PendingResponse:
         self.to_wire = to_wire
 
 
+class ResponseSender:
+    """Writes the engine's responses to the connections on which the requests came."""
+
+    def __init__(self, statistics: NodeStatistics, on_fatal_error: Callable[[StorageError], None]) -> None:
+        self._statistics = statistics
+        self._on_fatal_error = on_fatal_error
+
+    def respond(self, response: Respond) -> None:
+        """Write one response. A log that cannot be read is a fatal error."""
+        reply: PendingResponse = response.reply
+        if response.response.error is not ErrorCode.NONE:
+            self._statistics.count_error(reply.request.api_key, int(response.response.error))
+        try:
+            message = reply.to_wire(response.response)
+        except StorageError as error:
+            self._on_fatal_error(error)
+            return
+        reply.session.respond_immediately(reply.request, message)
+
+
 class QuorumApis:
-    """Checks the cluster id and the partition, asks the engine, and writes its answers."""
+    """Checks the cluster id and the partition, and passes requests to the engine; see `ResponseSender`."""
 
     def __init__(
         self,
@@ -89,13 +109,6 @@ class QuorumApis:
             (ApiKey.FETCH_SNAPSHOT, self.fetch_snapshot),
             (ApiKey.DESCRIBE_QUORUM, self.describe_quorum),
         )
-
-    def respond(self, answer: Respond) -> None:
-        """Write an answer of the engine to whoever asked."""
-        reply: PendingResponse = answer.reply
-        if answer.response.error is not ErrorCode.NONE:
-            self._statistics.count_error(reply.request.api_key, int(answer.response.error))
-        reply.session.respond_immediately(reply.request, reply.to_wire(answer.response))
 
     def vote(self, session: Session, request: Request) -> None:
         message: Any = request.message

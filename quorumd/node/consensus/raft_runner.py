@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from quorumd.errors import (
     CorruptSnapshot,
@@ -31,11 +32,9 @@ from quorumd.ports import Clock, Disk, Timer
 from quorumd.raft.effects import (
     ControlBatch,
     Effects,
-    ReadReady,
     Respond,
     Send,
     SnapshotChunk,
-    VoterChangeResult,
     VoteRefused,
 )
 from quorumd.raft.engine import RaftEngine
@@ -58,55 +57,64 @@ FREE_SPACE_CHECK_MS = 1000.0
 NEVER = 1 << 62
 
 
-class RunnerOwner(Protocol):
-    """What the runner hands on to the rest of the node."""
-
-    def respond(self, answer: Respond) -> None:
-        """Send the answer to whoever asked; records of a fetch answer are still to be read."""
+class Outbound(Protocol):
+    """Sends requests of the engine to peers."""
 
     def send(self, send: Send) -> None:
-        """Send a request to a peer; `ResponseReceived` or `PeerRequestFailed` must be stepped later, once."""
+        """Send a request; `ResponseReceived` or `PeerRequestFailed` must be stepped later, once."""
 
     def prepare(self, send: Send) -> None:
-        """`send` of this request follows, probably soon: do now what can be done for it."""
+        """`send` of this request probably follows soon: do now what can be done for it."""
 
-    def save(self, state: QuorumState) -> Callable[[], None]:
-        """An operation for the disk that makes the state durable."""
 
-    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes: ...
+class ControlLog(Protocol):
+    """Follows the control records of the log."""
 
-    def truncated(self, end_offset: int) -> None: ...
+    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
+        """Encode a control batch that the leader is about to append."""
+
+    def truncated(self, end_offset: int) -> None:
+        """The log was cut to `end_offset`."""
 
     def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
-        """The log is empty and begins where this snapshot ends, whose voters these are."""
+        """The log is empty and starts where this snapshot ends; `voters` is the record in the snapshot."""
 
-    def committed(self, high_watermark: int) -> None: ...
+
+class ProgressListener(Protocol):
+    """Follows commits, flushes and elections."""
+
+    def committed(self, high_watermark: int) -> None:
+        """Everything below the high watermark is committed."""
 
     def on_flush_completed(self) -> None:
-        """A flush ended: the turn of what was gathered meanwhile."""
+        """A flush of the log ended."""
 
-    def leadership_changed(self) -> None: ...
+    def leadership_changed(self) -> None:
+        """Role, epoch or leader have changed."""
 
-    def record_needed(self) -> None: ...
 
-    def read_ready(self, ready: ReadReady) -> None: ...
+@dataclass(frozen=True, slots=True)
+class RunnerOutputs:
+    """Where the engine's effects go. `respond`: reads the records of a fetch response just before it leaves.
+    `write_no_op`: appends a record, so that the leader can commit in its epoch."""
 
-    def read_failed(self, token: Any) -> None: ...
-
-    def voter_change_results(self, answer: VoterChangeResult) -> None:
-        """What came of a request for other voters."""
-
-    def vote_refused(self, refused: VoteRefused) -> None:
-        """A candidate did not get the vote of this node."""
-
-    def storage_full(self) -> None: ...
-
-    def on_fatal_error(self, error: BaseException | str) -> None:
-        """The node must stop at once: a flush failed, or the engine saw a broken promise."""
+    outbound: Outbound
+    respond: Callable[[Respond], None]
+    control_log: ControlLog
+    progress: ProgressListener
+    write_no_op: Callable[[], None]
+    vote_refused: Callable[[VoteRefused], None]
 
 
 class RaftRunner:
-    """Owns the engine's time, its disk work and the order of its effects."""
+    """Owns the engine's time, its disk work and the order of its effects.
+
+    `save_operation(state)` returns the disk operation that makes the state durable. `on_fatal_error(error)` must stop
+    the node: a disk failed, or the engine found a violated invariant.
+    """
+
+    _outputs: RunnerOutputs
+    """Given to `start`: before that there are no effects."""
 
     def __init__(
         self,
@@ -116,7 +124,8 @@ class RaftRunner:
         clock: Clock,
         statistics: NodeStatistics,
         tick: Tick,
-        owner: RunnerOwner,
+        save_operation: Callable[[QuorumState], Callable[[], None]],
+        on_fatal_error: Callable[[BaseException | str], None],
     ) -> None:
         self._engine = engine
         self._log = log
@@ -124,7 +133,8 @@ class RaftRunner:
         self._clock = clock
         self._statistics = statistics
         self._tick = tick
-        self._owner = owner
+        self._save_operation = save_operation
+        self._on_fatal_error = on_fatal_error
         self._gate = DurabilityGate(self._deliver, log.end_offset, self._prepare)
         self._timer = DeadlineTimer(clock, self._on_timer, lambda late_ms: self.step(StallDetected(late_ms)))
         self._is_flushing = False
@@ -154,8 +164,9 @@ class RaftRunner:
         """Everything of the log below it is durable."""
         return self._gate.durable_offset
 
-    def start(self) -> None:
+    def start(self, outputs: RunnerOutputs) -> None:
         """Begin: the engine's first effects. What recovery found in the log is durable."""
+        self._outputs = outputs
         self._apply_effects(self._engine.start(self._clock.now_ms()))
         self.step(FlushCompleted(self._gate.durable_offset))
 
@@ -168,7 +179,7 @@ class RaftRunner:
         except StorageError as error:
             # The disk failed in the middle of the effects: what the log holds is not known any more.
             self._stopped = True
-            self._owner.on_fatal_error(error)
+            self._on_fatal_error(error)
 
     def stop(self) -> None:
         """Do nothing more; what the disk is doing now is not waited for."""
@@ -185,7 +196,7 @@ class RaftRunner:
 
     def _apply_effects(self, effects: Effects) -> None:
         if effects.fatal is not None:
-            self._owner.on_fatal_error(effects.fatal)
+            self._on_fatal_error(effects.fatal)
             return
         if effects.save is not None:
             self._save(effects.save)
@@ -208,33 +219,33 @@ class RaftRunner:
             self._withdraw(effects.send_after_flush)
         if effects.leadership_changed:
             # A new leader has announced itself before it begins to work.
-            self._owner.leadership_changed()
+            self._outputs.progress.leadership_changed()
         if effects.new_high_watermark is not None:
             # A full disk may have refused records that the engine thought committed by now.
-            self._owner.committed(min(effects.new_high_watermark, self._log.end_offset))
+            self._outputs.progress.committed(min(effects.new_high_watermark, self._log.end_offset))
         if effects.record_needed:
-            self._owner.record_needed()
+            self._outputs.write_no_op()
         if effects.vote_refused is not None:
-            self._owner.vote_refused(effects.vote_refused)
+            self._outputs.vote_refused(effects.vote_refused)
         for ready in effects.reads_ready:
-            self._owner.read_ready(ready)
+            ready.token(True)
         for token in effects.reads_failed:
-            self._owner.read_failed(token)
-        for answered in effects.voter_change_results:
-            self._owner.voter_change_results(answered)
+            token(False)
+        for result in effects.voter_change_results:
+            result.token(result)
         if not appended:
             self._on_storage_full()
         self._arm_timer()
 
     def _deliver(self, message: Message) -> None:
         if isinstance(message, Respond):
-            self._owner.respond(message)
+            self._outputs.respond(message)
         else:
-            self._owner.send(message)
+            self._outputs.outbound.send(message)
 
     def _prepare(self, message: Message) -> None:
         if isinstance(message, Send):
-            self._owner.prepare(message)
+            self._outputs.outbound.prepare(message)
 
     def _withdraw(self, messages: Sequence[Message]) -> None:
         """What promised records that are not in the log: answers still leave, requests fail."""
@@ -253,7 +264,7 @@ class RaftRunner:
 
     def _submit_save(self, state: QuorumState) -> None:
         self._saves_in_flight += 1
-        self._disk.submit(self._owner.save(state), self._on_saved)
+        self._disk.submit(self._save_operation(state), self._on_saved)
 
     def _retry_save(self) -> None:
         if not self._stopped and self._latest_save is not None:
@@ -266,12 +277,12 @@ class RaftRunner:
         if isinstance(outcome, DiskFull):
             # Nothing leaves until the state is durable, so waiting for room is safe; so is writing what is
             # newest then, since a later state never takes back a promise of an earlier one.
-            self._owner.storage_full()
+            self._log_storage_full()
             self._clock.call_at(self._clock.now_ms() + FREE_SPACE_CHECK_MS, self._retry_save)
             return
         if isinstance(outcome, BaseException):
             self._stopped = True
-            self._owner.on_fatal_error(outcome)
+            self._on_fatal_error(outcome)
             return
         self._tick.begin()
         self._gate.save_completed()
@@ -283,7 +294,7 @@ class RaftRunner:
         self._flush_ceiling = min(self._flush_ceiling, end_offset)
         for send in self._gate.truncated(end_offset):
             self._fail_later(send)
-        self._owner.truncated(end_offset)
+        self._outputs.control_log.truncated(end_offset)
         self._flush()
 
     def _restart(self, snapshot: OffsetAndEpoch) -> None:
@@ -291,7 +302,7 @@ class RaftRunner:
         self._flush_ceiling = min(self._flush_ceiling, snapshot.offset)
         for send in self._gate.restarted(snapshot.offset):
             self._fail_later(send)
-        self._owner.restarted(snapshot, self._checked_voters)
+        self._outputs.control_log.restarted(snapshot, self._checked_voters)
 
     def _write_snapshot_chunk(self, part: SnapshotChunk) -> None:
         """Bytes of a snapshot that is fetched; once it is whole it is checked beside the event thread."""
@@ -317,7 +328,7 @@ class RaftRunner:
             voters = self._snapshot_voters(snapshot, outcome)
         except (FlushFailed, UnknownRecord) as fault:
             self._stopped = True
-            self._owner.on_fatal_error(fault)
+            self._on_fatal_error(fault)
             return
         except StorageError as fault:
             logger.warning("%s; it is fetched again", fault)
@@ -343,14 +354,14 @@ class RaftRunner:
 
     def _append(self, data: bytes | ControlBatch, end_offset: int) -> bool:
         if isinstance(data, ControlBatch):
-            data = self._owner.encode_control(data, self._log.end_offset, self._engine.epoch)
+            data = self._outputs.control_log.encode_control(data, self._log.end_offset, self._engine.epoch)
         elif not self._engine.is_leader:
             validate_fetched(data)
         try:
             self._log.append(data, end_offset)
         except DiskFull:
             # Whoever keeps a list of what is in the log has these records in it already.
-            self._owner.truncated(self._log.end_offset)
+            self._outputs.control_log.truncated(self._log.end_offset)
             return False
         return True
 
@@ -368,9 +379,7 @@ class RaftRunner:
             return
         if isinstance(outcome, BaseException):
             self._stopped = True
-            self._owner.on_fatal_error(
-                outcome if isinstance(outcome, FlushFailed) else FlushFailed(str(outcome))
-            )
+            self._on_fatal_error(outcome if isinstance(outcome, FlushFailed) else FlushFailed(str(outcome)))
             return
         self._tick.begin()
         self._is_flushing = False
@@ -381,7 +390,7 @@ class RaftRunner:
         self._statistics.flush_latency_ms.observe(self._clock.now_ms() - started_ms)
         self._flush_unreported = True
         self._report_flushed()
-        self._owner.on_flush_completed()
+        self._outputs.progress.on_flush_completed()
         self._tick.end()
 
     def _report_flushed(self) -> None:
@@ -390,8 +399,13 @@ class RaftRunner:
             self._flush_unreported = False
             self.step(FlushCompleted(self._gate.durable_offset))
 
+    def _log_storage_full(self) -> None:
+        logger.error(
+            "no room on the disk of %s: nothing is appended until space is freed", self._log.directory
+        )
+
     def _on_storage_full(self) -> None:
-        self._owner.storage_full()
+        self._log_storage_full()
         self.step(StorageFull())
         if self._space_timer is None:
             self._schedule_space_check()

@@ -444,7 +444,7 @@ def test_a_failed_flush_ends_the_node_at_once() -> None:
 
 def test_a_broken_promise_ends_the_node_with_its_own_code() -> None:
     cluster = Cluster().start()
-    cluster.leader().on_fatal_error("two leaders in epoch 3")
+    cluster.leader()._lifecycle.fail("two leaders in epoch 3")
     assert cluster.exits == [(1, ExitCode.INVARIANT_VIOLATED, "two leaders in epoch 3")]
 
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.api.quorum import QuorumApis, ResponseSender
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.sessions.server_session import Session
 from quorumd.node.statistics import NodeStatistics
@@ -97,6 +97,8 @@ class World:
         self.session = RecordingSession()
         self.leads = True
         self.statistics = NodeStatistics()
+        self.fatal_errors: list[StorageError] = []
+        self.responses = ResponseSender(self.statistics, self.fatal_errors.append)
         self.requests = QuorumApis(
             cast(RaftEngine, self.engine),
             cast(SegmentedLog, Log()),
@@ -124,7 +126,7 @@ class World:
     def engine_answers(self, response: Any) -> Any:
         event = self.events[-1]
         assert isinstance(event, RequestReceived)
-        self.requests.respond(Respond(event.reply, response))
+        self.responses.respond(Respond(event.reply, response))
         return self.session.answers[-1]
 
     def _forward(self, session: Session, request: Request) -> None:

@@ -8,16 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, StorageError
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
-from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.api.quorum import PendingResponse, QuorumApis, ResponseSender
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import snapshot_messages
+from quorumd.protocol.messages.vote_request import VoteRequest
 from quorumd.raft.effects import Respond
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, RequestReceived
-from quorumd.raft.messages import SnapshotRequest, SnapshotResponse
+from quorumd.raft.messages import LeaderResponse, SnapshotRequest, SnapshotResponse
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.log_fixtures import fresh_disk, open_log
 from tests.support.recording_session import RecordingSession, request_of
@@ -42,6 +43,8 @@ class World:
         self.whole = file.read_at(0, file.size())
         self.session = RecordingSession()
         self.events: list[Event] = []
+        self.fatal_errors: list[StorageError] = []
+        self.responses = ResponseSender(NodeStatistics(), self.fatal_errors.append)
         self.requests = QuorumApis(
             cast(RaftEngine, None),
             self.log,
@@ -70,7 +73,7 @@ class World:
         assert isinstance(event, RequestReceived)
         assert event.request == asked
         response = SnapshotResponse(error, 2, 5, snapshot, position, limit)
-        self.requests.respond(Respond(event.reply, response))
+        self.responses.respond(Respond(event.reply, response))
         (partition,) = self.session.answers[-1].topics[0].partitions
         leader = partition.current_leader
         assert (leader.leader_id, leader.leader_epoch) == (2, 5)
@@ -126,3 +129,14 @@ def test_a_disk_that_cannot_read_it_costs_no_more_than_the_snapshot(
 def test_what_the_engine_refuses_is_not_read(world: World) -> None:
     piece = world.piece(error=ErrorCode.FENCED_LEADER_EPOCH)
     assert (piece.error_code, piece.size, piece.unaligned_records) == (74, 0, b"")
+
+
+def test_log_that_cannot_be_read_is_a_fatal_error_and_not_a_response(world: World) -> None:
+    def unreadable(response: Any) -> Any:
+        raise StorageError("input/output error")
+
+    request = request_of(VoteRequest("c" * 22), 1)
+    reply = PendingResponse(world.session, request, unreadable)
+    world.responses.respond(Respond(reply, LeaderResponse(ErrorCode.NONE, 2, 5)))
+    assert [str(error) for error in world.fatal_errors] == ["input/output error"]
+    assert world.session.answers == []

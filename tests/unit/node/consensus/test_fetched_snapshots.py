@@ -34,7 +34,14 @@ from tests.support.log_fixtures import (
 )
 from tests.support.snapshots import voters_record, write_snapshot
 from tests.support.virtual_time import VirtualTime
-from tests.unit.node.consensus.test_raft_runner import ANSWER, ASKED, ManualDisk, ScriptedEngine, fetch
+from tests.unit.node.consensus.test_raft_runner import (
+    ANSWER,
+    ASKED,
+    ManualDisk,
+    ScriptedEngine,
+    fetch,
+    outputs_of,
+)
 
 SNAPSHOT = OffsetAndEpoch(100, 3)
 FILE = file_name(SNAPSHOT)
@@ -49,7 +56,7 @@ def content(voters: VotersRecord | None = None) -> bytes:
 
 
 class Node:
-    """A runner on a real log of 10 records of epoch 1; `seen` is what its owner was told."""
+    """A runner on a real log of 10 records of epoch 1; `seen` is what it called."""
 
     def __init__(self) -> None:
         self.files: SimulatedDisk = fresh_disk(1)
@@ -69,9 +76,10 @@ class Node:
             self.time.clock,
             NodeStatistics(),
             Tick(self.time.clock.call_soon),
-            cast(Any, self),
+            lambda state: lambda: None,
+            self.on_fatal_error,
         )
-        self.runner.start()
+        self.runner.start(outputs_of(self))
         self.engine.events.clear()
 
     def step(self, effects: Effects) -> None:
@@ -91,7 +99,7 @@ class Node:
         assert len(told) <= 1
         return told[0] if told else None
 
-    # RunnerOwner
+    # What the runner calls
 
     def respond(self, answer: Respond) -> None:
         self.seen.append(f"answer {answer.reply}")

@@ -9,12 +9,13 @@ import pytest
 from quorumd.errors import DiskFull, ErrorCode, FlushFailed, StorageError, UnknownRecord
 from quorumd.ids import OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS, RaftRunner
+from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS, RaftRunner, RunnerOutputs
+from quorumd.node.consensus.voter_records import VoterRecord
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, Respond, Send
+from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, Respond, Send, VoteRefused
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import (
     Event,
@@ -60,6 +61,8 @@ class ScriptedEngine:
 
 class ScriptedLog:
     """An end offset, and errors to raise."""
+
+    directory = "/data/log"
 
     def __init__(self, seen: list[str]) -> None:
         self.end_offset = 10
@@ -107,8 +110,20 @@ class ManualDisk:
         done(outcome)
 
 
+def outputs_of(harness: Any) -> RunnerOutputs:
+    """A harness that performs every effect itself."""
+    return RunnerOutputs(
+        harness,
+        harness.respond,
+        harness,
+        harness,
+        lambda: harness.write_no_op(),
+        lambda refused: harness.vote_refused(refused),
+    )
+
+
 class World:
-    """A runner and its owner: everything that is done is written down in `seen`."""
+    """A runner and what it calls: everything that is done is recorded in `seen`."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -125,9 +140,10 @@ class World:
             self.time.clock,
             NodeStatistics(),
             Tick(self.time.clock.call_soon),
-            self,
+            self.save,
+            self.on_fatal_error,
         )
-        self.runner.start()
+        self.runner.start(outputs_of(self))
         self.engine.events.clear()
 
     def step(self, *script: Effects) -> None:
@@ -143,7 +159,7 @@ class World:
         events, self.engine.events[:] = list(self.engine.events), []
         return events
 
-    # RunnerOwner
+    # What the runner calls
 
     def respond(self, answer: Respond) -> None:
         self.seen.append(f"answer {answer.reply}")
@@ -173,17 +189,17 @@ class World:
     def leadership_changed(self) -> None:
         self.seen.append("leadership changed")
 
-    def record_needed(self) -> None:
-        self.seen.append("record wanted")
+    def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
+        self.seen.append(f"restarted at {snapshot.offset}")
 
-    def read_ready(self, ready: ReadReady) -> None:
-        self.seen.append(f"ready {ready.token}")
+    def write_no_op(self) -> None:
+        self.seen.append("no-op written")
 
-    def read_failed(self, token: Any) -> None:
-        self.seen.append(f"failed {token}")
+    def vote_refused(self, refused: VoteRefused) -> None:
+        self.seen.append(f"vote refused to {refused.candidate.id}")
 
-    def storage_full(self) -> None:
-        self.seen.append("storage full")
+    def read_token(self, name: str) -> Callable[[bool], None]:
+        return lambda ready: self.seen.append(f"{'ready' if ready else 'failed'} {name}")
 
     def on_fatal_error(self, error: BaseException | str) -> None:
         self.broken_by.append(error)
@@ -210,8 +226,8 @@ def test_effects_are_performed_in_the_order_of_the_contract(world: World) -> Non
             append_end_offset=12,
             leadership_changed=True,
             new_high_watermark=8,
-            reads_ready=[ReadReady("r1", 8)],
-            reads_failed=["r2"],
+            reads_ready=[ReadReady(world.read_token("r1"), 8)],
+            reads_failed=[world.read_token("r2")],
         )
     )
     assert world.done() == [
@@ -297,11 +313,14 @@ def test_a_leader_is_told_of_its_flush_only_once_the_epoch_is_saved(world: World
 # A full disk
 
 
-def test_a_refused_append_is_told_and_nothing_of_it_is_promised(world: World) -> None:
+def test_a_refused_append_is_told_and_nothing_of_it_is_promised(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     world.log.append_error = DiskFull("no room")
     held = fetch(12)
     world.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, ANSWER]))
-    assert world.done() == ["truncated 10", "answer asked", "storage full"]
+    assert world.done() == ["truncated 10", "answer asked"]
+    assert "no room on the disk of /data/log" in caplog.text
     assert world.events() == [ASKED, StorageFull()]
     world.time.end_turn()
     assert world.events() == [PeerRequestFailed(2, held.request)]
@@ -325,10 +344,13 @@ def test_the_engine_hears_when_there_is_room_again(world: World) -> None:
     assert world.events() == [StorageAvailable()]
 
 
-def test_a_refused_save_holds_everything_back_until_there_is_room(world: World) -> None:
+def test_a_refused_save_holds_everything_back_until_there_is_room(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     world.step(Effects(save=STATE, send_after_flush=[ANSWER]))
     world.disk.finish(DiskFull("no room"))
-    assert world.done() == ["save 2", "storage full"]
+    assert world.done() == ["save 2"]
+    assert "no room on the disk of /data/log" in caplog.text
     world.step(Effects(send=[VOTE]))
     world.time.pass_ms(FREE_SPACE_CHECK_MS)
     world.disk.finish()

@@ -1,0 +1,60 @@
+"""What follows commits, flushes and elections, in the order that the node depends on."""
+
+from __future__ import annotations
+
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
+from quorumd.node.consensus.voter_log import VoterLog
+from quorumd.node.controller.leadership import Leadership
+from quorumd.node.health.quorum_monitor import QuorumMonitor
+from quorumd.node.peers.discovery import Discovery
+from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.raft.engine import RaftEngine
+
+
+class CommitListeners:
+    """Passes the runner's news on: to the image first, then to the clients that wait for it."""
+
+    def __init__(
+        self,
+        engine: RaftEngine,
+        log: SegmentedLog,
+        monitor: QuorumMonitor,
+        state_machine: StateMachine,
+        proposals: Proposals,
+        voter_log: VoterLog,
+        checkpointer: HighWatermarkCheckpointer,
+        leadership: Leadership,
+        discovery: Discovery,
+    ) -> None:
+        self._engine = engine
+        self._log = log
+        self._monitor = monitor
+        self._state_machine = state_machine
+        self._proposals = proposals
+        self._voter_log = voter_log
+        self._checkpointer = checkpointer
+        self._leadership = leadership
+        self._discovery = discovery
+
+    def committed(self, high_watermark: int) -> None:
+        """Everything below the high watermark is committed."""
+        self._monitor.committed()
+        self._state_machine.committed(high_watermark)
+        self._proposals.committed(high_watermark)
+        self._voter_log.committed(high_watermark)
+        self._checkpointer.save_if_sealed(self._log.active_base_offset)
+        self._leadership.committed()
+
+    def on_flush_completed(self) -> None:
+        """A flush of the log ended: append what was gathered meanwhile."""
+        self._proposals.on_flush_completed()
+        self._checkpointer.save_if_sealed(self._log.active_base_offset)
+
+    def leadership_changed(self) -> None:
+        """Role, epoch or leader have changed."""
+        self._leadership.changed()
+        if self._engine.leader_id >= 0:
+            self._discovery.announce_to(self._engine.leader_id)
+        self._monitor.leadership_changed()

@@ -1,0 +1,47 @@
+"""Writes quorum-state: the engine's state, and what is committed of voters and cluster id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorumd.log.quorum_state_file import QuorumStateFile
+from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.identity.founding import Founding
+from quorumd.node.identity.identity_files import to_saved_state
+from quorumd.node.state.state_machine import StateMachine
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.quorum_state import QuorumState
+
+
+class QuorumStateStore:
+    """Builds the disk operations that make the engine's state durable."""
+
+    def __init__(
+        self,
+        node_id: int,
+        file: QuorumStateFile,
+        engine: RaftEngine,
+        identity: ClusterIdentity,
+        founding: Founding,
+        state_machine: StateMachine,
+    ) -> None:
+        self._node_id = node_id
+        self._file = file
+        self._engine = engine
+        self._identity = identity
+        self._founding = founding
+        self._state_machine = state_machine
+
+    def save(self, state: QuorumState) -> Callable[[], None]:
+        """Return the operation that saves epoch, leader and vote, with the voters and cluster id that are committed
+        now (hole 22)."""
+        offset = self._state_machine.committed_offset
+        saved = to_saved_state(
+            state,
+            self._identity.cluster_id,
+            self._node_id,
+            offset,
+            self._engine.voters_before(offset),
+            self._founding.founders_to_save,
+        )
+        return lambda: self._file.save(saved)
